@@ -1,0 +1,36 @@
+"""widemargin: support vector machines at any scale.
+
+The public names are imported on first use, so that ``import widemargin`` costs
+next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "LinearSVC": "estimators.linear",
+    "LinearSVR": "estimators.linear",
+    "Pegasos": "solvers.pegasos",
+    "plots": "plots",
+}
+
+__all__ = ["LinearSVC", "LinearSVR", "Pegasos", "plots"]
+
+if TYPE_CHECKING:
+    from . import plots as plots
+    from .estimators.linear import LinearSVC as LinearSVC
+    from .estimators.linear import LinearSVR as LinearSVR
+    from .solvers.pegasos import Pegasos as Pegasos
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"widemargin has no {name!r}; it has {', '.join(__all__)}")
+    module = import_module(f"{__name__}.{_HOMES[name]}")
+    return module if name == "plots" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,1 @@
+"""Compiled primitives that know no algorithm: rows, losses, kernels and their dispatch."""

@@ -1,0 +1,144 @@
+"""The best bias for given scores: minimise Σ sᵢ ℓ(zᵢ + b, yᵢ) over the scalar b.
+
+The derivative D(b) = Σ sᵢ ℓ'(zᵢ + b, yᵢ) grows with b, so its sign is bisected
+until two neighbouring numbers enclose its zero: O(k) a halving, some sixty
+halvings whatever the loss. For a piecewise-linear loss the zero may be a jump
+of D, at a break point. A sub-gradient of min_b Σ sᵢ ℓ(zᵢ + b) in z must then
+sum to zero (Pegasos Eq. 24), and the mixture of the slopes on both sides of the
+jump that does so is one; hence two ends and a share are returned, not just b.
+"""
+
+import numpy as np
+
+from .dispatch import compiled, generic
+from .losses import (
+    MulticlassHinge,
+    MulticlassLog,
+    OneVsRest,
+    Single,
+    output_label,
+    output_loss,
+    output_weight,
+    slope,
+    slopes,
+)
+
+#: Points over which a slope is averaged when it is smoothed.
+SMOOTHING = 8
+
+
+@compiled
+def smoothed_slope(loss, z, y, width):
+    """The mean of sub-gradients over [z − width, z + width]: again in the domain of ℓ*."""
+    if width == 0.0:
+        return slope(loss, z, y)
+    total = 0.0
+    for k in range(SMOOTHING):
+        total += slope(loss, z + width * ((2 * k + 1) / SMOOTHING - 1.0), y)
+    return total / SMOOTHING
+
+
+@generic
+def smoothed_slopes(target, z, y, width, g):
+    """g ← slopes of one row, each averaged over ±width around its score; joint losses are not smoothed."""
+
+
+@smoothed_slopes.case(Single)
+def _(target, z, y, width, g):
+    g[0] = smoothed_slope(target.loss, z[0], y, width)
+
+
+@smoothed_slopes.case(OneVsRest)
+def _(target, z, y, width, g):
+    for c in range(z.size):
+        if y == c:
+            g[c] = target.positive_weight[c] * smoothed_slope(target.loss, z[c], 1.0, width)
+        else:
+            g[c] = smoothed_slope(target.loss, z[c], -1.0, width)
+
+
+@smoothed_slopes.case(MulticlassHinge)
+def _(target, z, y, width, g):
+    slopes(target, z, y, g)
+
+
+@smoothed_slopes.case(MulticlassLog)
+def _(target, z, y, width, g):
+    slopes(target, z, y, g)
+
+
+@compiled
+def _derivative(loss, z, y, s, width, b):
+    total = 0.0
+    for i in range(z.size):
+        total += s[i] * smoothed_slope(loss, z[i] + b, y[i], width)
+    return total
+
+
+@compiled
+def best_bias(loss, z, y, s, width):
+    """(lo, hi, share): D(lo) ≤ 0 ≤ D(hi) for neighbours lo ≤ hi, and share·D(lo) + (1 − share)·D(hi) = 0.
+
+    Any b in [lo, hi] is optimal to rounding. Where D never reaches zero, as in a
+    batch of one class under the log-loss, lo = hi is a far point.
+    """
+    lo, hi = np.inf, -np.inf
+    for i in range(z.size):
+        lo = min(lo, y[i] - z[i])
+        hi = max(hi, y[i] - z[i])
+    reach = 1.0 + width + 1e-3 * max(abs(lo), abs(hi))
+    lo -= reach
+    hi += reach
+    for _ in range(20):
+        if _derivative(loss, z, y, s, width, lo) <= 0.0:
+            break
+        lo -= reach
+        reach *= 2.0
+    for _ in range(20):
+        if _derivative(loss, z, y, s, width, hi) >= 0.0:
+            break
+        hi += reach
+        reach *= 2.0
+    for _ in range(200):
+        middle = 0.5 * (lo + hi)
+        if middle <= lo or middle >= hi:
+            break
+        derivative = _derivative(loss, z, y, s, width, middle)
+        if derivative == 0.0:
+            return middle, middle, 1.0
+        if derivative < 0.0:
+            lo = middle
+        else:
+            hi = middle
+    below = _derivative(loss, z, y, s, width, lo)
+    above = _derivative(loss, z, y, s, width, hi)
+    if below >= 0.0:
+        return lo, lo, 1.0
+    if above <= 0.0:
+        return hi, hi, 1.0
+    return lo, hi, above / (above - below)
+
+
+@compiled
+def mixed_slope(loss, z, y, width, lo, hi, share):
+    """The slope of one example under the mixture that :func:`best_bias` returns."""
+    return share * smoothed_slope(loss, z + lo, y, width) + (1.0 - share) * smoothed_slope(loss, z + hi, y, width)
+
+
+@compiled
+def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
+    """b ← the best bias of a batch with scores Z (no bias in them), G ← weighted slopes there, output by output.
+
+    ``scores``, ``own`` and ``weight`` are scratch of the batch's length. Joint losses tie the
+    outputs and have no such one-dimensional problem; a ``Problem`` refuses the combination.
+    """
+    loss = output_loss(target)
+    for c in range(b.size):
+        for r in range(y.size):
+            scores[r] = Z[r, c]
+            own[r] = output_label(target, y[r], c)
+            weight[r] = s[r] * output_weight(target, y[r], c)
+        lo, hi, share = best_bias(loss, scores, own, weight, 0.0)
+        for r in range(y.size):
+            G[r, c] = weight[r] * mixed_slope(loss, scores[r], own[r], 0.0, lo, hi, share)
+        b[c] = 0.5 * (lo + hi)

@@ -1,0 +1,710 @@
+"""Kernels, and blocks of rows of a kernel matrix whose values never depend on the block.
+
+    Linear       ⟨x, z⟩
+    RBF          exp(−γ‖x − z‖²)
+    Polynomial   (γ⟨x, z⟩ + c)^degree
+    Sigmoid      tanh(γ⟨x, z⟩ + c)
+    Laplacian    exp(−γ‖x − z‖₁)
+    Precomputed  the data matrix is the kernel matrix
+    BlackBox     a Python function of two sets of rows
+
+:func:`pair` is one kernel value, from two rows, in float64. :class:`KernelMatrix` gives
+many: rows I of the matrix K[i, j] = k(xᵢ, zⱼ), each against all zⱼ.
+
+How a block is computed. Rows of X are packed, sixteen at a time, into a tile with one
+column per row of X, so that feature k of the sixteen stands in one or two vector registers.
+Then, for every row z of Z, and for its entries zₖ in order,
+
+    s ← s + m(tileₖ, zₖ)        (sixteen sums, in registers)
+
+with one of four measures m:
+
+    Inner       x z                                Σ = ⟨x, z⟩
+    Squared     (x − z)²                           Σ = ‖x − z‖²
+    Absolute    |x − z|                            Σ = ‖x − z‖₁
+    Overlap     min(|x|, |z|) if xz > 0, else 0    Σ = (‖x‖₁ + ‖z‖₁ − ‖x − z‖₁) / 2
+
+Inner and Overlap vanish where x does, so for CSR data only the columns that occur in the
+tile count: they are renumbered, the tile holds those alone, and its size is bounded by the
+entries of its rows however many features there are. Last, a fused pass maps sums to kernel values:
+both distances are d = size(x) + size(z) − 2Σ (or Σ itself), clipped at 0.
+
+The law. The sixteen sums are independent, every pass has sixteen (padded with zeros), and each
+runs over the same terms in the same order: the bits of a row are the same whichever
+rows it is asked for with, in whichever order, with any number of threads. The usual product
+by BLAS does not have this property: its kernels treat a row differently by its position in the
+block and by the height of the block (measured with OpenBLAS: for float32 on Haswell and Zen from
+16 rows on, for float64 on AVX-512 when the number of columns is no multiple of 8, always
+between one row and several, and between numbers of threads), and no padding cures all of
+them. K[i, j] and K[j, i] are the same bits as well.
+
+Cancellation. ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near ε max(‖x‖², ‖z‖²), and γ times that
+is the relative error of the kernel value. Where γ max ‖zⱼ‖² exceeds 0.05/√ε (data far from the
+origin, or a large γ) dense rows are compared by Squared, which has no cancellation, costs a half
+more, and needs no centred copy of the data. CSR rows are always accumulated in float64, which
+moves the limit to 3e6; beyond it they are compared pair by pair. The choice depends on Z and γ
+alone, so a prediction does not depend on its batch.
+"""
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .dispatch import compiled, generic
+from .exp import exp
+from .rows import CSRRows, DenseRows, row_norm2
+
+# ---------------------------------------------------------------------------------------------
+# Kernels
+
+
+class Linear(NamedTuple):
+    """k(x, z) = ⟨x, z⟩."""
+
+
+class RBF(NamedTuple):
+    """k(x, z) = exp(−gamma‖x − z‖²)."""
+
+    gamma: float
+
+
+class Polynomial(NamedTuple):
+    """k(x, z) = (gamma⟨x, z⟩ + coef0)^degree."""
+
+    gamma: float
+    coef0: float
+    degree: int
+
+
+class Sigmoid(NamedTuple):
+    """k(x, z) = tanh(gamma⟨x, z⟩ + coef0)."""
+
+    gamma: float
+    coef0: float
+
+
+class Laplacian(NamedTuple):
+    """k(x, z) = exp(−gamma‖x − z‖₁)."""
+
+    gamma: float
+
+
+class Precomputed(NamedTuple):
+    """k(xᵢ, xⱼ) is entry (i, j) of the data matrix."""
+
+
+class BlackBox:
+    """A user's function ``f(A, B)`` that returns the (len(A), len(B)) kernel values of two sets of rows.
+
+    The function is called with ``rows_per_call`` rows of A at a time. One is the default, because
+    only then do the values not depend on which rows a block asked for, whatever the
+    function does inside; a larger number is faster where that is no concern.
+    """
+
+    def __init__(self, function: Callable[[Any, Any], Any], rows_per_call: int = 1):
+        if not callable(function):
+            raise TypeError(f"a black-box kernel must be a function f(A, B), got {function!r}.")
+        if not isinstance(rows_per_call, Integral) or rows_per_call < 1:
+            raise ValueError(f"rows_per_call must be an integer >= 1, got {rows_per_call!r}.")
+        self.function = function
+        self.rows_per_call = int(rows_per_call)
+
+    def __repr__(self) -> str:
+        return f"BlackBox({self.function!r}, rows_per_call={self.rows_per_call})"
+
+
+#: scikit-learn's names of the kernels.
+KERNELS: dict[str, type] = {
+    "linear": Linear,
+    "rbf": RBF,
+    "poly": Polynomial,
+    "sigmoid": Sigmoid,
+    "laplacian": Laplacian,
+    "precomputed": Precomputed,
+}
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, str):
+        raise ValueError(f"{name} must be a number, got {value!r}; resolve_gamma turns 'scale' and 'auto' into one.")
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be finite, got {value!r}.")
+    return float(value)
+
+
+def _gamma(value: Any) -> float:
+    gamma = _number("gamma", value)
+    if gamma < 0:
+        raise ValueError(f"gamma must be >= 0, got {value!r}.")
+    return gamma
+
+
+def _degree(value: Any) -> int:
+    degree = _number("degree", value)
+    if degree < 0 or degree != int(degree):
+        raise ValueError(f"degree must be an integer >= 0, got {value!r}.")
+    return int(degree)
+
+
+def as_kernel(kernel: Any, gamma: Any = 1.0, degree: Any = 3, coef0: Any = 0.0) -> Any:
+    """The kernel of scikit-learn style arguments: a name or a function, and its parameters.
+
+    Parameters that the kernel does not have are ignored; a kernel of this module is checked and returned.
+
+    Examples
+    --------
+    >>> as_kernel("poly", gamma=0.5, degree=2, coef0=1)
+    Polynomial(gamma=0.5, coef0=1.0, degree=2)
+    """
+    if isinstance(kernel, BlackBox):
+        return kernel
+    if isinstance(kernel, tuple(KERNELS.values())):
+        given, cls = kernel._asdict(), type(kernel)
+    elif isinstance(kernel, str) and kernel in KERNELS:
+        given, cls = {"gamma": gamma, "degree": degree, "coef0": coef0}, KERNELS[kernel]
+    elif callable(kernel):
+        return BlackBox(kernel)
+    else:
+        names = ", ".join(repr(name) for name in KERNELS)
+        raise ValueError(f"kernel must be one of {names} or a function f(A, B), got {kernel!r}.")
+    check = {"gamma": _gamma, "degree": _degree, "coef0": lambda value: _number("coef0", value)}
+    return cls(*(check[name](given[name]) for name in cls._fields))  # type: ignore[attr-defined]
+
+
+def _variance(X: Any) -> float:
+    """Variance of all entries of a matrix, zeros included, in float64 and without a copy of the matrix."""
+    count = X.shape[0] * X.shape[1]
+    if sp.issparse(X) and X.format not in ("csr", "csc"):
+        X = X.tocsr()
+    entries = X.data if sp.issparse(X) else X
+    if count == 0:
+        return 0.0
+    step = max(1, 2**20 // max(1, math.prod(entries.shape[1:])))
+    pieces = [entries[start : start + step] for start in range(0, len(entries), step)]
+    mean = sum(float(np.sum(piece, dtype=np.float64)) for piece in pieces) / count
+    squares = sum(float(np.sum((piece.astype(np.float64) - mean) ** 2)) for piece in pieces)
+    return (squares + (count - entries.size) * mean**2) / count
+
+
+def resolve_gamma(gamma: Any, X: Any) -> float:
+    """The number that ``gamma`` stands for, as in scikit-learn.
+
+    "scale" is 1 / (n_features · variance of all entries of X), or 1 if they are all equal; "auto" is
+    1 / n_features; a number is itself. X is an array, a SciPy sparse matrix or a layout of :mod:`.rows`.
+
+    Examples
+    --------
+    >>> resolve_gamma("auto", np.ones((3, 4)))
+    0.25
+    """
+    if not isinstance(gamma, str):
+        return _gamma(gamma)
+    matrix = _matrix(X)
+    n_features = max(1, matrix.shape[1])
+    if gamma == "auto":
+        return 1.0 / n_features
+    if gamma == "scale":
+        variance = _variance(matrix)
+        return 1.0 / (n_features * variance) if variance > 0 else 1.0
+    raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {gamma!r}.")
+
+
+# ---------------------------------------------------------------------------------------------
+# Two rows
+
+
+@generic
+def row_inner(X, i, Z, j):
+    """⟨xᵢ, zⱼ⟩ in float64."""
+
+
+@row_inner.case(DenseRows)
+def _(X, i, Z, j):
+    x, z = X.values[i], Z.values[j]
+    total = 0.0
+    for k in range(x.size):
+        total += np.float64(x[k]) * np.float64(z[k])
+    return total
+
+
+@row_inner.case(CSRRows)
+def _(X, i, Z, j):
+    p, p_end = X.indptr[i], X.indptr[i + 1]
+    q, q_end = Z.indptr[j], Z.indptr[j + 1]
+    total = 0.0
+    while p < p_end and q < q_end:
+        a, b = X.indices[p], Z.indices[q]
+        if a == b:
+            total += np.float64(X.data[p]) * np.float64(Z.data[q])
+        p += a <= b
+        q += b <= a
+    return total
+
+
+@generic
+def row_distance(X, i, Z, j, squared):
+    """‖xᵢ − zⱼ‖² if squared else ‖xᵢ − zⱼ‖₁, from the differences, in float64."""
+
+
+@row_distance.case(DenseRows)
+def _(X, i, Z, j, squared):
+    x, z = X.values[i], Z.values[j]
+    total = 0.0
+    if squared:
+        for k in range(x.size):
+            difference = np.float64(x[k]) - np.float64(z[k])
+            total += difference * difference
+    else:
+        for k in range(x.size):
+            total += abs(np.float64(x[k]) - np.float64(z[k]))
+    return total
+
+
+@row_distance.case(CSRRows)
+def _(X, i, Z, j, squared):
+    p, p_end = X.indptr[i], X.indptr[i + 1]
+    q, q_end = Z.indptr[j], Z.indptr[j + 1]
+    total = 0.0
+    while p < p_end or q < q_end:
+        a = np.int64(X.indices[p]) if p < p_end else np.int64(X.n_features)
+        b = np.int64(Z.indices[q]) if q < q_end else np.int64(X.n_features)
+        difference = 0.0
+        if a <= b:
+            difference += np.float64(X.data[p])
+            p += 1
+        if b <= a:
+            difference -= np.float64(Z.data[q])
+            q += 1
+        total += difference * difference if squared else abs(difference)
+    return total
+
+
+@generic
+def row_norm1(X, i):
+    """Σₖ|xᵢₖ|, in float64."""
+
+
+@row_norm1.case(DenseRows)
+def _(X, i):
+    total = 0.0
+    for x in X.values[i]:
+        total += abs(np.float64(x))
+    return total
+
+
+@row_norm1.case(CSRRows)
+def _(X, i):
+    total = 0.0
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        total += abs(np.float64(X.data[p]))
+    return total
+
+
+@generic
+def between(kernel, X, i, Z, j):
+    """k(xᵢ, zⱼ) in float64; X and Z have the same layout, CSR rows their indices sorted."""
+
+
+# A distance may overflow; γ = 0 times infinity would be NaN.
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@between.case(Linear)
+def _(kernel, X, i, Z, j):
+    return row_inner(X, i, Z, j)
+
+
+@between.case(RBF)
+def _(kernel, X, i, Z, j):
+    return np.exp(-kernel.gamma * min(row_distance(X, i, Z, j, True), _LARGEST))
+
+
+@between.case(Polynomial)
+def _(kernel, X, i, Z, j):
+    return (kernel.gamma * row_inner(X, i, Z, j) + kernel.coef0) ** kernel.degree
+
+
+@between.case(Sigmoid)
+def _(kernel, X, i, Z, j):
+    return np.tanh(kernel.gamma * row_inner(X, i, Z, j) + kernel.coef0)
+
+
+@between.case(Laplacian)
+def _(kernel, X, i, Z, j):
+    return np.exp(-kernel.gamma * min(row_distance(X, i, Z, j, False), _LARGEST))
+
+
+@between.case(Precomputed)
+def _(kernel, X, i, Z, j):
+    return np.float64(X.values[i, j])
+
+
+@compiled
+def pair(kernel, X, i, j):
+    """k(xᵢ, xⱼ) in float64."""
+    return between(kernel, X, i, X, j)
+
+
+@compiled
+def _pairs(kernel, X, I, Z, first, last, out):
+    """out[r, j] ← k(x_I[r], zⱼ) for first ≤ j < last, in place, pair by pair."""
+    for j in range(first, last):
+        for r in range(I.size):
+            out[r, j] = between(kernel, X, I[r], Z, j)
+
+
+@compiled
+def _self_values(kernel, X, out):
+    """out[i] ← k(xᵢ, xᵢ), in place."""
+    for i in range(out.size):
+        out[i] = between(kernel, X, i, X, i)
+
+
+# ---------------------------------------------------------------------------------------------
+# Sixteen rows against every row of Z
+
+LANES = 16  # rows of X in a tile
+CHUNK = 192  # rows of Z between two maps from sums to kernel values
+DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and keeps the tile in the first cache
+GROUP_BYTES = 24  # dense rows of Z summed together, times bytes: 6 × 16 float32 sums are 12 registers of AVX2
+TILE_BYTES = 2**21
+TILE_ENTRIES = 2**17
+
+
+class Inner(NamedTuple):
+    """Σ xz."""
+
+
+class Squared(NamedTuple):
+    """Σ (x − z)²."""
+
+
+class Absolute(NamedTuple):
+    """Σ |x − z|."""
+
+
+class Overlap(NamedTuple):
+    """Σ min(|x|, |z|) over features where x and z have the same sign."""
+
+
+def _add_term(builder: ir.IRBuilder, measure: type, total: Any, x: Any, z: Any) -> Any:
+    """Emit total + m(x, z), for vectors."""
+    fused = ("contract",)
+    if measure is Inner:
+        return builder.fadd(total, builder.fmul(x, z, flags=fused), flags=fused)
+    if measure is Overlap:
+        zero = ir.Constant(x.type, [0.0] * LANES)
+        low, high = builder.select(builder.fcmp_ordered("<", x, z), x, z), builder.select(
+            builder.fcmp_ordered(">", x, z), x, z
+        )
+        above = builder.select(builder.fcmp_ordered(">", low, zero), low, zero)
+        below = builder.select(builder.fcmp_ordered("<", high, zero), builder.fneg(high), zero)
+        return builder.fadd(total, builder.fadd(above, below))
+    difference = builder.fsub(x, z)
+    if measure is Squared:
+        return builder.fadd(total, builder.fmul(difference, difference, flags=fused), flags=fused)
+    bits = 32 if isinstance(x.type.element, ir.FloatType) else 64
+    name = f"llvm.fabs.v{LANES}f{bits}"
+    magnitude = cgutils.get_or_insert_function(builder.module, ir.FunctionType(x.type, [x.type]), name)
+    return builder.fadd(total, builder.call(magnitude, [difference]))
+
+
+class _Emitter:
+    """The vector instructions that the two loops below share."""
+
+    def __init__(self, context, builder, tile_type, source_type):
+        self.builder = builder
+        self.element = context.get_data_type(tile_type.dtype)
+        self.vector = ir.VectorType(self.element, LANES)
+        self.align = tile_type.dtype.bitwidth // 8
+        self.widen = source_type.dtype != tile_type.dtype
+
+    def sums(self) -> Any:
+        place = cgutils.alloca_once(self.builder, self.vector)
+        self.builder.store(ir.Constant(self.vector, [0.0] * LANES), place)
+        return place
+
+    def row(self, array: Any, index: Any) -> Any:
+        """Pointer to the sixteen entries of row ``index`` of an array with sixteen columns."""
+        start = self.builder.gep(array.data, [self.builder.mul(index, index.type(LANES))])
+        return self.builder.bitcast(start, self.vector.as_pointer())
+
+    def load(self, pointer: Any) -> Any:
+        return self.builder.load(pointer, align=self.align)
+
+    def store(self, value: Any, pointer: Any) -> None:
+        self.builder.store(value, pointer, align=self.align)
+
+    def spread(self, pointer: Any) -> Any:
+        """The number at a pointer, in all sixteen lanes."""
+        number = self.builder.load(pointer)
+        if self.widen:
+            number = self.builder.fpext(number, self.element)
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        i32 = ir.IntType(32)
+        first = self.builder.insert_element(undefined, number, i32(0))
+        return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, LANES), [0] * LANES))
+
+
+@intrinsic
+def _add_dense(typingctx, measure, tile, Z, j, start, end, S, s):
+    """S[s + g] ← S[s + g] + Σₖ m(tile[k], Z[j + g, k]) for a group of rows g and start ≤ k < end, in place.
+
+    Rows behind the last one repeat it; S must have room for a whole group.
+    """
+    signature = types.void(measure, tile, Z, j, start, end, S, s)
+
+    def codegen(context, builder, sig, args):
+        emit = _Emitter(context, builder, sig.args[1], sig.args[2])
+        array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 2, 6)}
+        tile, Z, S = array[1], array[2], array[6]
+        j, start, end, s = args[3], args[4], args[5], args[7]
+        n, width = builder.extract_value(Z.shape, 0), builder.extract_value(Z.shape, 1)
+        last = builder.sub(n, n.type(1))
+        group = range(GROUP_BYTES // emit.align)
+        sums = [emit.sums() for g in group]
+        rows = []
+        for g in group:
+            row = builder.add(j, j.type(g))
+            row = builder.select(builder.icmp_signed("<", row, last), row, last)
+            rows.append(builder.gep(Z.data, [builder.mul(row, width)]))
+        with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
+            x = emit.load(emit.row(tile, k))
+            for g in group:
+                z = emit.spread(builder.gep(rows[g], [k]))
+                builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums[g]), x, z), sums[g])
+        for g in group:
+            place = emit.row(S, builder.add(s, s.type(g)))
+            emit.store(builder.fadd(emit.load(place), builder.load(sums[g])), place)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s):
+    """S[s] ← Σₚ m(tile[slot[indices[p]]], data[p]) for start ≤ p < end where that slot is ≥ 0, in place."""
+    signature = types.void(measure, tile, slot, data, indices, start, end, S, s)
+
+    def codegen(context, builder, sig, args):
+        emit = _Emitter(context, builder, sig.args[1], sig.args[3])
+        array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 2, 3, 4, 7)}
+        tile, slot, data, indices, S = (array[k] for k in (1, 2, 3, 4, 7))
+        start, end, s = args[5], args[6], args[8]
+        sums = emit.sums()
+        with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (p, _):
+            column = builder.load(builder.gep(slot.data, [builder.load(builder.gep(indices.data, [p]))]))
+            with builder.if_then(builder.icmp_signed(">=", column, column.type(0))):
+                x = emit.load(emit.row(tile, builder.sext(column, p.type)))
+                z = emit.spread(builder.gep(data.data, [p]))
+                builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums), x, z), sums)
+        emit.store(builder.load(sums), emit.row(S, s))
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@generic
+def pass_height(X, I, r, S):
+    """How many of the rows I[r:] to pack at once."""
+
+
+@pass_height.case(DenseRows)
+def _(X, I, r, S):
+    tiles = TILE_BYTES // max(1, X.values.shape[1] * LANES * S.itemsize)
+    return min(I.size - r, LANES * max(1, min(16, tiles)))
+
+
+@pass_height.case(CSRRows)
+def _(X, I, r, S):
+    height, entries = 0, 0
+    while height < LANES and r + height < I.size:
+        entries += X.indptr[I[r + height] + 1] - X.indptr[I[r + height]]
+        if entries > TILE_ENTRIES and height > 0:
+            break
+        height += 1
+    return height
+
+
+@generic
+def pack(X, I, slot, S):
+    """Rows I of X as tiles (tile, feature, row of the tile) of the dtype of S; writes slot in place if X is sparse."""
+
+
+@pack.case(DenseRows)
+def _(X, I, slot, S):
+    d = X.values.shape[1]
+    tiles = np.zeros(((I.size + LANES - 1) // LANES, d, LANES), S.dtype)
+    for r in range(I.size):
+        x = X.values[I[r]]
+        for k in range(d):
+            tiles[r // LANES, k, r % LANES] = x[k]
+    return tiles
+
+
+@pack.case(CSRRows)
+def _(X, I, slot, S):
+    entries = 0
+    for i in I:
+        entries += X.indptr[i + 1] - X.indptr[i]
+    tiles = np.empty((1, min(entries, X.n_features), LANES), S.dtype)
+    used = 0
+    for r in range(I.size):
+        for p in range(X.indptr[I[r]], X.indptr[I[r] + 1]):
+            k = X.indices[p]
+            if slot[k] < 0:
+                tiles[0, used] = 0
+                slot[k] = used
+                used += 1
+            tiles[0, slot[k], r] += X.data[p]
+    return tiles
+
+
+@generic
+def unpack(X, I, slot):
+    """Clear what :func:`pack` wrote into slot."""
+
+
+@unpack.case(DenseRows)
+def _(X, I, slot):
+    pass
+
+
+@unpack.case(CSRRows)
+def _(X, I, slot):
+    for i in I:
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            slot[X.indices[p]] = -1
+
+
+@generic
+def accumulate(Z, measure, tile, slot, first, last, S):
+    """S[j − first] ← Σₖ m(tile[k], zⱼₖ) for first ≤ j < last, in place."""
+
+
+@accumulate.case(DenseRows)
+def _(Z, measure, tile, slot, first, last, S):
+    S[: last - first + GROUP_BYTES] = 0
+    for k in range(0, Z.values.shape[1], DEPTH):
+        end = min(k + DEPTH, Z.values.shape[1])
+        for j in range(first, last, GROUP_BYTES // S.itemsize):
+            _add_dense(measure, tile, Z.values, j, k, end, S, j - first)
+
+
+@accumulate.case(CSRRows)
+def _(Z, measure, tile, slot, first, last, S):
+    for j in range(first, last):
+        start, end = np.int64(Z.indptr[j]), np.int64(Z.indptr[j + 1])
+        _sum_sparse(measure, tile, slot, Z.data, Z.indices, start, end, S, j - first)
+
+
+@generic
+def finish(kernel, sums, weight, x_size, z_size, values):
+    """values ← the kernel values of one row from its sums, in place; may change sums.
+
+    Distances are x_size + z_size + weight · sums.
+    """
+
+
+@finish.case(Linear)
+def _(kernel, sums, weight, x_size, z_size, values):
+    for j in range(CHUNK):
+        values[j] = sums[j]
+
+
+@finish.case(Polynomial)
+def _(kernel, sums, weight, x_size, z_size, values):
+    gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
+    for j in range(CHUNK):
+        sums[j] = gamma * sums[j] + coef0
+        values[j] = 1
+    power = kernel.degree
+    while power > 0:
+        if power & 1:
+            for j in range(CHUNK):
+                values[j] *= sums[j]
+        power >>= 1
+        if power > 0:
+            for j in range(CHUNK):
+                sums[j] *= sums[j]
+
+
+@finish.case(Sigmoid)
+def _(kernel, sums, weight, x_size, z_size, values):
+    gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
+    for j in range(CHUNK):
+        values[j] = np.tanh(gamma * sums[j] + coef0)
+
+
+def _exponential(kernel, sums, weight, x_size, z_size, values):
+    gamma, zero, largest = sums.dtype.type(kernel.gamma), sums.dtype.type(0), np.finfo(sums.dtype).max
+    for j in range(CHUNK):
+        distance = x_size + z_size[j] + weight * sums[j]
+        distance = distance if distance <= largest else largest  # also where infinities met
+        distance = distance if distance > zero else zero
+        values[j] = exp(values.dtype.type(-gamma * distance))
+
+
+finish.case(RBF)(_exponential)
+finish.case(Laplacian)(_exponential)
+
+
+@compiled
+def _block(kernel, measure, weight, X, I, x_size, Z, z_size, slot, first, last, out):
+    """out[r, j] ← k(x_I[r], zⱼ) for first ≤ j < last, in place; first is a multiple of CHUNK.
+
+    Sums have the dtype of the sizes. slot is all −1, and is so again afterwards.
+    """
+    S = np.zeros((CHUNK + GROUP_BYTES, LANES), z_size.dtype)
+    sums, values = np.empty(CHUNK, z_size.dtype), np.empty(CHUNK, out.dtype)
+    r = 0
+    while r < I.size:
+        height = pass_height(X, I, r, S)
+        rows = I[r : r + height]
+        tiles = pack(X, rows, slot, S)
+        for a in range(first, last, CHUNK):
+            b = min(a + CHUNK, last)
+            for u in range(tiles.shape[0]):
+                accumulate(Z, measure, tiles[u], slot, a, b, S)
+                for t in range(min(LANES, height - u * LANES)):
+                    i = r + u * LANES + t
+                    for j in range(CHUNK):
+                        sums[j] = S[j, t]
+                    finish(kernel, sums, weight, x_size[i], z_size[a : a + CHUNK], values)
+                    for j in range(b - a):
+                        out[i, a + j] = values[j]
+        unpack(X, rows, slot)
+        r += height
+
+
+@generic
+def size(kernel, X, i):
+    """What a distance of this kernel is made of: ‖xᵢ‖² or ‖xᵢ‖₁."""
+
+
+@size.case(RBF)
+def _(kernel, X, i):
+    return row_norm2(X, i)
+
+
+@size.case(Laplacian)
+def _(kernel, X, i):
+    return row_norm1(X, i)
+
+
+@compiled
+def _sizes(kernel, X, I, out):
+    """out[r] ← size of row I[r], in place."""
+    for r in range(I.size):
+        out[r] = size(kernel, X, I[r])

@@ -1,0 +1,499 @@
+"""Losses, each convex in the scores z, with value, sub-gradient and convex conjugate.
+
+Scalar losses see one score z and a target y (±1 for classification, a real
+number for regression):
+
+======================  ==========================  =============================================
+loss                    ℓ(z, y)                     ℓ*(u) = sup_z uz − ℓ(z, y), with v = yu
+======================  ==========================  =============================================
+Hinge                   max(0, 1 − yz)              v                        for −1 ≤ v ≤ 0
+SquaredHinge            max(0, 1 − yz)²             v + v²/4                 for v ≤ 0
+Log                     log(1 + exp(−yz))           a log a + (1−a) log(1−a) for a = −v in [0, 1]
+EpsilonInsensitive      max(0, |z − y| − ε)         uy + ε|u|                for |u| ≤ 1
+SquaredEpsilon          max(0, |z − y| − ε)²        uy + ε|u| + u²/4
+======================  ==========================  =============================================
+
+Joint losses see the scores of all classes and the index y of the true one:
+
+* MulticlassHinge: max over r of δ(r, y) + z_r − z_y, with a cost matrix δ;
+* MulticlassLog:   log Σ_r exp(z_r − z_y).
+
+Their sub-gradients are p − e_y with p in the simplex, and ℓ*(p − e_y) is
+−Σ p_r δ(r, y) and Σ p_r log p_r.
+
+The loops of the solvers see *targets*: ``Single(loss)`` for one score,
+``OneVsRest(loss, positive_weight)`` for one binary problem per class over the
+same rows, or a joint loss itself. Outside its domain a conjugate is infinite.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .dispatch import generic
+
+#: Slack of the conjugates' domains, a few units of rounding of a slope.
+DOMAIN = 1e-12
+
+
+class Hinge(NamedTuple):
+    """max(0, 1 − yz)."""
+
+
+class SquaredHinge(NamedTuple):
+    """max(0, 1 − yz)²."""
+
+
+class Log(NamedTuple):
+    """log(1 + exp(−yz))."""
+
+
+class EpsilonInsensitive(NamedTuple):
+    """max(0, |z − y| − ε)."""
+
+    epsilon: float
+
+
+class SquaredEpsilon(NamedTuple):
+    """max(0, |z − y| − ε)²."""
+
+    epsilon: float
+
+
+class StructuredHinge(NamedTuple):
+    """δ − z: the loss of an argmax oracle's answer (Pegasos, Example 5).
+
+    The row is φ(x, y) − φ(x, ŷ) for the oracle's ŷ, the target its cost δ(ŷ, y).
+    """
+
+
+class MulticlassHinge(NamedTuple):
+    """max over r of cost[r, y] + z_r − z_y; the diagonal of ``cost`` is zero."""
+
+    cost: np.ndarray
+
+
+class MulticlassLog(NamedTuple):
+    """log Σ_r exp(z_r − z_y)."""
+
+
+class Single(NamedTuple):
+    """One score per row, under a scalar loss."""
+
+    loss: Any
+
+
+class OneVsRest(NamedTuple):
+    """One binary problem per class; class c's own examples weigh ``positive_weight[c]``."""
+
+    loss: Any
+    positive_weight: np.ndarray
+
+
+# ---------------------------------------------------------------- scalar losses
+
+
+@generic
+def value(loss, z, y):
+    """ℓ(z, y)."""
+
+
+@generic
+def slope(loss, z, y):
+    """A sub-gradient of ℓ(·, y) at z; zero where the loss is."""
+
+
+@generic
+def conjugate(loss, u, y):
+    """ℓ*(u), the convex conjugate of ℓ(·, y)."""
+
+
+@value.case(Hinge)
+def _(loss, z, y):
+    return max(0.0, 1.0 - y * z)
+
+
+@slope.case(Hinge)
+def _(loss, z, y):
+    if y * z < 1.0:
+        return -y
+    return 0.0 * y
+
+
+@conjugate.case(Hinge)
+def _(loss, u, y):
+    v = y * u
+    if -1.0 - DOMAIN <= v <= DOMAIN:
+        return v
+    return np.inf
+
+
+@value.case(SquaredHinge)
+def _(loss, z, y):
+    m = max(0.0, 1.0 - y * z)
+    return m * m
+
+
+@slope.case(SquaredHinge)
+def _(loss, z, y):
+    return -2.0 * y * max(0.0, 1.0 - y * z)
+
+
+@conjugate.case(SquaredHinge)
+def _(loss, u, y):
+    v = y * u
+    if v <= DOMAIN:
+        return v + 0.25 * v * v
+    return np.inf
+
+
+@value.case(Log)
+def _(loss, z, y):
+    m = -y * z
+    if m > 0.0:
+        return m + math.log1p(math.exp(-m))
+    return math.log1p(math.exp(m))
+
+
+@slope.case(Log)
+def _(loss, z, y):
+    m = y * z
+    if m > 0.0:
+        e = math.exp(-m)
+        return -y * e / (1.0 + e)
+    return -y / (1.0 + math.exp(m))
+
+
+@conjugate.case(Log)
+def _(loss, u, y):
+    a = -y * u
+    if a < -DOMAIN or a > 1.0 + DOMAIN:
+        return np.inf
+    total = 0.0
+    if a > 0.0:
+        total += a * math.log(a)
+    if a < 1.0:
+        total += (1.0 - a) * math.log1p(-a)
+    return total
+
+
+@value.case(EpsilonInsensitive)
+def _(loss, z, y):
+    return max(0.0, abs(z - y) - loss.epsilon)
+
+
+@slope.case(EpsilonInsensitive)
+def _(loss, z, y):
+    r = z - y
+    if r > loss.epsilon:
+        return 1.0
+    if r < -loss.epsilon:
+        return -1.0
+    return 0.0
+
+
+@conjugate.case(EpsilonInsensitive)
+def _(loss, u, y):
+    if abs(u) <= 1.0 + DOMAIN:
+        return u * y + loss.epsilon * abs(u)
+    return np.inf
+
+
+@value.case(SquaredEpsilon)
+def _(loss, z, y):
+    m = max(0.0, abs(z - y) - loss.epsilon)
+    return m * m
+
+
+@slope.case(SquaredEpsilon)
+def _(loss, z, y):
+    r = z - y
+    m = max(0.0, abs(r) - loss.epsilon)
+    return 2.0 * math.copysign(m, r)
+
+
+@conjugate.case(SquaredEpsilon)
+def _(loss, u, y):
+    return u * y + loss.epsilon * abs(u) + 0.25 * u * u
+
+
+@value.case(StructuredHinge)
+def _(loss, z, y):
+    return y - z
+
+
+@slope.case(StructuredHinge)
+def _(loss, z, y):
+    return -1.0
+
+
+# ---------------------------------------------------------------- targets
+
+
+@generic
+def total_value(target, z, y):
+    """The loss of the scores z of one row."""
+
+
+@generic
+def slopes(target, z, y, g):
+    """g ← a sub-gradient of the loss in the scores z of one row."""
+
+
+@generic
+def total_conjugate(target, g, y):
+    """The conjugate at the slopes g of one row."""
+
+
+@generic
+def output_values(target, z, y, out):
+    """out[c] += the loss of output c; a joint loss puts its whole value into out[0]."""
+
+
+@total_value.case(Single)
+def _(target, z, y):
+    return value(target.loss, z[0], y)
+
+
+@slopes.case(Single)
+def _(target, z, y, g):
+    g[0] = slope(target.loss, z[0], y)
+
+
+@total_conjugate.case(Single)
+def _(target, g, y):
+    return conjugate(target.loss, g[0], y)
+
+
+@output_values.case(Single)
+def _(target, z, y, out):
+    out[0] += value(target.loss, z[0], y)
+
+
+@total_value.case(OneVsRest)
+def _(target, z, y):
+    total = 0.0
+    for c in range(z.size):
+        if y == c:
+            total += target.positive_weight[c] * value(target.loss, z[c], 1.0)
+        else:
+            total += value(target.loss, z[c], -1.0)
+    return total
+
+
+@slopes.case(OneVsRest)
+def _(target, z, y, g):
+    for c in range(z.size):
+        if y == c:
+            g[c] = target.positive_weight[c] * slope(target.loss, z[c], 1.0)
+        else:
+            g[c] = slope(target.loss, z[c], -1.0)
+
+
+@total_conjugate.case(OneVsRest)
+def _(target, g, y):
+    total = 0.0
+    for c in range(g.size):
+        if y == c:
+            weight = target.positive_weight[c]
+            if weight > 0.0:
+                total += weight * conjugate(target.loss, g[c] / weight, 1.0)
+        else:
+            total += conjugate(target.loss, g[c], -1.0)
+    return total
+
+
+@output_values.case(OneVsRest)
+def _(target, z, y, out):
+    for c in range(z.size):
+        if y == c:
+            out[c] += target.positive_weight[c] * value(target.loss, z[c], 1.0)
+        else:
+            out[c] += value(target.loss, z[c], -1.0)
+
+
+@total_value.case(MulticlassHinge)
+def _(target, z, y):
+    own = int(y)
+    best = 0.0
+    for r in range(z.size):
+        best = max(best, target.cost[r, own] + z[r] - z[own])
+    return best
+
+
+@slopes.case(MulticlassHinge)
+def _(target, z, y, g):
+    own = int(y)
+    worst, best = own, 0.0
+    for r in range(z.size):
+        g[r] = 0.0
+        excess = target.cost[r, own] + z[r] - z[own]
+        if excess > best:
+            worst, best = r, excess
+    if worst != own:
+        g[worst] = 1.0
+        g[own] = -1.0
+
+
+@total_conjugate.case(MulticlassHinge)
+def _(target, g, y):
+    own = int(y)
+    total = 0.0
+    for r in range(g.size):
+        if r != own:
+            if g[r] < -DOMAIN:
+                return np.inf
+            total += target.cost[r, own] * g[r]
+    if abs(g.sum()) > DOMAIN * g.size or g[own] < -1.0 - DOMAIN:
+        return np.inf
+    return -total
+
+
+@output_values.case(MulticlassHinge)
+def _(target, z, y, out):
+    out[0] += total_value(target, z, y)
+
+
+@total_value.case(MulticlassLog)
+def _(target, z, y):
+    top = z.max()
+    total = 0.0
+    for r in range(z.size):
+        total += math.exp(z[r] - top)
+    return math.log(total) + top - z[int(y)]
+
+
+@slopes.case(MulticlassLog)
+def _(target, z, y, g):
+    top = z.max()
+    total = 0.0
+    for r in range(z.size):
+        g[r] = math.exp(z[r] - top)
+        total += g[r]
+    for r in range(z.size):
+        g[r] /= total
+    g[int(y)] -= 1.0
+
+
+@total_conjugate.case(MulticlassLog)
+def _(target, g, y):
+    own = int(y)
+    total, mass = 0.0, 0.0
+    for r in range(g.size):
+        p = g[r]
+        if r == own:
+            p += 1.0
+        if p < -DOMAIN:
+            return np.inf
+        mass += p
+        if p > 0.0:
+            total += p * math.log(p)
+    if abs(mass - 1.0) > DOMAIN * g.size:
+        return np.inf
+    return total
+
+
+@output_values.case(MulticlassLog)
+def _(target, z, y, out):
+    out[0] += total_value(target, z, y)
+
+
+# ---------------------------------------------------------------- one output of separate ones
+
+
+@generic
+def output_loss(target):
+    """The scalar loss of an output; a joint loss has none and answers with one that is not used."""
+
+
+@generic
+def output_label(target, y, c):
+    """The target of output c where the row's target is y."""
+
+
+@generic
+def output_weight(target, y, c):
+    """The weight of output c where the row's target is y."""
+
+
+for _separate in (Single, OneVsRest):
+
+    @output_loss.case(_separate)
+    def _(target):
+        return target.loss
+
+
+for _joint in (MulticlassHinge, MulticlassLog):
+
+    @output_loss.case(_joint)
+    def _(target):
+        return Hinge()
+
+
+for _plain in (Single, MulticlassHinge, MulticlassLog):
+
+    @output_label.case(_plain)
+    def _(target, y, c):
+        return y
+
+    @output_weight.case(_plain)
+    def _(target, y, c):
+        return 1.0
+
+
+@output_label.case(OneVsRest)
+def _(target, y, c):
+    if y == c:
+        return 1.0
+    return -1.0
+
+
+@output_weight.case(OneVsRest)
+def _(target, y, c):
+    if y == c:
+        return target.positive_weight[c]
+    return 1.0
+
+
+# ---------------------------------------------------------------- what a loss is known by
+
+#: Names users write, for classification with ±1 labels and for regression.
+BINARY = {"hinge": Hinge, "squared_hinge": SquaredHinge, "log": Log}
+REGRESSION = {"epsilon_insensitive": EpsilonInsensitive, "squared_epsilon_insensitive": SquaredEpsilon}
+#: Losses that treat all classes jointly, by the binary loss they extend.
+JOINT = {"hinge": MulticlassHinge, "log": MulticlassLog}
+
+#: Largest norm of a sub-gradient in the scores (the joint ones move two classes).
+LIPSCHITZ = {
+    Hinge: 1.0,
+    SquaredHinge: math.inf,
+    Log: 1.0,
+    EpsilonInsensitive: 1.0,
+    SquaredEpsilon: math.inf,
+    StructuredHinge: 1.0,
+    MulticlassHinge: math.sqrt(2.0),
+    MulticlassLog: math.sqrt(2.0),
+}
+
+#: Largest second derivative in the scores; infinite where the loss has a kink.
+SMOOTHNESS = {
+    Hinge: math.inf,
+    SquaredHinge: 2.0,
+    Log: 0.25,
+    EpsilonInsensitive: math.inf,
+    SquaredEpsilon: 2.0,
+    StructuredHinge: math.inf,
+    MulticlassHinge: math.inf,
+    MulticlassLog: 0.5,
+}
+
+
+def scalar_loss(target: Any) -> Any:
+    """The loss inside ``Single`` or ``OneVsRest``; a joint loss is its own."""
+    return target.loss if isinstance(target, (Single, OneVsRest)) else target
+
+
+def is_joint(target: Any) -> bool:
+    """Whether the outputs are tied by one loss instead of being separate problems."""
+    return not isinstance(target, (Single, OneVsRest))

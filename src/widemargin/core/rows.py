@@ -1,0 +1,290 @@
+"""Rows of a data matrix: the two layouts and the few things solvers do with a row.
+
+A layout is a NamedTuple of arrays; the loops of the solvers see only the
+primitives below, so that one loop serves dense and CSR data, float32 and
+float64, 32-bit and 64-bit indices. The arrays are the caller's own: nothing is
+copied, and read-only memory maps are welcome.
+
+Weights are a C-ordered matrix ``V`` of shape (n_features, n_outputs): the
+weights of one feature stand together, so a row costs one gather per non-zero
+however many outputs share it.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .dispatch import borrow, compiled, generic
+
+
+#: How many rows ahead of their use the memory of rows is asked for.
+AHEAD = 4
+
+
+class DenseRows(NamedTuple):
+    """A C-ordered matrix of float32 or float64."""
+
+    values: np.ndarray
+
+
+class CSRRows(NamedTuple):
+    """Compressed sparse rows: row i has ``data[p]`` in column ``indices[p]``, ``indptr[i] ≤ p < indptr[i + 1]``."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    n_features: int
+
+
+@intrinsic
+def _prefetch(typingctx, array, index):
+    """Ask the memory system for the cache line of ``array[index]``; changes nothing."""
+    signature = types.void(array, index)
+
+    def codegen(context, builder, sig, args):
+        view = context.make_array(sig.args[0])(context, builder, args[0])
+        pointer = builder.gep(view.data, [args[1]])
+        pointer = builder.bitcast(pointer, cgutils.voidptr_t)
+        i32 = ir.IntType(32)
+        function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+        builder.call(function, [pointer, i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@generic
+def borrowed(X):
+    """The rows with their arrays borrowed (see :mod:`.dispatch`)."""
+
+
+@borrowed.case(DenseRows)
+def _(X):
+    return DenseRows(borrow(X.values))
+
+
+@borrowed.case(CSRRows)
+def _(X):
+    return CSRRows(borrow(X.data), borrow(X.indices), borrow(X.indptr), X.n_features)
+
+
+@generic
+def n_rows(X):
+    """Number of rows."""
+
+
+@n_rows.case(DenseRows)
+def _(X):
+    return X.values.shape[0]
+
+
+@n_rows.case(CSRRows)
+def _(X):
+    return X.indptr.size - 1
+
+
+@generic
+def row_size(X, i):
+    """Number of stored entries of row i."""
+
+
+@row_size.case(DenseRows)
+def _(X, i):
+    return X.values.shape[1]
+
+
+@row_size.case(CSRRows)
+def _(X, i):
+    return X.indptr[i + 1] - X.indptr[i]
+
+
+@generic
+def row_norm2(X, i):
+    """Squared Euclidean norm of row i, in float64."""
+
+
+@row_norm2.case(DenseRows)
+def _(X, i):
+    total = 0.0
+    for j in range(X.values.shape[1]):
+        total += np.float64(X.values[i, j]) * np.float64(X.values[i, j])
+    return total
+
+
+@row_norm2.case(CSRRows)
+def _(X, i):
+    total = 0.0
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        total += np.float64(X.data[p]) * np.float64(X.data[p])
+    return total
+
+
+@generic
+def row_scores(X, i, V, z):
+    """z ← Vᵀxᵢ: the inner products of row i with each column of V."""
+
+
+@row_scores.case(DenseRows)
+def _(X, i, V, z):
+    d = X.values.shape[1]
+    if V.shape[1] == 1:
+        total = V.dtype.type(0)
+        for j in range(d):
+            total += X.values[i, j] * V[j, 0]
+        z[0] = total
+    else:
+        for c in range(V.shape[1]):
+            z[c] = 0.0
+        for j in range(d):
+            for c in range(V.shape[1]):
+                z[c] += X.values[i, j] * V[j, c]
+
+
+@row_scores.case(CSRRows)
+def _(X, i, V, z):
+    if V.shape[1] == 1:
+        total = 0.0
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            total += X.data[p] * V[X.indices[p], 0]
+        z[0] = total
+    else:
+        for c in range(V.shape[1]):
+            z[c] = 0.0
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            x = X.data[p]
+            j = X.indices[p]
+            for c in range(V.shape[1]):
+                z[c] += x * V[j, c]
+
+
+@generic
+def row_add(X, i, g, V):
+    """V ← V + xᵢgᵀ, in place."""
+
+
+@row_add.case(DenseRows)
+def _(X, i, g, V):
+    d = X.values.shape[1]
+    if V.shape[1] == 1:
+        step = V.dtype.type(g[0])
+        for j in range(d):
+            V[j, 0] += step * X.values[i, j]
+    else:
+        for j in range(d):
+            for c in range(V.shape[1]):
+                V[j, c] += X.values[i, j] * g[c]
+
+
+@row_add.case(CSRRows)
+def _(X, i, g, V):
+    if V.shape[1] == 1:
+        step = V.dtype.type(g[0])
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            V[X.indices[p], 0] += step * X.data[p]
+    else:
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            x = X.data[p]
+            j = X.indices[p]
+            for c in range(V.shape[1]):
+                V[j, c] += x * g[c]
+
+
+@generic
+def prefetch_rows(X, order, s, end):
+    """Ask for the memory of the row that stands a few places after place s of ``order``; changes nothing."""
+
+
+@prefetch_rows.case(DenseRows)
+def _(X, order, s, end):
+    if s + AHEAD < end:
+        flat = X.values.reshape(X.values.size)
+        width = X.values.shape[1]
+        start = np.int64(order[s + AHEAD]) * width
+        for j in range(0, min(width, 1024), 64 // X.values.itemsize):
+            _prefetch(flat, start + j)
+
+
+@prefetch_rows.case(CSRRows)
+def _(X, order, s, end):
+    if s + 2 * AHEAD < end:
+        _prefetch(X.indptr, order[s + 2 * AHEAD])
+    if s + AHEAD < end:
+        i = order[s + AHEAD]
+        for p in range(X.indptr[i], X.indptr[i + 1], 64 // X.data.itemsize):
+            _prefetch(X.data, p)
+            _prefetch(X.indices, p)
+
+
+@compiled
+def touch(y, s, order, p, end):
+    """Ask for the target and weight of the example a few places after place p of ``order``; changes nothing."""
+    if p + AHEAD < end:
+        _prefetch(y, order[p + AHEAD])
+        if s.size:
+            _prefetch(s, order[p + AHEAD])
+
+
+# ---------------------------------------------------------------- at the door
+
+
+def as_rows(X: Any) -> DenseRows | CSRRows:
+    """Wrap a matrix that is already canonical, or bring it into a canonical form with one copy.
+
+    Canonical is: C-ordered float32 or float64, or CSR with sorted, summed
+    indices of 32 or 64 bits.
+    """
+    if sp.issparse(X):
+        X = X.tocsr()
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        indices, indptr = X.indices, X.indptr
+        if indices.dtype not in (np.int32, np.int64):
+            indices = indices.astype(np.int64)
+        if indptr.dtype not in (np.int32, np.int64):
+            indptr = indptr.astype(np.int64)
+        return CSRRows(X.data, indices, indptr, X.shape[1])
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+    return DenseRows(np.ascontiguousarray(X, dtype=dtype))
+
+
+def shape(X: DenseRows | CSRRows) -> tuple[int, int]:
+    """(number of rows, number of features)."""
+    if isinstance(X, CSRRows):
+        return X.indptr.size - 1, int(X.n_features)
+    return X.values.shape
+
+
+def dtype_of(X: DenseRows | CSRRows) -> np.dtype:
+    """float32 or float64."""
+    return X.data.dtype if isinstance(X, CSRRows) else X.values.dtype
+
+
+def take_rows(X: DenseRows | CSRRows, chosen: np.ndarray) -> DenseRows | CSRRows:
+    """A copy of the chosen rows, in their order."""
+    if isinstance(X, DenseRows):
+        return DenseRows(X.values[chosen])
+    return as_rows(as_matrix(X)[chosen])
+
+
+def as_matrix(X: DenseRows | CSRRows) -> Any:
+    """The rows as a NumPy or SciPy matrix over the same memory."""
+    if isinstance(X, DenseRows):
+        return X.values
+    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=shape(X), copy=False)
+
+
+@compiled
+def row_norms2(X, out):
+    """out[i] ← ‖xᵢ‖²."""
+    X, out = borrowed(X), borrow(out)
+    for i in range(out.size):
+        out[i] = row_norm2(X, i)

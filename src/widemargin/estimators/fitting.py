@@ -1,0 +1,290 @@
+"""The fitting path all estimators share: parameters, weights and labels in, a run, its results out."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from ..history import History
+from ..problem import Problem
+from ..progress import ProgressBar
+from ..running import Outcome, Progress, run
+
+try:  # scikit-learn's own callback protocol, in versions that have it
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has no callbacks of its own."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Leave the method as it is."""
+        return method
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number > 0, or a sentence."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number > 0, got {value!r}")
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
+    return float(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """A finite number ≥ 0, or a sentence."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number ≥ 0, got {value!r}")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be ≥ 0 and finite, got {value!r}")
+    return float(value)
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """An integer ≥ least, or a sentence."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer ≥ {least}, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be ≥ {least}, got {value!r}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str]) -> Any:
+    """One of the allowed names, or a sentence."""
+    allowed = list(allowed)
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def check_rows(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True, **options: Any) -> Any:
+    """scikit-learn's validation, with dense C order or CSR, float32 or float64, and no copy of what is so already."""
+    try:
+        return validate_data(
+            estimator,
+            X,
+            **({} if isinstance(y, str) else {"y": y}),
+            reset=reset,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+            order="C",
+            **options,
+        )
+    except ValueError as error:
+        if "could not convert string to float" in str(error):
+            value = str(error).split(":", 1)[-1].strip()
+            raise ValueError(
+                f"X must hold numbers, got the string {value}: encode text or categories as numbers first, "
+                "for example with OneHotEncoder or TfidfVectorizer"
+            ) from error
+        raise
+
+
+def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
+    """Weights as float64, one per example, none negative, not all zero; empty if none were given."""
+    if sample_weight is None:
+        return np.empty(0)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n, float(sample_weight))
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim != 1:
+        raise ValueError(f"sample_weight must be 1-dimensional, got an array of shape {weights.shape}")
+    if weights.size != n:
+        raise ValueError(f"sample_weight must have one entry per example: expected {n}, got {weights.size}")
+    if not np.isfinite(weights).all():
+        raise ValueError(f"sample_weight must be finite, got {weights[~np.isfinite(weights)][0]}: replace or drop it")
+    if weights.min() < 0:
+        raise ValueError(f"sample_weight must be ≥ 0, got {weights.min()}")
+    if weights.max() == 0:
+        raise ValueError("sample_weight must not be all zero, got zeros only: give some example a positive weight")
+    return weights
+
+
+def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """A weight for each class from ``None``, "balanced" or a dictionary; ``counts`` are the examples seen per class."""
+    if class_weight is None:
+        return np.ones(classes.size)
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight must be None, 'balanced' or a dictionary, got {class_weight!r}")
+        return counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
+    if not isinstance(class_weight, dict):
+        raise TypeError(f"class_weight must be None, 'balanced' or a dictionary, got {class_weight!r}")
+    labels = classes.tolist()
+    for label, weight in class_weight.items():
+        if label not in labels:
+            raise ValueError(f"class_weight names the class {label!r}, which is not among the classes {labels}")
+        if not (isinstance(weight, Real) and math.isfinite(weight) and weight >= 0):
+            raise ValueError(f"class_weight of class {label!r} must be a number ≥ 0, got {weight!r}")
+    return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A Generator from an int, a RandomState, a Generator or None."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None:
+        return np.random.default_rng()
+    if isinstance(random_state, Integral):
+        return np.random.default_rng(int(random_state))
+    return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+
+
+# ---------------------------------------------------------------- the run
+
+
+class TrainedByRun(CallbackSupportMixin, BaseEstimator):
+    """Base of the estimators that train with :func:`widemargin.running.run`.
+
+    After ``fit`` they have ``history_``, ``certificate_``, ``stop_reason_``, ``n_iter_``.
+    """
+
+    tol: float
+    max_iter: int
+    max_seconds: float | None
+    callbacks: Any
+    verbose: int
+    n_iter_no_change: int
+
+    def check_limits(self) -> None:
+        """Refuse limits that make no sense."""
+        not_negative("tol", self.tol)
+        whole("max_iter", self.max_iter)
+        if self.max_seconds is not None:
+            positive("max_seconds", self.max_seconds)
+        whole("n_iter_no_change", self.n_iter_no_change)
+        for callback in self._own_callbacks():
+            if not callable(callback):
+                raise TypeError(f"callbacks must be callables that take one argument, got {callback!r}")
+
+    def _own_callbacks(self) -> list[Any]:
+        if self.callbacks is None:
+            return []
+        return [self.callbacks] if callable(self.callbacks) else list(self.callbacks)
+
+    def run(
+        self,
+        solver: Any,
+        problem: Problem,
+        *,
+        started: float,
+        state: Any = None,
+        rng: np.random.Generator | None = None,
+        validation: Problem | None = None,
+        max_epochs: float | None = None,
+        history: History | None = None,
+        X: Any = None,
+        y: Any = None,
+        attributes: Callable[[np.ndarray, np.ndarray], dict[str, Any]] | None = None,
+    ) -> Outcome:
+        """Train, with this estimator's limits, callbacks and progress bar; sets what every estimator has."""
+        callbacks = self._own_callbacks()
+        root = self._root_context(X, y)
+        if root is not None:
+            callbacks.append(_TaskPerCheckpoint(self, root, X, y, attributes))
+        bar = ProgressBar(type(self).__name__) if self.verbose else None
+        with bar or nullcontext():
+            outcome = run(
+                solver,
+                problem,
+                state=state,
+                rng=rng,
+                max_epochs=self.max_iter if max_epochs is None else max_epochs,
+                max_seconds=self.max_seconds,
+                tol=self.tol,
+                validation=validation,
+                patience=self.n_iter_no_change,
+                callbacks=[*callbacks, *([bar.on_checkpoint] if bar else [])],
+                on_slice=bar.on_slice if bar else None,
+                history=history,
+                started=started,
+            )
+        self.history_ = outcome.history
+        self.stop_reason_ = outcome.stop_reason
+        self.n_iter_ = max(1, math.ceil(outcome.history["epochs"][-1]))
+        if root is not None:
+            root.call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                y=y,
+                reconstruction_attributes=lambda: attributes(outcome.W, outcome.b) if attributes else {},
+            )
+        return outcome
+
+    def _root_context(self, X: Any, y: Any) -> Any:
+        if not getattr(self, "_skl_callbacks", None):
+            return None
+        root = self._init_callback_context(max_subtasks=None)
+        root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        return root
+
+    def warn_if_unfinished(self, outcome: Outcome) -> None:
+        """Warn when ``tol`` was asked for and the epochs ran out first."""
+        if outcome.stop_reason == "max_iter" and self.tol > 0 and self.max_iter > 1:
+            objectives = outcome.history["objective"]
+            change = abs(objectives[-1] - objectives[-2]) / abs(objectives[-1]) if len(objectives) > 1 else math.nan
+            if not change <= self.tol:
+                warnings.warn(
+                    f"{type(self).__name__} used all max_iter={self.max_iter} epochs and its objective still changed "
+                    f"by {change:.1e} of itself (tol={self.tol:g}): raise max_iter, or tol, or set tol=0 to say that "
+                    "the number of epochs is what you want",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+
+
+class _TaskPerCheckpoint:
+    """Tells scikit-learn's callbacks of each checkpoint as a task of its own."""
+
+    def __init__(self, estimator: Any, root: Any, X: Any, y: Any, attributes: Any) -> None:
+        self.estimator, self.root, self.X, self.y, self.attributes = estimator, root, X, y, attributes
+
+    def __call__(self, progress: Progress) -> bool:
+        task = self.root.subcontext(task_name="checkpoint")
+        given = {
+            "estimator": self.estimator,
+            "X": self.X,
+            "y": self.y,
+            "metadata": dict(progress.row),
+            "reconstruction_attributes": lambda: self.attributes(*progress.solver.weights(progress.problem, progress.state)),
+        }
+        task.call_on_fit_task_begin(**given)
+        return bool(task.call_on_fit_task_end(**given))
+
+
+def held_out(
+    rng: np.random.Generator, n: int, fraction: float, labels: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(training, validation) indices, sorted; of each class its share where there are labels."""
+    if isinstance(fraction, bool) or not isinstance(fraction, Real) or not 0 < fraction < 1:
+        raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction!r}")
+    chosen = np.zeros(n, dtype=bool)
+    groups = [np.arange(n)] if labels is None else [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    for group in groups:
+        count = min(max(1, round(fraction * group.size)), group.size - 1)
+        chosen[rng.choice(group, count, replace=False)] = True
+    if not chosen.any() or chosen.all():
+        raise ValueError(
+            f"early_stopping needs examples to hold out and to train on, got {n} examples: switch it off or add data"
+        )
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def now() -> float:
+    """The clock that ``max_seconds`` is measured on."""
+    return time.perf_counter()

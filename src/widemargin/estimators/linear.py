@@ -1,0 +1,520 @@
+"""Linear support vector machines with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from ..core import losses
+from ..core.rows import as_rows
+from ..models import LinearModel
+from ..problem import INTERCEPTS, Problem
+from ..solvers.pegasos import Pegasos
+from .fitting import (
+    TrainedByRun,
+    check_rows,
+    check_sample_weight,
+    class_weights,
+    generator,
+    held_out,
+    not_negative,
+    now,
+    one_of,
+    positive,
+    with_callbacks,
+)
+
+SOLVERS = {"auto": Pegasos, "pegasos": Pegasos}
+
+
+class _Linear(TrainedByRun):
+    """What the linear classifier and regressor share."""
+
+    C: float
+    lam: float | None
+    loss: str
+    solver: Any
+    intercept: str
+    early_stopping: bool
+    validation_fraction: float
+    warm_start: bool
+    random_state: Any
+
+    def _check_parameters(self) -> None:
+        positive("C", self.C)
+        if self.lam is not None:
+            positive("lam", self.lam)
+        one_of("intercept", self.intercept, INTERCEPTS)
+        if isinstance(self.solver, str):
+            one_of("solver", self.solver, SOLVERS)
+        elif not isinstance(self.solver, tuple(set(SOLVERS.values()))):
+            raise TypeError(
+                f"solver must be one of {', '.join(map(repr, SOLVERS))} or a configured solver such as Pegasos(), "
+                f"got {self.solver!r}"
+            )
+        if not isinstance(self.early_stopping, (bool, np.bool_)):
+            raise TypeError(f"early_stopping must be True or False, got {self.early_stopping!r}")
+        self.check_limits()
+
+    def _solver(self) -> Any:
+        return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
+
+    def _lam(self, n: int) -> float:
+        return float(self.lam) if self.lam is not None else 1.0 / (self.C * n)
+
+    def _attributes(self, W: np.ndarray, b: np.ndarray) -> dict[str, Any]:
+        return {"coef_": W.T, "intercept_": b}
+
+    def _adopt(self, W: np.ndarray, b: np.ndarray) -> None:
+        for name, value in self._attributes(W, b).items():
+            setattr(self, name, value)
+
+    def _fit_problem(self, problem: Problem, started: float, X: Any, y: Any, labels: np.ndarray | None) -> None:
+        """Train on a problem; go on from the last state when ``warm_start`` asks for it."""
+        solver, state, history = self._solver(), None, None
+        rng = generator(self.random_state)
+        validation = None
+        if self.early_stopping:
+            training, holdout = held_out(rng, problem.n, self.validation_fraction, labels)
+            validation, problem = problem.take(holdout), problem.take(training)
+        if self.warm_start and getattr(self, "_state", None) is not None:
+            state, history = self._state, self.history_
+            shape = (problem.d, problem.n_outputs)
+            if state.w.V.shape != shape:
+                raise ValueError(
+                    f"warm_start needs the shape of the last fit, {state.w.V.shape} (features, outputs), got {shape}: "
+                    "set warm_start=False to start anew"
+                )
+            solver.check(problem)
+            solver.bind(problem, state)
+        self._state = None  # a run that fails must not leave half a state behind
+        outcome = self.run(
+            solver, problem, started=started, state=state, rng=rng, validation=validation, history=history,
+            X=X, y=y, attributes=self._attributes,
+        )  # fmt: skip
+        self._state = outcome.state
+        self._adopt(outcome.W, outcome.b)
+        self.certificate_ = problem.certificate(outcome.W, outcome.b)
+        self.warn_if_unfinished(outcome)
+
+    def _partial_fit_problem(self, problem: Problem, started: float) -> None:
+        """One pass over the examples in the order given, from the last state on."""
+        solver = self._solver()
+        solver.check(problem)
+        state = getattr(self, "_state", None)
+        if state is None:
+            state = solver.init(problem, generator(self.random_state))
+        solver.bind(problem, state, in_order=True)
+        solver.advance(problem, state, problem.n // solver.batch_size)
+        self._state = state
+        self._adopt(*solver.weights(problem, state))
+        self.n_iter_ = 1
+        self.stop_reason_ = "partial_fit"
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False)
+        return LinearModel(self.coef_, self.intercept_).decision_function(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearSVC(ClassifierMixin, _Linear):
+    """Linear support vector classification at any scale.
+
+    Minimises, with labels ±1 for two classes,
+
+    .. math:: \\frac{\\lambda}{2} \\|w\\|^2 + \\frac1n \\sum_i s_i \\, \\ell(y_i (\\langle w, x_i\\rangle + b)),
+              \\qquad \\lambda = \\frac{1}{C n},
+
+    which is the problem of ``sklearn.svm.LinearSVC`` at the same ``C``. More classes are
+    treated one against the rest, or jointly.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Trade-off: larger values fit the training set more closely.
+    loss : {"hinge", "squared_hinge", "log"}, default="hinge"
+    solver : {"auto", "pegasos"} or Pegasos, default="auto"
+        The method, or a configured one: ``Pegasos(batch_size=16, average="weighted")``.
+    multi_class : {"ovr", "crammer_singer"}, default="ovr"
+        One classifier per class against the rest, or one joint loss: the multi-class
+        hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).
+    intercept : {"regularized", "none", "unregularized", "exact", "search"}, default="regularized"
+        "regularized": the weight of a constant feature, as in LIBLINEAR; "unregularized":
+        sub-gradient steps on b without penalty; "exact": b minimised inside each
+        mini-batch, for large batches; "search": an outer search over b.
+    class_weight : dict, "balanced" or None
+        Weights of the classes. Against the rest, the weight is that of the class's own examples.
+    cost_matrix : array of shape (n_classes, n_classes), optional
+        For ``multi_class="crammer_singer", loss="hinge"``: entry [r, y] is the cost of
+        predicting class r where class y is true.
+    lam : float, optional
+        λ itself; overrides ``C``.
+    tol : float, default=1e-3
+        Stop when the objective changed by less than this share of itself while the
+        number of epochs doubled; 0 switches it off.
+    max_iter : int, default=100
+        Most epochs (passes over the examples).
+    max_seconds : float, optional
+        Wall-clock limit, everything included; the model so far is kept.
+    early_stopping : bool, default=False
+        Hold out ``validation_fraction`` of the examples, stop when their error has not
+        improved for ``n_iter_no_change`` checkpoints, and keep the best weights.
+    warm_start : bool, default=False
+        Go on from the last fit.
+    random_state : int, Generator, RandomState or None
+    callbacks : callable or list of callables, optional
+        Called with a :class:`widemargin.running.Progress` at each checkpoint; returning
+        ``True`` stops the training.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray
+    history_ : History
+        A row per checkpoint: seconds, epochs, counters, objective, …; ``history_.to_frame()``.
+    certificate_ : Certificate
+        Primal value, dual value, and the gap that bounds the distance to the optimum.
+    stop_reason_ : str
+        "tol", "max_iter", "max_seconds", "early_stopping", "callback" or "interrupted".
+    n_iter_ : int
+        Epochs done.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import LinearSVC
+    >>> X, y = make_classification(n_samples=500, class_sep=2.0, random_state=0)
+    >>> model = LinearSVC(C=1.0, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    >>> model.stop_reason_
+    'tol'
+    """
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        loss="hinge",
+        solver="auto",
+        multi_class="ovr",
+        intercept="regularized",
+        class_weight=None,
+        cost_matrix=None,
+        lam=None,
+        tol=1e-3,
+        max_iter=100,
+        max_seconds=None,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=3,
+        warm_start=False,
+        random_state=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self.C = C
+        self.loss = loss
+        self.solver = solver
+        self.multi_class = multi_class
+        self.intercept = intercept
+        self.class_weight = class_weight
+        self.cost_matrix = cost_matrix
+        self.lam = lam
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    # -- what is minimised
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        one_of("loss", self.loss, losses.BINARY)
+        one_of("multi_class", self.multi_class, ("ovr", "crammer_singer"))
+        if self.multi_class == "crammer_singer" and self.loss not in losses.JOINT:
+            raise ValueError(
+                f"multi_class='crammer_singer' has the losses {', '.join(map(repr, losses.JOINT))}, got {self.loss!r}: "
+                "choose one of them or multi_class='ovr'"
+            )
+        if self.cost_matrix is not None and (self.multi_class != "crammer_singer" or self.loss != "hinge"):
+            raise ValueError("cost_matrix needs multi_class='crammer_singer' and loss='hinge': set both, or drop it")
+
+    def _target(self, positive_weight: np.ndarray) -> tuple[Any, int]:
+        """(target, number of outputs) for the classes known."""
+        n_classes = self.classes_.size
+        if self.multi_class == "crammer_singer":
+            if self.loss == "log":
+                return losses.MulticlassLog(), n_classes
+            cost = 1.0 - np.eye(n_classes) if self.cost_matrix is None else np.asarray(self.cost_matrix, np.float64)
+            if cost.shape != (n_classes, n_classes):
+                raise ValueError(f"cost_matrix must have shape ({n_classes}, {n_classes}), got {cost.shape}")
+            if not np.isfinite(cost).all() or cost.min() < 0 or np.diag(cost).any():
+                raise ValueError("cost_matrix must be finite, ≥ 0 and zero on its diagonal")
+            return losses.MulticlassHinge(np.ascontiguousarray(cost)), n_classes
+        loss = losses.BINARY[self.loss]()
+        if n_classes == 2:
+            return losses.Single(loss), 1
+        return losses.OneVsRest(loss, positive_weight), n_classes
+
+    def _problem(self, X: Any, codes: np.ndarray, weights: np.ndarray, counts: np.ndarray, n: int) -> Problem:
+        """The problem for class indices ``codes``; λ is that of n examples."""
+        of_class = class_weights(self.class_weight, self.classes_, counts)
+        target, outputs = self._target(of_class)
+        if self.class_weight is not None and not isinstance(target, losses.OneVsRest):
+            of_example = of_class[codes.astype(np.intp)]
+            weights = of_example * weights if weights.size else of_example
+        y = 2.0 * codes - 1.0 if outputs == 1 else codes
+        return Problem(as_rows(X), y, target, self._lam(n), weights, self.intercept, outputs)
+
+    # -- fitting
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Train on (X, y).
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            float32 and float64, dense C-ordered and CSR data are used without a copy.
+        y : array of shape (n,)
+            Class labels, of any type.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        started = now()
+        self._check_parameters()
+        X, y = check_rows(self, X, y)
+        check_classification_targets(y)
+        y = column_or_1d(y)
+        weights = check_sample_weight(sample_weight, y.size)
+        classes = np.unique(y)
+        if classes.size < 2:
+            raise ValueError(f"LinearSVC needs examples of at least 2 classes, got 1 class only: {classes[0]!r}")
+        if self.warm_start and hasattr(self, "classes_") and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start needs the classes of the last fit, {self.classes_.tolist()}, got {classes.tolist()}: "
+                "set warm_start=False to start anew"
+            )
+        self.classes_ = classes
+        codes = self._codes(y)
+        counts = np.array([np.count_nonzero(codes == c) for c in range(classes.size)], dtype=float)
+        problem = self._problem(X, codes, weights, counts, codes.size)
+        self._fit_problem(problem, started, X, y, codes if self.early_stopping else None)
+        self._seen, self._counts = float(codes.size), counts
+        return self
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Train on more examples: one pass over them, in the order given.
+
+        Parameters
+        ----------
+        X, y : as in :meth:`fit`
+        classes : array, needed at the first call
+            All the labels that will ever come.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        λ is 1/(C n) with n the number of examples seen so far, and "balanced" class
+        weights come from the counts so far. Steps that need a whole problem,
+        ``intercept="search"`` and early stopping, belong to ``fit``.
+        """
+        started = now()
+        self._check_parameters()
+        if self.intercept == "search":
+            raise ValueError("intercept='search' trains anew for each b: use it with fit, or another intercept here")
+        first = not hasattr(self, "coef_")
+        X, y = check_rows(self, X, y, reset=first)
+        y = column_or_1d(y)
+        weights = check_sample_weight(sample_weight, y.size)
+        if first:
+            if classes is None:
+                raise ValueError("classes must be given at the first call of partial_fit: all labels that will come")
+            classes = np.unique(classes)
+            check_classification_targets(classes)
+            if classes.size < 2:
+                raise ValueError(f"LinearSVC needs at least 2 classes, got 1 class only: {classes.tolist()}")
+            self.classes_ = classes
+            self._seen, self._counts = 0.0, np.zeros(classes.size)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes must be those of the first call, {self.classes_.tolist()}, got {np.unique(classes).tolist()}"
+            )
+        codes = self._codes(y)
+        self._seen += codes.size
+        self._counts = self._counts + np.bincount(codes.astype(np.intp), minlength=self.classes_.size)
+        problem = self._problem(X, codes, weights, self._counts, int(self._seen))
+        self._partial_fit_problem(problem, started)
+        return self
+
+    def _codes(self, y: np.ndarray) -> np.ndarray:
+        """Indices into classes_, as float64."""
+        places = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
+        unknown = self.classes_[places] != y
+        if unknown.any():
+            raise ValueError(
+                f"y holds the label {y[unknown][0]!r}, which is not among the classes {self.classes_.tolist()}: "
+                "announce all labels with classes= at the first call of partial_fit"
+            )
+        return places.astype(np.float64)
+
+    # -- predicting
+
+    def decision_function(self, X):
+        """Scores: of shape (n,) for two classes (positive means ``classes_[1]``), else (n, n_classes)."""
+        scores = self._scores(X)
+        if self.classes_.size == 2:
+            return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+        return scores
+
+    def predict(self, X):
+        """The labels with the highest score."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+
+class LinearSVR(RegressorMixin, _Linear):
+    """Linear support vector regression at any scale.
+
+    Minimises
+
+    .. math:: \\frac{\\lambda}{2} \\|w\\|^2 + \\frac1n \\sum_i s_i \\max(0, |\\langle w, x_i\\rangle + b - y_i| - \\varepsilon)^p,
+              \\qquad \\lambda = \\frac{1}{C n},
+
+    with p = 1 for ``loss="epsilon_insensitive"`` and p = 2 for
+    ``loss="squared_epsilon_insensitive"``.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.0
+        Errors up to this size cost nothing, in units of y.
+    C : float, default=1.0
+    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
+    solver, intercept, lam, tol, max_iter, max_seconds, early_stopping, validation_fraction, n_iter_no_change, \
+    warm_start, random_state, callbacks, verbose
+        As in :class:`LinearSVC`; the validation error is the mean absolute error.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : ndarray of shape (1,)
+    history_, certificate_, stop_reason_, n_iter_
+        As in :class:`LinearSVC`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from widemargin import LinearSVR
+    >>> X, y = make_regression(n_samples=500, n_features=5, noise=1.0, random_state=0)
+    >>> model = LinearSVR(C=10.0, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon=0.0,
+        C=1.0,
+        loss="epsilon_insensitive",
+        solver="auto",
+        intercept="regularized",
+        lam=None,
+        tol=1e-3,
+        max_iter=100,
+        max_seconds=None,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=3,
+        warm_start=False,
+        random_state=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self.epsilon = epsilon
+        self.C = C
+        self.loss = loss
+        self.solver = solver
+        self.intercept = intercept
+        self.lam = lam
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        not_negative("epsilon", self.epsilon)
+        one_of("loss", self.loss, losses.REGRESSION)
+
+    def _problem(self, X: Any, y: np.ndarray, weights: np.ndarray, n: int) -> Problem:
+        loss = losses.REGRESSION[self.loss](float(self.epsilon))
+        return Problem(as_rows(X), y, losses.Single(loss), self._lam(n), weights, self.intercept, 1)
+
+    def _attributes(self, W: np.ndarray, b: np.ndarray) -> dict[str, Any]:
+        return {"coef_": W[:, 0], "intercept_": b}
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Train on (X, y); see :meth:`LinearSVC.fit`."""
+        started = now()
+        self._check_parameters()
+        X, y = check_rows(self, X, y, y_numeric=True)
+        y = column_or_1d(y).astype(np.float64)
+        weights = check_sample_weight(sample_weight, y.size)
+        self._fit_problem(self._problem(X, y, weights, y.size), started, X, y, None)
+        self._seen = float(y.size)
+        return self
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Train on more examples: one pass over them, in the order given; λ is 1/(C n) with n those seen so far."""
+        started = now()
+        self._check_parameters()
+        if self.intercept == "search":
+            raise ValueError("intercept='search' trains anew for each b: use it with fit, or another intercept here")
+        first = not hasattr(self, "coef_")
+        X, y = check_rows(self, X, y, reset=first, y_numeric=True)
+        y = column_or_1d(y).astype(np.float64)
+        weights = check_sample_weight(sample_weight, y.size)
+        self._seen = (0.0 if first else self._seen) + y.size
+        self._partial_fit_problem(self._problem(X, y, weights, int(self._seen)), started)
+        return self
+
+    def predict(self, X):
+        """Predicted targets."""
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False)
+        return np.asarray(X @ self.coef_) + self.intercept_[0]

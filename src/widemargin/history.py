@@ -1,0 +1,105 @@
+"""What a run leaves behind: exact counters, a clock that counts training only, and a table of checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Counters:
+    """Work done by a solver, exactly.
+
+    Attributes
+    ----------
+    steps : int
+        Iterations of the algorithm.
+    visits : int
+        Examples looked at; with mini-batches of k examples, k per step.
+    updates : int
+        Visits with a non-zero sub-gradient, which changed the weights.
+    feature_reads : int
+        Stored entries of the data matrix read, each row once per visit.
+    kernel_evals : int
+        Kernel values computed.
+    """
+
+    steps: int = 0
+    visits: int = 0
+    updates: int = 0
+    feature_reads: int = 0
+    kernel_evals: int = 0
+
+
+class Stopwatch:
+    """Seconds of training; evaluation and compilation run while it is stopped.
+
+    >>> watch = Stopwatch()
+    >>> with watch:
+    ...     pass
+    >>> watch.seconds < 1.0
+    True
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._since = 0.0
+
+    def __enter__(self) -> Stopwatch:
+        self._since = time.perf_counter()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.seconds += time.perf_counter() - self._since
+
+
+@dataclass
+class History:
+    """One row per checkpoint, as columns.
+
+    Columns are ``seconds`` (training only), ``epochs``, the counters, ``objective``
+    and, where they were measured, ``gap``, ``validation_error`` and others;
+    what a row lacks is NaN.
+
+    >>> history = History()
+    >>> history.append(seconds=0.1, steps=10, objective=0.5)
+    >>> history.append(seconds=0.2, steps=20, objective=0.4)
+    >>> history["objective"]
+    array([0.5, 0.4])
+    """
+
+    rows: list[dict[str, float]] = field(default_factory=list)
+
+    def append(self, counters: Counters | None = None, **columns: float) -> None:
+        """Add a checkpoint; the counters become columns of their own names."""
+        if counters is not None:
+            columns = {**asdict(counters), **columns}
+        self.rows.append(columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, in order of appearance."""
+        return list(dict.fromkeys(name for row in self.rows for name in row))
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        if column not in self.columns:
+            raise KeyError(f"history has no column {column!r}; it has {', '.join(self.columns) or 'none'}")
+        return np.array([row.get(column, np.nan) for row in self.rows])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        return iter(self.rows)
+
+    def to_frame(self) -> Any:
+        """The table as a pandas DataFrame."""
+        try:
+            import pandas as pd
+        except ImportError as missing:
+            raise ImportError("History.to_frame needs pandas; install it, or read columns with history['name']") from missing
+        return pd.DataFrame(self.rows, columns=self.columns)

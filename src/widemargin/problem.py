@@ -1,0 +1,365 @@
+"""The problem: data, loss and regularisation, and what is being minimised.
+
+Conventions stand here and nowhere else. With rows xᵢ, targets yᵢ, weights sᵢ and
+scores zᵢ = Wᵀxᵢ + b, the primal objective is
+
+    P(W, b) = λ/2 ‖W‖² + (1/n) Σ sᵢ ℓ(zᵢ, yᵢ),        λ = 1/(C n),
+
+labels are ±1 (``Single``), class indices (``OneVsRest`` and the joint losses) or
+real numbers, and a *regularized* intercept is the weight of a constant feature of
+value 1, so b² stands in ‖W‖². For separate outputs P is the sum over outputs.
+Fenchel duality gives, for any slopes gᵢ in the domain of ℓ*,
+
+    D(g) = −(1/n) Σ sᵢ ℓ*(gᵢ) − 1/(2λ) ‖(1/n) Σ sᵢ xᵢgᵢᵀ‖²  ≤  min P,
+
+where an unregularised intercept demands Σ sᵢgᵢ = 0 for each output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .core import losses
+from .core.bias import best_bias, mixed_slope, smoothed_slopes
+from .core.dispatch import borrow, compiled
+from .core.rows import (
+    CSRRows,
+    DenseRows,
+    as_matrix,
+    borrowed,
+    dtype_of,
+    row_add,
+    row_scores,
+    shape,
+    take_rows,
+)
+from .models import LinearModel
+
+#: Treatments of the intercept (Pegasos Sec. 6): no intercept; (1) a constant feature;
+#: (2) sub-gradient steps without regularisation; (3) minimised in each batch; (4) an outer search.
+INTERCEPTS = ("none", "regularized", "unregularized", "exact", "search")
+
+NO_WEIGHTS = np.empty(0)
+
+
+class Certificate(NamedTuple):
+    """Primal value, dual value and their difference, which bounds the suboptimality of the model."""
+
+    primal: float
+    dual: float
+    gap: float
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the primal value; 0.01 means at most 1 % above the optimum's objective."""
+        return self.gap / max(abs(self.primal), np.finfo(float).tiny)
+
+
+@compiled
+def _add_losses(X, target, y, s, W, b, z, out):
+    """out[c] += Σ sᵢ × the loss of output c on row i."""
+    X, y, s, W, b, z = borrowed(X), borrow(y), borrow(s), borrow(W), borrow(b), borrow(z)
+    row = np.zeros(out.size)
+    for i in range(y.size):
+        row_scores(X, i, W, z)
+        for c in range(z.size):
+            z[c] += b[c]
+        if s.size:
+            row[:] = 0.0
+            losses.output_values(target, z, y[i], row)
+            for c in range(z.size):
+                out[c] += s[i] * row[c]
+        else:
+            losses.output_values(target, z, y[i], out)
+
+
+@compiled
+def _add_slopes(X, target, y, s, W, b, width, z, g, A, a):
+    """A += Σ sᵢxᵢgᵢᵀ and a += Σ sᵢgᵢ for the slopes at (W, b), smoothed over width; returns Σ sᵢℓ*(gᵢ)."""
+    X, y, s, W, b = borrowed(X), borrow(y), borrow(s), borrow(W), borrow(b)
+    z, g, A, a = borrow(z), borrow(g), borrow(A), borrow(a)
+    total = 0.0
+    for i in range(y.size):
+        row_scores(X, i, W, z)
+        for c in range(z.size):
+            z[c] += b[c]
+        smoothed_slopes(target, z, y[i], width, g)
+        weight = s[i] if s.size else 1.0
+        total += weight * losses.total_conjugate(target, g, y[i])
+        for c in range(z.size):
+            g[c] *= weight
+            a[c] += g[c]
+        row_add(X, i, g, A)
+    return total
+
+
+@compiled
+def _column_scores(X, w, z, out):
+    """out[i] ← ⟨w, xᵢ⟩ for w of shape (d, 1)."""
+    X, w, z, out = borrowed(X), borrow(w), borrow(z), borrow(out)
+    for i in range(out.size):
+        row_scores(X, i, w, z)
+        out[i] = z[0]
+
+
+@compiled
+def _add_balanced_slopes(X, loss, y, s, scores, width, lo, hi, share, g, A):
+    """A += Σ sᵢxᵢgᵢ for slopes that sum to zero over the examples; returns Σ sᵢℓ*(gᵢ)."""
+    X, y, s, scores, g, A = borrowed(X), borrow(y), borrow(s), borrow(scores), borrow(g), borrow(A)
+    total = 0.0
+    for i in range(y.size):
+        u = mixed_slope(loss, scores[i], y[i], width, lo, hi, share)
+        total += s[i] * losses.conjugate(loss, u, y[i])
+        g[0] = s[i] * u
+        row_add(X, i, g, A)
+    return total
+
+
+@dataclass
+class Problem:
+    """What is minimised, and its value.
+
+    Parameters
+    ----------
+    X : DenseRows or CSRRows
+        The data, canonical (see :func:`widemargin.core.rows.as_rows`).
+    y : ndarray of float64, shape (n,)
+        ±1, class indices or real targets, as ``target`` wants them.
+    target : Single, OneVsRest, MulticlassHinge or MulticlassLog
+        The loss and how the outputs share it.
+    lam : float
+        λ, the regularisation.
+    sample_weight : ndarray of float64, shape (n,) or (0,)
+        Weights sᵢ; empty means all ones.
+    intercept : one of INTERCEPTS
+    n_outputs : int
+        Number of scores per row.
+    """
+
+    X: DenseRows | CSRRows
+    y: np.ndarray
+    target: Any
+    lam: float
+    sample_weight: np.ndarray = field(default_factory=lambda: NO_WEIGHTS)
+    intercept: str = "none"
+    n_outputs: int = 1
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lam) and self.lam > 0):
+            raise ValueError(f"lam must be a finite number > 0, got {self.lam}")
+        if self.intercept not in INTERCEPTS:
+            raise ValueError(f"intercept must be one of {', '.join(INTERCEPTS)}, got {self.intercept!r}")
+        if losses.is_joint(self.target) and self.intercept in ("exact", "search"):
+            raise ValueError(
+                f"intercept={self.intercept!r} treats one output at a time and a joint multi-class loss ties them: "
+                "use 'regularized', 'unregularized' or 'none', or multi_class='ovr'"
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return shape(self.X)[0]
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return shape(self.X)[1]
+
+    @property
+    def C(self) -> float:
+        """1/(λn), the trade-off of the C-form."""
+        return 1.0 / (self.lam * self.n)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """dtype of data and weights."""
+        return dtype_of(self.X)
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether one loss ties the outputs."""
+        return losses.is_joint(self.target)
+
+    @property
+    def mean_weight(self) -> float:
+        """Mean of the sample weights."""
+        return float(self.sample_weight.mean()) if self.sample_weight.size else 1.0
+
+    def take(self, chosen: np.ndarray) -> Problem:
+        """The problem on a copy of the chosen examples, with the same λ."""
+        weights = self.sample_weight[chosen] if self.sample_weight.size else self.sample_weight
+        return Problem(
+            take_rows(self.X, chosen), self.y[chosen], self.target, self.lam, weights, self.intercept, self.n_outputs
+        )
+
+    def output_losses(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """(1/n) Σ sᵢ ℓ for each output (a joint loss in the first) at weights W of shape (d, n_outputs)."""
+        out = np.zeros(self.n_outputs)
+        _add_losses(self.X, self.target, self.y, self.sample_weight, W, b, np.empty(self.n_outputs), out)
+        return out / self.n
+
+    def penalty(self, W: np.ndarray, b: np.ndarray) -> float:
+        """λ/2 ‖W‖², the intercept included when it is regularised."""
+        norm2 = sum_of_squares(W)
+        if self.intercept == "regularized":
+            norm2 += sum_of_squares(b)
+        return 0.5 * self.lam * norm2
+
+    def primal(self, W: np.ndarray, b: np.ndarray) -> float:
+        """P(W, b)."""
+        return self.penalty(W, b) + float(self.output_losses(W, b).sum())
+
+    def norm_bound(self, b: np.ndarray) -> np.ndarray:
+        """A radius for each output (one for all if joint) that holds the optimum for a given fixed b.
+
+        λ/2 ‖w*‖² ≤ P(w*) ≤ P(0) holds for every loss. For the hinge with b free
+        or absent, equality of primal and dual improves it to λ‖w*‖² ≤ mean sᵢ,
+        the radius 1/√λ of the paper.
+        """
+        at_zero = self.output_losses(np.zeros((self.d, self.n_outputs), self.dtype), b)
+        if self.is_joint:
+            at_zero[:] = at_zero.sum()
+        if isinstance(losses.scalar_loss(self.target), losses.Hinge) and not b.any():
+            return np.sqrt(at_zero / self.lam)
+        return np.sqrt(2.0 * at_zero / self.lam)
+
+    def errors(self, model: LinearModel) -> float:
+        """Share of misclassified examples; for regression the mean absolute error."""
+        scores = model.decision_function(as_matrix(self.X))
+        if self.n_outputs > 1:
+            return float(np.mean(scores.argmax(axis=1) != self.y))
+        if isinstance(losses.scalar_loss(self.target), (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
+            return float(np.mean(np.abs(scores[:, 0] - self.y)))
+        return float(np.mean(np.where(scores[:, 0] > 0, 1.0, -1.0) != self.y))
+
+    def binary_part(self, c: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        """(loss, targets, weights) of output c of a problem with separate outputs."""
+        weights = self.sample_weight if self.sample_weight.size else np.ones(self.n)
+        if isinstance(self.target, losses.OneVsRest):
+            own = self.y == c
+            return self.target.loss, np.where(own, 1.0, -1.0), np.where(own, self.target.positive_weight[c], 1.0) * weights
+        return self.target.loss, self.y, weights
+
+    def column_scores(self, W: np.ndarray, c: int) -> np.ndarray:
+        """⟨w_c, xᵢ⟩ for all rows, without the intercept."""
+        out = np.empty(self.n)
+        _column_scores(self.X, np.ascontiguousarray(W[:, c : c + 1]), np.empty(1), out)
+        return out
+
+    def best_intercept(self, W: np.ndarray) -> np.ndarray:
+        """The b that minimises P(W, ·), output by output."""
+        b = np.empty(self.n_outputs)
+        for c in range(self.n_outputs):
+            loss, y, s = self.binary_part(c)
+            lo, hi, _ = best_bias(loss, self.column_scores(W, c), y, s, 0.0)
+            b[c] = 0.5 * (lo + hi)
+        return b
+
+    def certificate(self, W: np.ndarray, b: np.ndarray) -> Certificate:
+        """Primal value at (W, b) and the best of a few dual values found from it.
+
+        The dual points are slopes at (W, b), smoothed over several widths: a
+        margin of exactly 1 has any slope in [−1, 0] and the optimum uses them
+        all. A piecewise-linear loss also allows the best multiple in [0, 1].
+        """
+        primal = self.primal(W, b)
+        kinked = losses.SMOOTHNESS[type(losses.scalar_loss(self.target))] == math.inf
+        widths = (0.0, 0.03, 0.1, 0.3, 1.0) if kinked and not self.is_joint else (0.0,)
+        dual = max(self._dual_from(W, b, width, kinked) for width in widths)
+        return Certificate(primal, dual, primal - dual)
+
+    def _dual_from(self, W: np.ndarray, b: np.ndarray, width: float, scalable: bool) -> float:
+        A = np.zeros((self.d, self.n_outputs), self.dtype)
+        free = self.intercept in ("unregularized", "exact", "search")
+        if free and self.is_joint:
+            return -math.inf
+        if free:
+            conjugates = 0.0
+            for c in range(self.n_outputs):
+                loss, y, s = self.binary_part(c)
+                scores = self.column_scores(W, c)
+                lo, hi, share = best_bias(loss, scores, y, s, width)
+                column = np.zeros((self.d, 1), self.dtype)
+                conjugates += _add_balanced_slopes(
+                    self.X, loss, y, s, scores, width, lo, hi, share, np.empty(1), column
+                )
+                A[:, c] = column[:, 0]
+            norm2 = sum_of_squares(A)
+        else:
+            a = np.zeros(self.n_outputs)
+            z, g = np.empty(self.n_outputs), np.empty(self.n_outputs)
+            conjugates = _add_slopes(self.X, self.target, self.y, self.sample_weight, W, b, width, z, g, A, a)
+            norm2 = sum_of_squares(A) + (sum_of_squares(a) if self.intercept == "regularized" else 0.0)
+        linear, quadratic = -conjugates / self.n, norm2 / (self.lam * self.n**2)
+        share = min(1.0, max(0.0, linear / quadratic)) if scalable and quadratic > 0 else 1.0
+        dual = share * linear - 0.5 * share**2 * quadratic
+        return dual if math.isfinite(dual) else -math.inf
+
+
+def sum_of_squares(a: np.ndarray) -> float:
+    """Σ a², accumulated in float64 without a copy of a large array."""
+    flat = a.reshape(-1)
+    return float(sum(np.square(flat[i : i + 65536], dtype=np.float64).sum() for i in range(0, flat.size, 65536)))
+
+
+@dataclass
+class StructuredProblem:
+    """Structured outputs through an argmax oracle (Pegasos, Example 5).
+
+    The loss of example (x, y) is max over ŷ of δ(ŷ, y) − ⟨w, φ(x, y) − φ(x, ŷ)⟩.
+
+    Parameters
+    ----------
+    examples : sequence of (x, y)
+        Anything the oracle understands.
+    oracle : callable (w, x, y) → (difference, cost)
+        Finds the ŷ that attains the maximum for the weights w (an array of
+        ``n_features``) and returns φ(x, y) − φ(x, ŷ) as a dense vector, and δ(ŷ, y).
+    n_features : int
+        Length of φ.
+    lam : float
+        λ.
+    """
+
+    examples: Sequence[tuple[Any, Any]]
+    oracle: Callable[[np.ndarray, Any, Any], tuple[np.ndarray, float]]
+    n_features: int
+    lam: float
+
+    intercept = "none"
+    n_outputs = 1
+    dtype = np.dtype(np.float64)
+    sample_weight = NO_WEIGHTS
+    is_joint = False
+    target = losses.Single(losses.StructuredHinge())
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.examples)
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return self.n_features
+
+    def answers(self, w: np.ndarray, chosen: np.ndarray) -> tuple[DenseRows, np.ndarray]:
+        """The oracle's answers at w for the chosen examples: rows of differences, and costs."""
+        rows, costs = np.empty((len(chosen), self.d)), np.empty(len(chosen))
+        for r, i in enumerate(chosen):
+            rows[r], costs[r] = self.oracle(w, *self.examples[i])
+        return DenseRows(rows), costs
+
+    def primal(self, W: np.ndarray, b: np.ndarray) -> float:
+        """P(w): one call of the oracle per example."""
+        rows, costs = self.answers(W[:, 0], np.arange(self.n))
+        return 0.5 * self.lam * sum_of_squares(W) + float(np.mean(costs - rows.values @ W[:, 0]))
+
+    def norm_bound(self, b: np.ndarray) -> np.ndarray:
+        """√(2 P(0)/λ)."""
+        return np.sqrt([2.0 * self.primal(np.zeros((self.d, 1)), b) / self.lam])

@@ -1,0 +1,74 @@
+"""A progress line for long fits: objective, gap or validation error, rate and time left."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Any
+
+from .running import Progress
+
+log = logging.getLogger("widemargin")
+
+
+class ProgressBar:
+    """A bar on standard error; without ``rich`` a log line at each checkpoint.
+
+    Use as a context manager, and give ``on_slice`` and ``on_checkpoint`` to
+    :func:`widemargin.running.run`.
+    """
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._bar: Any = None
+        self._task: Any = None
+        self._since = 0.0
+
+    def __enter__(self) -> ProgressBar:
+        self._since = time.perf_counter()
+        try:
+            from rich import progress as rich
+            from rich.console import Console
+        except ImportError:
+            return self
+        self._bar = rich.Progress(
+            rich.TextColumn("[bold]{task.description}"),
+            rich.BarColumn(bar_width=24),
+            rich.TextColumn("{task.fields[status]}"),
+            rich.TimeElapsedColumn(),
+            rich.TextColumn("left"),
+            rich.TimeRemainingColumn(),
+            console=Console(file=sys.stderr),
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(self.title, total=None, status="")
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def on_slice(self, progress: Progress) -> None:
+        """Move the bar."""
+        if self._bar is not None:
+            self._bar.update(
+                self._task, completed=progress.epochs, total=progress.max_epochs, status=self._status(progress)
+            )
+
+    def on_checkpoint(self, progress: Progress) -> None:
+        """Show what the checkpoint measured."""
+        if self._bar is not None:
+            self.on_slice(progress)
+        else:
+            log.info("%s: %s", self.title, self._status(progress))
+
+    def _status(self, progress: Progress) -> str:
+        rate = progress.steps / max(progress.seconds, 1e-9)
+        parts = [f"epoch {progress.epochs:.4g}/{progress.max_epochs:.4g}"]
+        row = progress.history.rows[-1] if len(progress.history) else {}
+        for name, label in (("objective", "objective"), ("gap", "gap"), ("validation_error", "validation")):
+            if name in row:
+                parts.append(f"{label} {row[name]:.5g}")
+        parts.append(f"{rate:.3g} steps/s")
+        return " · ".join(parts)

@@ -1,0 +1,310 @@
+"""The one training loop: clock, checkpoints, callbacks, stopping, interrupts, resume.
+
+``run`` advances a solver to the next checkpoint in slices of about a tenth of a
+second, stops the clock, evaluates, records, calls the callbacks, decides whether
+to stop, and starts the clock again. Checkpoints stand at 1, 2, 4, 8 … epochs and
+at the end, so that evaluation stays a small part of the work however long it
+lasts, and ``tol`` compares objectives between which the work doubled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .history import Counters, History, Stopwatch
+from .models import LinearModel, read_npz, write_npz
+from .problem import Certificate
+
+#: Seconds a compiled slice should take, so that Ctrl-C and time limits are prompt.
+SLICE = 0.1
+
+STOP_REASONS = {
+    "tol": "the objective changed by less than tol while the work doubled",
+    "max_iter": "all epochs done",
+    "max_seconds": "the time limit was reached",
+    "early_stopping": "the validation error stopped improving",
+    "callback": "a callback asked to stop",
+    "interrupted": "Ctrl-C",
+}
+
+
+class Solver:
+    """Base of the solvers, which are dataclasses of hyper-parameters.
+
+    A solver has ``init(problem, rng) → State``, ``advance(problem, state, n_steps)``
+    in place, ``weights``/``model(problem, state)`` and ``certificate(problem, state)``.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Hyper-parameters by name, as scikit-learn's searches want them."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+    def set_params(self, **params: Any) -> Solver:
+        """Set hyper-parameters by name."""
+        names = list(self.get_params())
+        for name, value in params.items():
+            if name not in names:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(names)}")
+            setattr(self, name, value)
+        return self
+
+
+class RunnableSolver(Protocol):
+    """What ``run`` asks of a solver."""
+
+    def init(self, problem: Any, rng: np.random.Generator) -> Any: ...
+    def advance(self, problem: Any, state: Any, n_steps: int) -> None: ...
+    def weights(self, problem: Any, state: Any) -> tuple[np.ndarray, np.ndarray]: ...
+    def steps_per_epoch(self, problem: Any) -> int: ...
+
+
+@dataclass
+class Progress:
+    """Where a run stands; what callbacks get.
+
+    Attributes
+    ----------
+    steps, epochs : int, float
+        Work done in this run.
+    max_epochs : float
+        Work planned for this run.
+    seconds : float
+        Training time so far, evaluation not counted.
+    row : dict
+        The checkpoint's row of the history; empty between checkpoints.
+    history : History
+    """
+
+    solver: Any
+    problem: Any
+    state: Any
+    history: History
+    steps: int = 0
+    epochs: float = 0.0
+    max_epochs: float = math.inf
+    seconds: float = 0.0
+    row: dict[str, float] = field(default_factory=dict)
+
+    def model(self) -> LinearModel:
+        """A finished copy of the current model."""
+        return self.solver.model(self.problem, self.state)
+
+
+@dataclass
+class Outcome:
+    """What a run returns."""
+
+    state: Any
+    W: np.ndarray
+    b: np.ndarray
+    history: History
+    stop_reason: str
+    objective: float
+    certificate: Certificate | None = None
+
+
+class Interrupts:
+    """Within this context the first Ctrl-C sets a flag and the second raises; only in the main thread."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def _handle(self, number: int, frame: Any) -> None:
+        if self.seen:
+            raise KeyboardInterrupt
+        self.seen = True
+
+    def __exit__(self, *exc: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+
+
+def run(
+    solver: RunnableSolver,
+    problem: Any,
+    *,
+    state: Any = None,
+    rng: np.random.Generator | None = None,
+    max_epochs: float = 10,
+    max_seconds: float | None = None,
+    tol: float = 0.0,
+    validation: Any = None,
+    patience: int = 3,
+    callbacks: Iterable[Callable[[Progress], Any]] = (),
+    on_slice: Callable[[Progress], Any] | None = None,
+    history: History | None = None,
+    checkpoints: Iterable[int] | None = None,
+    started: float | None = None,
+) -> Outcome:
+    """Train until a limit, a tolerance, a callback or Ctrl-C says stop; whatever it is, a model comes back.
+
+    Parameters
+    ----------
+    solver, problem : the solver and what it minimises
+    state : the solver's State to go on from; ``None`` starts anew with ``rng``
+    max_epochs : work of this run, in passes over the examples
+    max_seconds : wall clock since ``started`` (by default since the call), everything included
+    tol : stop when the objective changes by less than this share of itself between checkpoints; 0 is never
+    validation : a Problem on held-out examples; its error is recorded, and after ``patience`` checkpoints
+        without improvement the run stops and the best weights seen are returned
+    callbacks : called with a :class:`Progress` at each checkpoint; a true answer stops the run
+    on_slice : called with a :class:`Progress` after each slice of work
+    checkpoints : numbers of steps at which to evaluate, instead of 1, 2, 4, 8 … epochs
+    """
+    started = time.perf_counter() if started is None else started
+    history = History() if history is None else history
+    if state is None:
+        state = solver.init(problem, np.random.default_rng() if rng is None else rng)
+    per_epoch = solver.steps_per_epoch(problem)
+    last = max(1, math.ceil(max_epochs * per_epoch))
+    solver.advance(problem, state, 0)  # compiles, off the clock
+    watch = Stopwatch()
+    watch.seconds = float(history["seconds"][-1]) if len(history) else 0.0
+    progress = Progress(solver, problem, state, history, max_epochs=last / per_epoch)
+    stops = iter(sorted(checkpoints)) if checkpoints is not None else _doubling(per_epoch)
+    callbacks = tuple(callbacks)
+
+    best: tuple[float, np.ndarray, np.ndarray] | None = None
+    unimproved, previous, done, rate = 0, math.nan, 0, 0.0
+    reason = ""
+    with Interrupts() as interrupts:
+        while not reason:
+            target = min(next(stops, last), last)
+            while done < target and not reason:
+                part = target - done if rate == 0.0 else max(1, min(target - done, int(rate * SLICE)))
+                if rate == 0.0:
+                    part = min(part, max(1, per_epoch // 8, 1024))
+                since = time.perf_counter()
+                with watch:
+                    solver.advance(problem, state, part)
+                rate = part / max(time.perf_counter() - since, 1e-6)
+                done += part
+                progress.steps, progress.epochs, progress.seconds = done, done / per_epoch, watch.seconds
+                if on_slice is not None:
+                    progress.row = {}
+                    on_slice(progress)
+                if interrupts.seen:
+                    reason = "interrupted"
+                elif max_seconds is not None and time.perf_counter() - started >= max_seconds:
+                    reason = "max_seconds"
+
+            W, b = solver.weights(problem, state)
+            objective = problem.primal(W, b)
+            if not math.isfinite(objective):
+                raise ValueError(
+                    f"the objective became {objective} after {done} steps: the weights overflowed {problem.dtype}; "
+                    "scale the features to about unit size, use float64 data or a smaller step size"
+                )
+            row = {"epochs": done / per_epoch, "seconds": watch.seconds, "objective": objective}
+            if validation is not None:
+                row["validation_error"] = validation.errors(LinearModel(W.T, b))
+                if best is None or row["validation_error"] < best[0]:
+                    best, unimproved = (row["validation_error"], W, b), 0
+                else:
+                    unimproved += 1
+            history.append(state.counters, **row)
+            progress.row = history.rows[-1]
+            stop = [callback(progress) for callback in callbacks]
+
+            if reason:
+                pass
+            elif interrupts.seen:
+                reason = "interrupted"
+            elif any(s is True for s in stop):
+                reason = "callback"
+            elif done >= last:
+                reason = "max_iter"
+            elif unimproved >= patience:
+                reason = "early_stopping"
+            elif tol > 0.0 and abs(previous - objective) <= tol * abs(objective):
+                reason = "tol"
+            previous = objective
+    if best is not None:
+        _, W, b = best
+        objective = problem.primal(W, b)
+    return Outcome(state, W, b, history, reason, objective)
+
+
+def _doubling(per_epoch: int) -> Iterable[int]:
+    epochs = 1
+    while True:
+        yield epochs * per_epoch
+        epochs *= 2
+
+
+# ---------------------------------------------------------------- states on disk
+
+
+def save_state(path: str | os.PathLike[str], state: Any, **header: Any) -> None:
+    """Write a solver's state to a file from which :func:`load_state` goes on, bit for bit."""
+    arrays: dict[str, np.ndarray] = {}
+    tree = _flatten(state, "", arrays)
+    write_npz(path, {"kind": "State", "state": tree, **header}, **arrays)
+
+
+def load_state(path: str | os.PathLike[str], cls: type) -> Any:
+    """Read a state of class ``cls`` written by :func:`save_state`."""
+    header, arrays = read_npz(path)
+    if header.get("kind") != "State":
+        raise ValueError(f"{os.fspath(path)} holds a {header.get('kind')}, not a solver's state")
+    return _rebuild(header["state"], arrays, _classes(cls))
+
+
+def _flatten(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray):
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, np.random.Generator):
+        return {"generator": json.loads(json.dumps(value.bit_generator.state, default=int))}
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        names = [f.name for f in fields(value)] if is_dataclass(value) else value._fields  # type: ignore[union-attr]
+        parts = {part: _flatten(getattr(value, part), f"{name}/{part}", arrays) for part in names}
+        return {"class": type(value).__name__, "parts": parts}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    return {"value": value}
+
+
+def _rebuild(tree: Any, arrays: dict[str, np.ndarray], classes: dict[str, type]) -> Any:
+    if "array" in tree:
+        return arrays[tree["array"]]
+    if "generator" in tree:
+        bits = getattr(np.random, tree["generator"]["bit_generator"])()
+        bits.state = tree["generator"]
+        return np.random.Generator(bits)
+    if "class" in tree:
+        parts = {name: _rebuild(part, arrays, classes) for name, part in tree["parts"].items()}
+        return classes[tree["class"]](**parts)
+    if "float" in tree:
+        return float(tree["float"])
+    return tree["value"]
+
+
+def _classes(cls: type) -> dict[str, type]:
+    """State classes by name: those of the module that defines ``cls``, and the counters."""
+    import sys
+
+    found = {
+        name: value
+        for name, value in vars(sys.modules[cls.__module__]).items()
+        if isinstance(value, type) and (is_dataclass(value) or hasattr(value, "_fields"))
+    }
+    return {**found, "Counters": Counters}

@@ -1,0 +1,1 @@
+"""One file per algorithm, whole: the mathematics, the compiled steps, the State and the Solver."""

@@ -1,0 +1,696 @@
+"""Pegasos: primal stochastic sub-gradient steps for linear SVMs.
+
+Problem (see :mod:`widemargin.problem`)::
+
+    min  λ/2 ‖w‖² + (1/n) Σ sᵢ ℓ(⟨w, xᵢ⟩ + b, yᵢ)
+
+Update, for a mini-batch A_t of k examples (Fig. 2)::
+
+    w ← (1 − η_t λ) w − (η_t / k) Σ_{i ∈ A_t} sᵢ ℓ'(⟨w, xᵢ⟩ + b, yᵢ) xᵢ,     η_t = 1/(λt),
+
+then, as an option, the projection onto a ball that holds the optimum (Eq. 6).
+The cost of a step is O(non-zeros of the batch): w = a·v with a scalar a
+(Sec. 2.4), ‖w‖ kept up to date where it is needed, and the averages kept
+lazily. With S = Σ_t ω_t a_t, an update δ of v made when the sum stood at S
+enters Σ_t ω_t w_t as (S_T − S) δ, so the numerator of the average is S·v + u
+where u collects −S δ. When a has shrunk a thousandfold, S·v is folded into u
+and a into v: O(d), seldom.
+
+Sec. 5's losses come as targets, Sec. 6's four treatments of the bias as values:
+(1) a constant feature; (2) a sub-gradient step on b; (3) b minimised inside each
+batch; (4) an outer bisection on the sign of dJ/db, which is the sum of slopes at
+the inner optimum. Sampling is i.i.d. (subsets without repetition for k > 1, so
+that k = n is the deterministic method), a new permutation each epoch, or one
+fixed permutation (Sec. 7.5); mini-batches run on across the ends of epochs.
+
+Where this differs from the paper: the radius of the projection is that of
+``Problem.norm_bound``, which equals 1/√λ for the unweighted hinge and holds for
+the other losses too; squared losses have no bounded slope, and there η_t is
+capped by the inverse smoothness of the batch. Averages are over w_1 … w_T, the
+points at which sub-gradients were taken (Corollary 1); "suffix" restarts when t
+reaches a power of two and outputs the mean over the last completed span and
+the current one, which are the last half to three quarters of the iterates at any time.
+
+Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos: Primal Estimated sub-GrAdient
+SOlver for SVM. Mathematical Programming 127 (2011).
+"""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import losses
+from ..core.bias import balanced_slopes
+from ..core.dispatch import borrow, compiled
+from ..core.rows import borrowed, prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
+from ..history import Counters
+from ..models import LinearModel
+from ..problem import Certificate, Problem, StructuredProblem
+from ..running import Solver
+
+# ---------------------------------------------------------------- step sizes
+
+
+@dataclass
+class InverseTime:
+    """η_t = 1/(λt), the paper's own."""
+
+
+@dataclass
+class Norma:
+    """η_t = p/(λ√t), Kivinen, Smola and Williamson's; ``p=None`` is the bound's optimum 0.5(2 + 0.5 n^−½)^½."""
+
+    p: float | None = None
+
+
+@dataclass
+class Constant:
+    """η_t = η, Zhang's."""
+
+    eta: float = 0.01
+
+
+@dataclass
+class Bottou:
+    """η_t = η₀/(1 + λη₀t) = 1/(λ(1/(λη₀) + t)); ``eta0=None`` finds η₀ by trial runs on a sample."""
+
+    eta0: float | None = None
+    sample: int = 1000
+
+
+STEPS = {"pegasos": InverseTime, "norma": Norma, "constant": Constant, "bottou": Bottou}
+AVERAGES = ("none", "uniform", "suffix", "weighted")
+SAMPLINGS = ("iid", "permutation", "fixed")
+
+
+class StepSize(NamedTuple):
+    """η_t = scale/(offset + t)^power, at most ``cap``; every policy above is one of these."""
+
+    scale: float
+    offset: float
+    power: float
+    cap: float
+
+
+# ---------------------------------------------------------------- the compiled loop
+
+FIXED_BIAS, REGULARIZED_BIAS, FREE_BIAS, EXACT_BIAS = 0, 1, 2, 3
+BIAS = {
+    "none": FIXED_BIAS,
+    "regularized": REGULARIZED_BIAS,
+    "unregularized": FREE_BIAS,
+    "exact": EXACT_BIAS,
+    "search": FIXED_BIAS,
+}
+NO_AVERAGE, UNIFORM, SUFFIX, WEIGHTED = 0, 1, 2, 3
+AVERAGE = {"none": NO_AVERAGE, "uniform": UNIFORM, "suffix": SUFFIX, "weighted": WEIGHTED}
+
+#: A scale of v below this is folded into v.
+SMALLEST_SCALE = 1e-3
+
+
+class Iterate(NamedTuple):
+    """w_c = scale[c]·V[:, c] with bias b[c]; norm2[c] = ‖w_c‖² (b_c² in it if regularised)."""
+
+    V: np.ndarray
+    scale: np.ndarray
+    b: np.ndarray
+    norm2: np.ndarray
+
+
+class Average(NamedTuple):
+    """Σ ω_t w_t = S·V + U since the last restart; ``previous`` holds the span before it.
+
+    ``weights`` is (Σ ω_t since the restart, Σ ω_t of the span before, the step of the next restart).
+    """
+
+    U: np.ndarray
+    S: np.ndarray
+    b: np.ndarray
+    previous: np.ndarray
+    previous_b: np.ndarray
+    weights: np.ndarray
+
+
+class Rule(NamedTuple):
+    """The values that shape a step, constant through a call of the loop."""
+
+    lam: float
+    step: StepSize
+    smoothness: float
+    projected: bool
+    tied: bool
+    bias: int
+    average: int
+
+
+@compiled
+def _fold(w, average, c, averaged):
+    """Make scale[c] = 1 and S[c] = 0, in place; neither w nor the average changes."""
+    for j in range(w.V.shape[0]):
+        if averaged:
+            average.U[j, c] += average.S[c] * w.V[j, c]
+        w.V[j, c] *= w.scale[c]
+    average.S[c] = 0.0
+    w.scale[c] = 1.0
+
+
+@compiled
+def _restart_average(w, average):
+    """Close the span of a suffix average at this step, in place."""
+    for c in range(w.b.size):
+        _fold(w, average, c, True)
+        average.previous_b[c] = average.b[c]
+        average.b[c] = 0.0
+        for j in range(w.V.shape[0]):
+            average.previous[j, c] = average.U[j, c]
+            average.U[j, c] = 0.0
+    average.weights[1] = average.weights[0]
+    average.weights[0] = 0.0
+    average.weights[2] *= 2.0
+
+
+@compiled
+def _norm2(w, c, regularized_bias):
+    total = 0.0
+    for j in range(w.V.shape[0]):
+        total += np.float64(w.V[j, c]) ** 2
+    total *= w.scale[c] ** 2
+    if regularized_bias:
+        total += w.b[c] ** 2
+    return total
+
+
+@compiled
+def take_steps(X, target, y, s, order, batch, t, w, average, rule, radius2, z, g, Z, G, scratch):
+    """Take order.size // batch Pegasos steps after step t, changing w and average in place.
+
+    ``order`` lists the examples visited. z, g (outputs), Z, G (batch × outputs) and the rows of ``scratch``
+    (5 × batch) are working space. Returns (visits with a non-zero slope, entries of X read).
+    """
+    X, y, s, order = borrowed(X), borrow(y), borrow(s), borrow(order)
+    z, g, Z, G, scratch = borrow(z), borrow(g), borrow(Z), borrow(G), borrow(scratch)
+    Y, weight = scratch[0], scratch[1]
+    w = Iterate(borrow(w.V), borrow(w.scale), borrow(w.b), borrow(w.norm2))
+    average = Average(
+        borrow(average.U),
+        borrow(average.S),
+        borrow(average.b),
+        borrow(average.previous),
+        borrow(average.previous_b),
+        borrow(average.weights),
+    )
+    outputs = w.b.size
+    averaged = rule.average != NO_AVERAGE
+    regularized_bias = rule.bias == REGULARIZED_BIAS
+    updates, reads = 0, 0
+    for first in range(0, order.size - batch + 1, batch):
+        t += 1
+
+        # slopes at w_t for the whole batch, before anything moves
+        curvature = 0.0
+        for r in range(batch):
+            prefetch_rows(X, order, first + r, order.size)
+            touch(y, s, order, first + r, order.size)
+            i = order[first + r]
+            reads += row_size(X, i)
+            row_scores(X, i, w.V, z)
+            weight[r] = s[i] if s.size else 1.0
+            for c in range(outputs):
+                z[c] = w.scale[c] * z[c]
+                if rule.bias != EXACT_BIAS:
+                    z[c] += w.b[c]
+            if rule.smoothness > 0.0:
+                curvature += weight[r] * (row_norm2(X, i) + (rule.bias != FIXED_BIAS))
+            if rule.bias == EXACT_BIAS:
+                Y[r] = y[i]
+                for c in range(outputs):
+                    Z[r, c] = z[c]
+            else:
+                losses.slopes(target, z, y[i], g)
+                for c in range(outputs):
+                    G[r, c] = weight[r] * g[c]
+        if rule.bias == EXACT_BIAS:
+            balanced_slopes(target, Z, Y, weight, w.b, G, scratch[2], scratch[3], scratch[4])
+
+        if rule.step.power == 1.0:
+            eta = rule.step.scale / (rule.step.offset + t)
+        elif rule.step.power == 0.0:
+            eta = rule.step.scale
+        else:
+            eta = rule.step.scale / (rule.step.offset + t) ** rule.step.power
+        eta = min(eta, rule.step.cap)
+        if curvature > 0.0:
+            eta = min(eta, batch / (rule.smoothness * curvature))
+
+        if averaged:
+            if rule.average == SUFFIX and t >= average.weights[2]:
+                _restart_average(w, average)
+            omega = float(t) if rule.average == WEIGHTED else 1.0
+            average.weights[0] += omega
+            for c in range(outputs):
+                average.S[c] += omega * w.scale[c]
+                average.b[c] += omega * w.b[c]
+
+        shrink = 1.0 - eta * rule.lam
+        for c in range(outputs):
+            w.scale[c] *= shrink
+            w.norm2[c] *= shrink * shrink
+            if regularized_bias:
+                w.b[c] *= shrink
+            if w.scale[c] < SMALLEST_SCALE:
+                _fold(w, average, c, averaged)
+                if rule.projected:
+                    w.norm2[c] = _norm2(w, c, regularized_bias)
+
+        for r in range(batch):
+            moved = False
+            for c in range(outputs):
+                g[c] = -eta / batch * G[r, c]
+                moved = moved or g[c] != 0.0
+            if not moved:
+                continue
+            updates += 1
+            i = order[first + r]
+            if rule.projected:
+                row_scores(X, i, w.V, z)
+                x2 = row_norm2(X, i)
+                for c in range(outputs):
+                    w.norm2[c] += g[c] * (2.0 * w.scale[c] * z[c] + g[c] * x2)
+                    if regularized_bias:
+                        w.norm2[c] += g[c] * (2.0 * w.b[c] + g[c])
+            if rule.bias == REGULARIZED_BIAS or rule.bias == FREE_BIAS:
+                for c in range(outputs):
+                    w.b[c] += g[c]
+            for c in range(outputs):
+                g[c] /= w.scale[c]
+            row_add(X, i, g, w.V)
+            if averaged:
+                for c in range(outputs):
+                    g[c] *= -average.S[c]
+                row_add(X, i, g, average.U)
+
+        if rule.projected:
+            total = 0.0
+            for c in range(outputs):
+                total += w.norm2[c]
+            for c in range(outputs):
+                norm2 = total if rule.tied else w.norm2[c]
+                if norm2 > radius2[c]:
+                    onto = math.sqrt(radius2[c] / norm2)
+                    w.scale[c] *= onto
+                    w.norm2[c] *= onto * onto
+                    if regularized_bias:
+                        w.b[c] *= onto
+    return updates, reads
+
+
+@compiled
+def _draw_subsets(order, uniforms, batch, out):
+    """out ← consecutive uniform subsets of ``batch`` distinct examples; permutes order in place."""
+    n = order.size
+    for first in range(0, out.size, batch):
+        for r in range(batch):
+            j = r + int(uniforms[first + r] * (n - r))
+            order[r], order[j] = order[j], order[r]
+            out[first + r] = order[r]
+
+
+# ---------------------------------------------------------------- state and solver
+
+
+@dataclass
+class Search:
+    """The outer search over b: a bracket for each output, and the best inner result so far."""
+
+    low: np.ndarray
+    high: np.ndarray
+    reach: np.ndarray
+    best_coef: np.ndarray
+    best_b: np.ndarray
+    best_objective: np.ndarray
+    rounds: int = 0
+
+
+@dataclass
+class State:
+    """All that a run of Pegasos knows; see :class:`Iterate` and :class:`Average` for the arrays."""
+
+    w: Iterate
+    average: Average
+    order: np.ndarray
+    position: int
+    t: int
+    eta0: float
+    radius2: np.ndarray
+    rng: np.random.Generator
+    search: Search | None = None
+    counters: Counters = field(default_factory=Counters)
+
+
+@dataclass
+class Pegasos(Solver):
+    """Primal stochastic sub-gradient solver, with all the options of the paper.
+
+    Parameters
+    ----------
+    step : {"bottou", "pegasos", "norma", "constant"} or a policy object
+        Step sizes: :class:`Bottou` (default), the paper's :class:`InverseTime`,
+        :class:`Norma`, :class:`Constant`.
+    average : {"suffix", "uniform", "weighted", "none"}
+        What is output: the mean of the last half to three quarters of the
+        iterates, of all of them, of all with weights ∝ t, or the last iterate.
+    sampling : {"permutation", "iid", "fixed"}
+        A new permutation each epoch, independent draws, or one permutation.
+    batch_size : int
+        Examples per step.
+    projection : bool
+        Project onto a ball that holds the optimum after each step.
+    search_epochs : int
+        With ``intercept="search"``: epochs of the inner run for each value of b.
+
+    Notes
+    -----
+    ``Pegasos(step="pegasos", average="none", sampling="iid")`` is Fig. 1 of the paper to the letter.
+    """
+
+    step: Any = "bottou"
+    average: str = "suffix"
+    sampling: str = "permutation"
+    batch_size: int = 1
+    projection: bool = False
+    search_epochs: int = 5
+
+    needs = ("rows",)
+
+    def check(self, problem: Problem | StructuredProblem) -> None:
+        """Refuse parameters that make no sense, in one sentence each."""
+        if isinstance(self.step, str) and self.step not in STEPS:
+            raise ValueError(f"step must be one of {', '.join(STEPS)} or a step-size policy, got {self.step!r}")
+        if not isinstance(self.step, str) and not isinstance(self.step, tuple(STEPS.values())):
+            names = ", ".join(policy.__name__ for policy in STEPS.values())
+            raise TypeError(f"step must be a name or one of {names}, got {self.step!r}")
+        if self.average not in AVERAGES:
+            raise ValueError(f"average must be one of {', '.join(AVERAGES)}, got {self.average!r}")
+        if self.sampling not in SAMPLINGS:
+            raise ValueError(f"sampling must be one of {', '.join(SAMPLINGS)}, got {self.sampling!r}")
+        if not (isinstance(self.batch_size, (int, np.integer)) and self.batch_size >= 1):
+            raise ValueError(f"batch_size must be an integer ≥ 1, got {self.batch_size!r}")
+        if self.batch_size > problem.n:
+            raise ValueError(f"batch_size must be at most the number of examples {problem.n}, got {self.batch_size}")
+        if not (isinstance(self.search_epochs, (int, np.integer)) and self.search_epochs >= 1):
+            raise ValueError(f"search_epochs must be an integer ≥ 1, got {self.search_epochs!r}")
+        policy = self.policy
+        for name, limit in (("p", policy.p if isinstance(policy, Norma) else None),
+                            ("eta", policy.eta if isinstance(policy, Constant) else None),
+                            ("eta0", policy.eta0 if isinstance(policy, Bottou) else None)):
+            if limit is not None and not (math.isfinite(limit) and limit > 0):
+                raise ValueError(f"{name} of {type(policy).__name__} must be a finite number > 0, got {limit!r}")
+
+    @property
+    def policy(self) -> InverseTime | Norma | Constant | Bottou:
+        """The step-size policy object."""
+        return STEPS[self.step]() if isinstance(self.step, str) else self.step
+
+    def steps_per_epoch(self, problem: Problem | StructuredProblem) -> int:
+        """n/k, rounded up."""
+        return -(-problem.n // self.batch_size)
+
+    def init(self, problem: Problem | StructuredProblem, rng: np.random.Generator) -> State:
+        """The state before the first step: w = 0."""
+        self.check(problem)
+        d, outputs, dtype = problem.d, problem.n_outputs, problem.dtype
+        averaged, suffix = self.average != "none", self.average == "suffix"
+        state = State(
+            w=Iterate(np.zeros((d, outputs), dtype), np.ones(outputs), np.zeros(outputs), np.zeros(outputs)),
+            average=Average(
+                np.zeros((d if averaged else 0, outputs), dtype),
+                np.zeros(outputs),
+                np.zeros(outputs),
+                np.zeros((d if suffix else 0, outputs), dtype),
+                np.zeros(outputs),
+                np.array([0.0, 0.0, 2.0]),
+            ),
+            order=np.empty(0, np.int32),
+            position=0,
+            t=0,
+            eta0=math.nan,
+            radius2=np.full(outputs, np.inf),
+            rng=rng,
+        )
+        if problem.intercept == "search":
+            state.search = Search(
+                low=np.full(outputs, -np.inf),
+                high=np.full(outputs, np.inf),
+                reach=np.ones(outputs),
+                best_coef=np.zeros((d, outputs), dtype),
+                best_b=np.zeros(outputs),
+                best_objective=np.full(outputs, np.inf),
+            )
+        self.bind(problem, state)
+        return state
+
+    def bind(self, problem: Problem | StructuredProblem, state: State, in_order: bool = False) -> None:
+        """Point a state at a problem's examples: a new order to visit them in, or the order they stand in."""
+        index = np.int32 if problem.n < 2**31 else np.int64
+        state.order = np.arange(problem.n, dtype=index)
+        state.position = 0
+        if not in_order and self.sampling != "iid":
+            state.rng.shuffle(state.order)
+        if self.projection:
+            state.radius2 = problem.norm_bound(state.w.b if problem.intercept == "search" else np.zeros_like(state.w.b)) ** 2
+        if isinstance(self.policy, Bottou) and math.isnan(state.eta0):
+            state.eta0 = self.policy.eta0 or self._find_eta0(problem, state)
+
+    # -- stepping
+
+    def rule(self, problem: Problem | StructuredProblem, state: State) -> Rule:
+        """The values the compiled loop runs on."""
+        lam, policy = problem.lam, self.policy
+        if isinstance(policy, InverseTime):
+            step = StepSize(1.0 / lam, 0.0, 1.0, 1.0 / lam)
+        elif isinstance(policy, Norma):
+            p = policy.p if policy.p is not None else 0.5 * math.sqrt(2.0 + 0.5 / math.sqrt(problem.n))
+            step = StepSize(p / lam, 0.0, 0.5, 1.0 / lam)
+        elif isinstance(policy, Constant):
+            step = StepSize(float(policy.eta), 0.0, 0.0, 1.0 / lam)
+        else:
+            step = StepSize(1.0 / lam, 1.0 / (lam * state.eta0), 1.0, 1.0 / lam)
+        loss = type(losses.scalar_loss(problem.target))
+        smoothness = losses.SMOOTHNESS[loss] if losses.LIPSCHITZ[loss] == math.inf else 0.0
+        return Rule(
+            lam, step, smoothness, bool(self.projection), problem.is_joint, BIAS[problem.intercept], AVERAGE[self.average]
+        )
+
+    def advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
+        """Take n_steps steps, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
+        if state.search is None:
+            self._advance(problem, state, n_steps)
+            return
+        per_round = self.search_epochs * self.steps_per_epoch(problem)
+        while n_steps > 0:
+            inner = min(n_steps, per_round - state.t)
+            self._advance(problem, state, inner)
+            n_steps -= inner
+            if state.t == per_round:
+                self._next_bias(problem, state, state.search)
+
+    def _advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
+        rule, k = self.rule(problem, state), int(self.batch_size)
+        outputs = problem.n_outputs
+        z, g = np.empty(outputs), np.empty(outputs)
+        Z, G = np.empty((k, outputs)), np.empty((k, outputs))
+        scratch = np.empty((5, k))
+        structured = isinstance(problem, StructuredProblem)
+        if n_steps == 0 and not structured:
+            take_steps(
+                problem.X, problem.target, problem.y, problem.sample_weight, state.order[:0], k, state.t,
+                state.w, state.average, rule, state.radius2, z, g, Z, G, scratch,
+            )  # fmt: skip
+        while n_steps > 0:
+            visits = self._next_visits(problem.n, state, k if structured else n_steps * k)
+            if structured:
+                rows, targets = problem.answers(self._weights(state, "none")[0][:, 0], visits)
+                X, y, order = rows, targets, np.arange(k, dtype=np.int32)
+            else:
+                X, y, order = problem.X, problem.y, visits
+            updates, reads = take_steps(
+                X, problem.target, y, problem.sample_weight, order, k, state.t,
+                state.w, state.average, rule, state.radius2, z, g, Z, G, scratch,
+            )  # fmt: skip
+            steps = visits.size // k
+            state.t += steps
+            n_steps -= steps
+            counters = state.counters
+            counters.steps += steps
+            counters.visits += visits.size
+            counters.updates += int(updates)
+            counters.feature_reads += int(reads)
+
+    def _next_visits(self, n: int, state: State, most: int) -> np.ndarray:
+        """The next examples to visit: a multiple of the batch size, at most ``most``; advances the order."""
+        k = int(self.batch_size)
+        if self.sampling == "iid":
+            count = min(most, max(k, 65536 // k * k))
+            visits = np.empty(count, state.order.dtype)
+            uniforms = state.rng.random(count)
+            if k == 1:
+                np.multiply(uniforms, n, out=uniforms)
+                visits[:] = uniforms
+            else:
+                _draw_subsets(state.order, uniforms, k, visits)
+            return visits
+        if state.position == n:
+            self._new_epoch(state)
+        whole = min(most, (n - state.position) // k * k)
+        if whole > 0:
+            visits = state.order[state.position : state.position + whole]
+            state.position += whole
+            return visits
+        # a batch that runs on across the end of the epoch
+        head = state.order[state.position :].copy()
+        self._new_epoch(state)
+        state.position = k - head.size
+        return np.concatenate([head, state.order[: state.position]])
+
+    def _new_epoch(self, state: State) -> None:
+        if self.sampling == "permutation":
+            # a fresh array: visits already handed out are views of the old one
+            state.order = state.rng.permutation(state.order)
+        state.position = 0
+
+    def _next_bias(self, problem: Any, state: State, search: Search) -> None:
+        """Close an inner run: narrow the bracket by the sign of dJ/db, keep the best, start afresh at the next b."""
+        W, b = self._weights(state, self.average)
+        for c in range(problem.n_outputs):
+            loss, y, s = problem.binary_part(c)
+            scores = problem.column_scores(W, c) + b[c]
+            slope_sum = float(np.sum(s * loss_slopes(loss, scores, y)))
+            objective = 0.5 * problem.lam * float(np.sum(W[:, c].astype(np.float64) ** 2))
+            objective += float(np.sum(s * loss_values(loss, scores, y))) / problem.n
+            if objective < search.best_objective[c]:
+                search.best_objective[c] = objective
+                search.best_coef[:, c] = W[:, c]
+                search.best_b[c] = b[c]
+            if slope_sum <= 0.0:
+                search.low[c] = b[c]
+            if slope_sum >= 0.0:
+                search.high[c] = b[c]
+            low, high = search.low[c], search.high[c]
+            if np.isfinite(low) and np.isfinite(high):
+                state.w.b[c] = 0.5 * (low + high)
+            else:
+                state.w.b[c] = low + search.reach[c] if np.isfinite(low) else high - search.reach[c]
+                search.reach[c] *= 2.0
+        search.rounds += 1
+        state.t = 0
+        state.w.V[:] = 0.0
+        state.w.scale[:] = 1.0
+        state.w.norm2[:] = 0.0
+        for part in state.average:
+            part[:] = 0.0
+        state.average.weights[2] = 2.0
+        if self.projection:
+            state.radius2 = problem.norm_bound(state.w.b) ** 2
+
+    # -- trial runs
+
+    def _find_eta0(self, problem: Any, state: State) -> float:
+        """η₀ by trial: one pass over a sample from a copy of the state for each candidate; the lowest objective wins.
+
+        Candidates are powers of 4 around 1/mean ‖x‖², then the neighbours of the
+        best by a factor of 2, so the search does not depend on the scale of the data.
+        """
+        if isinstance(problem, StructuredProblem):
+            return min(1.0, 1.0 / problem.lam)
+        policy = self.policy
+        size = min(problem.n, policy.sample if isinstance(policy, Bottou) else problem.n)
+        rng = np.random.default_rng(state.rng.integers(2**63))
+        sample = problem.take(np.sort(rng.choice(problem.n, size, replace=False))) if size < problem.n else problem
+        norms2 = np.empty(size)
+        row_norms2(sample.X, norms2)
+        weights = sample.sample_weight if sample.sample_weight.size else np.ones(size)
+        typical = float(np.mean(weights * (norms2 + (problem.intercept != "none"))))
+        if not (0.0 < typical < math.inf):
+            return 1.0 / problem.lam
+        solver = Pegasos(Bottou(1.0), "none", "fixed", 1, False)
+        order = rng.permutation(size).astype(np.int32)
+        results: dict[int, float] = {}
+
+        def objective(power: int) -> float:
+            if power not in results:
+                trial = State(
+                    w=deepcopy(state.w), average=deepcopy(Average(*(a[:0] if a.ndim == 2 else a for a in state.average))),
+                    order=order, position=0, t=0, eta0=2.0**power / typical, radius2=state.radius2, rng=rng,
+                )  # fmt: skip
+                solver._advance(sample, trial, size)
+                value = sample.primal(*solver._weights(trial, "none"))
+                results[power] = value if math.isfinite(value) else math.inf
+            return results[power]
+
+        best, stride = 0, 4
+        largest = math.floor(math.log2(max(typical / problem.lam, 2.0**-1000)))
+        while stride >= 1:
+            while best + stride <= largest and objective(best + stride) < objective(best):
+                best += stride
+            while best - stride >= -60 and objective(best - stride) < objective(best):
+                best -= stride
+            stride //= 2
+        return min(2.0**best / typical, 1.0 / problem.lam)
+
+    # -- output
+
+    def _weights(self, state: State, average: str) -> tuple[np.ndarray, np.ndarray]:
+        """(W, b) of the last iterate ("none") or of the average, as fresh arrays."""
+        w, mean = state.w, state.average
+        weight = mean.weights[0] + mean.weights[1]
+        if average == "none" or weight == 0.0:
+            return w.V * w.scale.astype(w.V.dtype), w.b.copy()
+        W = w.V * (mean.S / weight).astype(w.V.dtype)
+        for part in (mean.U, mean.previous):
+            if part.shape[0]:
+                W += part / part.dtype.type(weight)
+        return W, (mean.b + mean.previous_b) / weight
+
+    def weights(self, problem: Problem | StructuredProblem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """(W, b) that the solver stands for now: of shape (d, n_outputs) and (n_outputs,)."""
+        if state.search is not None and state.search.rounds:
+            return state.search.best_coef.copy(), state.search.best_b.copy()
+        W, b = self._weights(state, self.average)
+        if isinstance(problem, Problem) and problem.intercept == "exact":
+            b = problem.best_intercept(W)
+        return W, b
+
+    def model(self, problem: Problem | StructuredProblem, state: State) -> LinearModel:
+        """A finished copy."""
+        W, b = self.weights(problem, state)
+        return LinearModel(W.T, b)
+
+    def certificate(self, problem: Problem | StructuredProblem, state: State) -> Certificate | None:
+        """Primal, dual and gap of the current model; none for structured outputs."""
+        if isinstance(problem, StructuredProblem):
+            return None
+        return problem.certificate(*self.weights(problem, state))
+
+
+@compiled
+def loss_slopes(loss, z, y):
+    """Slopes of a scalar loss at scores z."""
+    out = np.empty(z.size)
+    for i in range(z.size):
+        out[i] = losses.slope(loss, z[i], y[i])
+    return out
+
+
+@compiled
+def loss_values(loss, z, y):
+    """Values of a scalar loss at scores z."""
+    out = np.empty(z.size)
+    for i in range(z.size):
+        out[i] = losses.value(loss, z[i], y[i])
+    return out
