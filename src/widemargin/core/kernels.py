@@ -54,7 +54,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -377,7 +377,8 @@ def _self_values(kernel, X, out):
 LANES = 16  # rows of X in a tile
 CHUNK = 192  # rows of Z between two maps from sums to kernel values
 DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and keeps the tile in the first cache
-GROUP_BYTES = 24  # dense rows of Z summed together, times bytes: 6 × 16 float32 sums are 12 registers of AVX2
+# Dense rows of Z summed together, times bytes: 12 × 16 float32 sums are 12 registers of AVX-512, 6 × 16 are 12 of AVX2.
+GROUP_BYTES = 48 if binding.get_host_cpu_features().get("avx512f") else 24
 TILE_BYTES = 2**21
 TILE_ENTRIES = 2**17
 
@@ -405,9 +406,8 @@ def _add_term(builder: ir.IRBuilder, measure: type, total: Any, x: Any, z: Any) 
         return builder.fadd(total, builder.fmul(x, z, flags=fused), flags=fused)
     if measure is Overlap:
         zero = ir.Constant(x.type, [0.0] * LANES)
-        low, high = builder.select(builder.fcmp_ordered("<", x, z), x, z), builder.select(
-            builder.fcmp_ordered(">", x, z), x, z
-        )
+        low = builder.select(builder.fcmp_ordered("<", x, z), x, z)
+        high = builder.select(builder.fcmp_ordered(">", x, z), x, z)
         above = builder.select(builder.fcmp_ordered(">", low, zero), low, zero)
         below = builder.select(builder.fcmp_ordered("<", high, zero), builder.fneg(high), zero)
         return builder.fadd(total, builder.fadd(above, below))
@@ -564,7 +564,8 @@ def _(X, I, slot, S):
         for p in range(X.indptr[I[r]], X.indptr[I[r] + 1]):
             k = X.indices[p]
             if slot[k] < 0:
-                tiles[0, used] = 0
+                for t in range(LANES):
+                    tiles[0, used, t] = 0
                 slot[k] = used
                 used += 1
             tiles[0, slot[k], r] += X.data[p]
@@ -595,7 +596,9 @@ def accumulate(Z, measure, tile, slot, first, last, S):
 
 @accumulate.case(DenseRows)
 def _(Z, measure, tile, slot, first, last, S):
-    S[: last - first + GROUP_BYTES] = 0
+    for j in range(CHUNK):
+        for t in range(LANES):
+            S[j, t] = 0
     for k in range(0, Z.values.shape[1], DEPTH):
         end = min(k + DEPTH, Z.values.shape[1])
         for j in range(first, last, GROUP_BYTES // S.itemsize):
@@ -648,7 +651,8 @@ def _(kernel, sums, weight, x_size, z_size, values):
 
 
 def _exponential(kernel, sums, weight, x_size, z_size, values):
-    gamma, zero, largest = sums.dtype.type(kernel.gamma), sums.dtype.type(0), np.finfo(sums.dtype).max
+    gamma, weight = sums.dtype.type(kernel.gamma), sums.dtype.type(weight)
+    zero, largest = sums.dtype.type(0), np.finfo(sums.dtype).max
     for j in range(CHUNK):
         distance = x_size + z_size[j] + weight * sums[j]
         distance = distance if distance <= largest else largest  # also where infinities met
@@ -666,7 +670,7 @@ def _block(kernel, measure, weight, X, I, x_size, Z, z_size, slot, first, last, 
 
     Sums have the dtype of the sizes. slot is all −1, and is so again afterwards.
     """
-    S = np.zeros((CHUNK + GROUP_BYTES, LANES), z_size.dtype)
+    S = np.zeros((CHUNK, LANES), z_size.dtype)
     sums, values = np.empty(CHUNK, z_size.dtype), np.empty(CHUNK, out.dtype)
     r = 0
     while r < I.size:
@@ -708,3 +712,262 @@ def _sizes(kernel, X, I, out):
     """out[r] ← size of row I[r], in place."""
     for r in range(I.size):
         out[r] = size(kernel, X, I[r])
+
+
+# ---------------------------------------------------------------------------------------------
+# The kernel matrix
+
+
+def _matrix(X: Any) -> Any:
+    """The matrix of a layout, without a copy; any other matrix is itself, made sliceable by rows."""
+    if isinstance(X, DenseRows):
+        return X.values
+    if isinstance(X, CSRRows):
+        return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(len(X.indptr) - 1, X.n_features))
+    if sp.issparse(X):
+        return X if X.format in ("csr", "csc") else X.tocsr()
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def _shape(X: Any) -> tuple[int, int]:
+    return X.values.shape if isinstance(X, DenseRows) else (len(X.indptr) - 1, int(X.n_features))
+
+
+def _of_data(dtype: Any) -> np.dtype:
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+class _FromRows:
+    """Rows of K computed from rows of the data."""
+
+    def __init__(self, kernel: Any, X: Any, Z: Any, dtype: Any, threads: int):
+        Z = X if Z is None else Z
+        for name, rows in (("X", X), ("Z", Z)):
+            if not isinstance(rows, DenseRows | CSRRows):
+                raise TypeError(f"{name} must be DenseRows or CSRRows, got {type(rows).__name__}.")
+        if type(X) is not type(Z):
+            raise TypeError(f"X is {type(X).__name__} and Z is {type(Z).__name__}; convert one to the layout of the other.")
+        (n, width), (m, z_width) = _shape(X), _shape(Z)
+        if width != z_width:
+            raise ValueError(f"X has {width} features and Z has {z_width}; they must have the same features.")
+        self.kernel, self.X, self.Z, self.threads = kernel, X, Z, threads
+        self.shape = (n, m)
+        self.self_similarity_is_one = isinstance(kernel, RBF | Laplacian)
+        data = Z.values if isinstance(Z, DenseRows) else Z.data
+        self.dtype = _of_data(data.dtype) if dtype is None else np.dtype(dtype)
+        self.work = max(1, data.size // max(1, m))
+        self._choose(np.dtype(np.float64) if isinstance(Z, CSRRows) else data.dtype)
+        self._slots: list[np.ndarray] = []
+
+    def _choose(self, accumulator: np.dtype) -> None:
+        """Choose the measure, the dtype of the sums, and the sizes of Z, from Z and the kernel alone."""
+        kernel, Z, m = self.kernel, self.Z, self.shape[1]
+        padded = -(-m // CHUNK) * CHUNK
+        sizes = np.zeros(padded)
+        self.measure, self.weight, self.pair_by_pair = Inner(), 1.0, False
+        if self.self_similarity_is_one:
+            _sizes(kernel, Z, np.arange(m), sizes)
+            largest = sizes.max(initial=0.0)
+            narrow = np.finfo(np.float32)
+            if not (largest <= narrow.max**0.75 and (kernel.gamma == 0 or narrow.max**-0.75 <= kernel.gamma <= narrow.max**0.75)):
+                accumulator = np.dtype(np.float64)
+            limits = np.finfo(accumulator)
+            cancels = not (kernel.gamma * largest <= 0.05 / math.sqrt(limits.eps) and largest <= limits.max)
+            self.weight = -2.0
+            if isinstance(Z, CSRRows):
+                self.measure = Inner() if isinstance(kernel, RBF) else Overlap()
+                self.pair_by_pair = cancels
+            elif cancels or isinstance(kernel, Laplacian):
+                self.measure = Squared() if isinstance(kernel, RBF) else Absolute()
+                self.weight = 1.0
+                sizes[:] = 0.0
+        self.z_size = sizes.astype(accumulator)
+
+    def _x_size(self, I: np.ndarray) -> np.ndarray:
+        sizes = np.zeros(len(I))
+        if self.weight < 0:
+            _sizes(self.kernel, self.X, I, sizes)
+        with np.errstate(over="ignore"):
+            return sizes.astype(self.z_size.dtype)
+
+    def _piece(self, I: np.ndarray, x_size: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
+        if self.pair_by_pair:
+            _pairs(self.kernel, self.X, I, self.Z, first, last, out)
+            return
+        if self._slots:
+            slot = self._slots.pop()
+        else:
+            slot = np.full(self.X.n_features if isinstance(self.X, CSRRows) else 0, -1, np.int32)
+        _block(
+            self.kernel, self.measure, self.weight, self.X, I, x_size, self.Z, self.z_size, slot, first, last, out
+        )  # fmt: skip
+        self._slots.append(slot)
+
+    def fill(self, I: np.ndarray, out: np.ndarray) -> None:
+        m = self.shape[1]
+        x_size = self._x_size(I)
+        pieces = min(self.threads, -(-m // CHUNK), len(I) * m * self.work // 2**22)
+        if pieces <= 1:
+            self._piece(I, x_size, 0, m, out)
+        else:
+            step = -(-m // (pieces * CHUNK)) * CHUNK
+            with ThreadPoolExecutor(pieces) as pool:
+                futures = [pool.submit(self._piece, I, x_size, a, min(a + step, m), out) for a in range(0, m, step)]
+            for future in futures:
+                future.result()
+        if self.self_similarity_is_one and self.Z is self.X:
+            out[np.arange(len(I)), I] = 1.0
+
+    def diagonal(self) -> tuple[np.ndarray, int]:
+        out = np.ones(self.shape[0])
+        if self.self_similarity_is_one:
+            return out, 0
+        _self_values(self.kernel, self.X, out)
+        return out, len(out)
+
+
+class _FromTable:
+    """Rows of K taken from a given matrix."""
+
+    def __init__(self, X: Any, Z: Any, dtype: Any):
+        if isinstance(X, CSRRows) or sp.issparse(X):
+            raise TypeError("a precomputed kernel must be a dense matrix, got a sparse one; use X.toarray().")
+        if Z is not None:
+            raise ValueError("a precomputed kernel has its columns in X; leave Z out.")
+        self.table = _matrix(X)
+        self.shape = self.table.shape
+        self.dtype = _of_data(self.table.dtype) if dtype is None else np.dtype(dtype)
+
+    def fill(self, I: np.ndarray, out: np.ndarray) -> None:
+        out[:] = self.table[I]
+
+    def diagonal(self) -> tuple[np.ndarray, int]:
+        n, m = self.shape
+        if n != m:
+            raise ValueError(f"the diagonal of a precomputed kernel needs a square matrix, got shape ({n}, {m}).")
+        return np.asarray(self.table.diagonal(), dtype=np.float64), n
+
+
+class _FromFunction:
+    """Rows of K returned by a user's function."""
+
+    def __init__(self, kernel: BlackBox, X: Any, Z: Any, dtype: Any):
+        self.kernel = kernel
+        self.A = _matrix(X)
+        self.B = self.A if Z is None else _matrix(Z)
+        self.shape = (self.A.shape[0], self.B.shape[0])
+        self.dtype = _of_data(getattr(self.B, "dtype", None)) if dtype is None else np.dtype(dtype)
+
+    def call(self, A: Any, B: Any) -> np.ndarray:
+        expected = (A.shape[0], B.shape[0])
+        values = self.kernel.function(A, B)
+        values = values.toarray() if sp.issparse(values) else np.asarray(values)
+        if values.shape != expected:
+            raise ValueError(
+                f"the kernel function must return an array of shape {expected} for {expected[0]} rows against "
+                f"{expected[1]}, got shape {values.shape}."
+            )
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"the kernel function must return real numbers, got dtype {values.dtype}.")
+        if not np.isfinite(values).all():
+            raise ValueError("the kernel function returned NaN or infinity; its values must be finite.")
+        return values
+
+    def fill(self, I: np.ndarray, out: np.ndarray) -> None:
+        step = self.kernel.rows_per_call
+        for start in range(0, len(I), step):
+            out[start : start + step] = self.call(self.A[I[start : start + step]], self.B)
+
+    def diagonal(self) -> tuple[np.ndarray, int]:
+        n = self.shape[0]
+        return np.array([self.call(self.A[[i]], self.A[[i]])[0, 0] for i in range(n)], dtype=np.float64), n
+
+
+class KernelMatrix:
+    """The matrix K[i, j] = k(xᵢ, zⱼ), computed by blocks of rows on demand.
+
+    Parameters
+    ----------
+    kernel : a kernel of this module
+    X : DenseRows or CSRRows
+        Row i of K belongs to row i of X. With BlackBox it may be any matrix that can be sliced by rows.
+        CSR rows have no duplicate indices, and sorted ones.
+    Z : same layout as X, optional
+        Column j of K belongs to row j of Z. Default: X itself.
+    dtype : float32 or float64, optional
+        Of the values handed out. Default: the dtype of the data (of Z). Sums have the dtype of Z or more.
+    threads : int
+        Threads that share the columns of a block. They do not change a bit of it.
+
+    Attributes
+    ----------
+    shape : (rows of X, rows of Z)
+    dtype : dtype of the values
+    evaluations : int
+        Kernel values computed so far: len(I) · shape[1] for each block, and the length of the diagonal where it had to be
+        computed (it is 1 for RBF and Laplacian).
+
+    Examples
+    --------
+    >>> K = KernelMatrix(Linear(), DenseRows(np.array([[1.0, 0.0], [1.0, 2.0]])))
+    >>> K.block([1])
+    array([[1., 5.]])
+    >>> K.evaluations
+    2
+    """
+
+    def __init__(self, kernel: Any, X: Any, Z: Any = None, *, dtype: Any = None, threads: int = 1):
+        if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
+        if not isinstance(threads, Integral) or threads < 1:
+            raise ValueError(f"threads must be an integer >= 1, got {threads!r}.")
+        if not isinstance(kernel, (BlackBox, *KERNELS.values())):
+            raise TypeError(f"kernel must be a kernel object (as_kernel makes one), got {kernel!r}.")
+        self.kernel = as_kernel(kernel)
+        self._source: _FromRows | _FromTable | _FromFunction
+        if isinstance(kernel, BlackBox):
+            self._source = _FromFunction(kernel, X, Z, dtype)
+        elif isinstance(kernel, Precomputed):
+            self._source = _FromTable(X, Z, dtype)
+        else:
+            self._source = _FromRows(self.kernel, X, Z, dtype, int(threads))
+        self.shape = tuple(int(length) for length in self._source.shape)
+        self.dtype = self._source.dtype
+        self.evaluations = 0
+
+    def block(self, I: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Rows I of the matrix, written into ``out`` if given.
+
+        The bits of a row depend on neither the other rows of I nor its position.
+        """
+        I = self._indices(I)
+        expected = (len(I), self.shape[1])
+        if out is None:
+            out = np.empty(expected, self.dtype)
+        elif out.shape != expected or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"out must be a C-ordered {self.dtype} array of shape {expected}, "
+                f"got {out.dtype} of shape {out.shape}."
+            )
+        if out.size:
+            self._source.fill(I, out)
+        self.evaluations += out.size
+        return out
+
+    def diagonal(self) -> np.ndarray:
+        """k(xᵢ, xᵢ) for every row of X, in float64."""
+        values, evaluations = self._source.diagonal()
+        self.evaluations += evaluations
+        return values
+
+    def _indices(self, I: Any) -> np.ndarray:
+        I = np.atleast_1d(np.asarray(I))
+        if I.size == 0:
+            return np.empty(0, np.int64)
+        if I.ndim != 1 or I.dtype.kind not in "iu":
+            raise TypeError(f"rows must be given as a list of integers, got {I.dtype} of shape {I.shape}.")
+        low, high = int(I.min()), int(I.max())
+        if low < 0 or high >= self.shape[0]:
+            bad = low if low < 0 else high
+            raise IndexError(f"row {bad} does not exist: the matrix has {self.shape[0]} rows, counted from 0.")
+        return np.ascontiguousarray(I, dtype=np.int64)

@@ -403,6 +403,23 @@ def _(target, z, y, out):
 
 
 @generic
+def output_count(target, z):
+    """Number of outputs: the constant 1 where the target says so, which lets loops over outputs dissolve."""
+
+
+@output_count.case(Single)
+def _(target, z):
+    return 1
+
+
+for _several in (OneVsRest, MulticlassHinge, MulticlassLog):
+
+    @output_count.case(_several)
+    def _(target, z):
+        return z.size
+
+
+@generic
 def output_loss(target):
     """The scalar loss of an output; a joint loss has none and answers with one that is not used."""
 

@@ -149,7 +149,7 @@ def _(X, i, V, z):
 @row_scores.case(CSRRows)
 def _(X, i, V, z):
     if V.shape[1] == 1:
-        total = 0.0
+        total = V.dtype.type(0)
         for p in range(X.indptr[i], X.indptr[i + 1]):
             total += X.data[p] * V[X.indices[p], 0]
         z[0] = total
@@ -216,8 +216,10 @@ def _(X, order, s, end):
         _prefetch(X.indptr, order[s + 2 * AHEAD])
     if s + AHEAD < end:
         i = order[s + AHEAD]
-        for p in range(X.indptr[i], X.indptr[i + 1], 64 // X.data.itemsize):
+        start = X.indptr[i]
+        for p in range(start, min(X.indptr[i + 1], start + 64), 16):
             _prefetch(X.data, p)
+            _prefetch(X.data, p + 8)
             _prefetch(X.indices, p)
 
 

@@ -205,7 +205,7 @@ def take_steps(X, target, y, s, order, batch, t, w, average, rule, radius2, z, g
         borrow(average.previous_b),
         borrow(average.weights),
     )
-    outputs = w.b.size
+    outputs = losses.output_count(target, z)
     averaged = rule.average != NO_AVERAGE
     regularized_bias = rule.bias == REGULARIZED_BIAS
     updates, reads = 0, 0
@@ -258,6 +258,7 @@ def take_steps(X, target, y, s, order, batch, t, w, average, rule, radius2, z, g
                 average.b[c] += omega * w.b[c]
 
         shrink = 1.0 - eta * rule.lam
+        share = eta / batch
         for c in range(outputs):
             w.scale[c] *= shrink
             w.norm2[c] *= shrink * shrink
@@ -271,7 +272,7 @@ def take_steps(X, target, y, s, order, batch, t, w, average, rule, radius2, z, g
         for r in range(batch):
             moved = False
             for c in range(outputs):
-                g[c] = -eta / batch * G[r, c]
+                g[c] = -share * G[r, c]
                 moved = moved or g[c] != 0.0
             if not moved:
                 continue
@@ -362,9 +363,9 @@ class Pegasos(Solver):
     step : {"bottou", "pegasos", "norma", "constant"} or a policy object
         Step sizes: :class:`Bottou` (default), the paper's :class:`InverseTime`,
         :class:`Norma`, :class:`Constant`.
-    average : {"suffix", "uniform", "weighted", "none"}
-        What is output: the mean of the last half to three quarters of the
-        iterates, of all of them, of all with weights ∝ t, or the last iterate.
+    average : {"weighted", "suffix", "uniform", "none"}
+        What is output: the mean of all iterates with weights ∝ t, of the last half to
+        three quarters of them, of all of them, or the last iterate.
     sampling : {"permutation", "iid", "fixed"}
         A new permutation each epoch, independent draws, or one permutation.
     batch_size : int
@@ -380,7 +381,7 @@ class Pegasos(Solver):
     """
 
     step: Any = "bottou"
-    average: str = "suffix"
+    average: str = "weighted"
     sampling: str = "permutation"
     batch_size: int = 1
     projection: bool = False

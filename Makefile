@@ -1,0 +1,38 @@
+# make demo, make test: from a fresh clone, with Python, pip and make only.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Numba's cache watches single files; a folder named by all of src/ never serves stale machine code.
+SOURCES := $(shell find src -name '*.py' | LC_ALL=C sort)
+export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(shell cat $(SOURCES) | cksum | cut -d' ' -f1)
+
+.PHONY: demo test check bench clean
+
+$(VENV)/.base: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,check,bench]'
+	touch $@
+
+demo: $(VENV)/.base
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell src tests benchmarks examples docs README.md CHANGELOG.md
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.peers.linear
+
+clean:
+	rm -rf $(VENV) .numba_cache .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,40 @@
+"""Shared by all tests: a cache of machine code that belongs to these very sources, and small problems."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[1] / "src"
+if "NUMBA_CACHE_DIR" not in os.environ:
+    digest = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(SOURCES.rglob("*.py")))).hexdigest()[:16]
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"widemargin-{digest}")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+# compiled code makes the first example slow; deadlines would measure the compiler
+settings.register_profile("widemargin", deadline=None, print_blob=True)
+settings.load_profile("widemargin")
+
+#: Benchmark data in LIBSVM text, where a checkout has it beside the project.
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Fresh random numbers in every run: tests must pass for any seed. The seed is shown when one fails."""
+    seed = int(os.environ.get("WIDEMARGIN_SEED", np.random.SeedSequence().entropy % 2**32))
+    request.node.user_properties.append(("seed", seed))
+    print(f"WIDEMARGIN_SEED={seed}")
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of benchmark data; tests that need it skip where it is absent."""
+    if not DATA.is_dir():
+        pytest.skip("benchmark data is not beside this checkout")
+    return DATA
