@@ -23,7 +23,7 @@ HEIGHTS = (1, 16, 64, 256)
 
 
 def timings(function, least=5, budget=1.0):
-    """Seconds of repeated calls after one that does not count: at least ``least`` of them, for about ``budget`` seconds."""
+    """Seconds of each call, after one that does not count: at least ``least`` calls, for about ``budget`` seconds."""
     function()
     seconds = []
     while len(seconds) < least or sum(seconds) < budget:

@@ -17,9 +17,10 @@ borrowed, never arrays made inside.
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
+from numba.np.arrayobj import populate_array
 
 #: Reductions may be re-ordered and multiply-adds fused; nothing else is relaxed
 #: (NaN and infinity keep their meaning).
@@ -41,6 +42,21 @@ def borrow(typingctx, array):
         return view._getvalue()
 
     return array(array), codegen
+
+
+@intrinsic
+def flat(typingctx, array):
+    """A C-ordered array as one borrowed dimension: its stride is then known to the compiler."""
+    line = types.Array(array.dtype, 1, "C", readonly=not array.mutable)
+
+    def codegen(context, builder, signature, args):
+        source = context.make_array(signature.args[0])(context, builder, args[0])
+        view = context.make_array(signature.return_type)(context, builder)
+        itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
+        populate_array(view, source.data, [source.nitems], [itemsize], itemsize, meminfo=None)
+        return view._getvalue()
+
+    return line(array), codegen
 
 
 def generic(stub: Callable[..., Any]) -> Any:

@@ -27,21 +27,21 @@ with one of four measures m:
 Inner and Overlap vanish where x does, so for CSR data only the columns that occur in the
 tile count: they are renumbered, the tile holds those alone, and its size is bounded by the
 entries of its rows however many features there are. Last, a fused pass maps sums to kernel values:
-both distances are d = size(x) + size(z) − 2Σ (or Σ itself), clipped at 0.
+both distances are Σ itself, or size(x) + size(z) − 2Σ, clipped at 0, with ‖x‖² or ‖x‖₁ as size.
 
-The law. The sixteen sums are independent, every pass has sixteen (padded with zeros), and each
-runs over the same terms in the same order: the bits of a row are the same whichever
-rows it is asked for with, in whichever order, with any number of threads. The usual product
-by BLAS does not have this property: its kernels treat a row differently by its position in the
-block and by the height of the block (measured with OpenBLAS: for float32 on Haswell and Zen from
-16 rows on, for float64 on AVX-512 when the number of columns is no multiple of 8, always
-between one row and several, and between numbers of threads), and no padding cures all of
-them. K[i, j] and K[j, i] are the same bits as well.
+The law. The sixteen sums are independent, there are always sixteen (padded with zeros), and each
+runs over the same terms in the same order: the bits of a row are the same whichever rows it
+is asked for with, in whichever order, on any number of threads; and K[i, j] and K[j, i] are the same
+bits. Products by BLAS do not have this property. With OpenBLAS a row in a block differs in its last
+bits from the same row alone, and from itself at another place in the block (float32 on Haswell and
+Zen from 16 rows on; float64 on AVX-512 if the number of columns is no multiple of 8), in a block of another
+height (small matrices have kernels of their own), and on another number of threads. Calls of
+exactly 8 rows against padded columns would cure all but the last, at a quarter of the speed.
 
 Cancellation. ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near ε max(‖x‖², ‖z‖²), and γ times that
 is the relative error of the kernel value. Where γ max ‖zⱼ‖² exceeds 0.05/√ε (data far from the
-origin, or a large γ) dense rows are compared by Squared, which has no cancellation, costs a half
-more, and needs no centred copy of the data. CSR rows are always accumulated in float64, which
+origin, or a large γ) dense rows are compared by Squared, which has no cancellation, costs up to
+twice as much, and needs no centred copy of the data. CSR rows are always accumulated in float64, which
 moves the limit to 3e6; beyond it they are compared pair by pair. The choice depends on Z and γ
 alone, so a prediction does not depend on its batch.
 """
@@ -57,11 +57,12 @@ import scipy.sparse as sp
 from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from .dispatch import compiled, generic
+from .dispatch import borrow, compiled, generic
 from .exp import exp
-from .rows import CSRRows, DenseRows, row_norm2
+from .rows import CSRRows, DenseRows, borrowed, row_norm2
 
 # ---------------------------------------------------------------------------------------------
 # Kernels
@@ -109,6 +110,9 @@ class BlackBox:
     only then do the values not depend on which rows a block asked for, whatever the
     function does inside; a larger number is faster where that is no concern.
     """
+
+    function: Callable[[Any, Any], Any]
+    rows_per_call: int
 
     def __init__(self, function: Callable[[Any, Any], Any], rows_per_call: int = 1):
         if not callable(function):
@@ -169,8 +173,9 @@ def as_kernel(kernel: Any, gamma: Any = 1.0, degree: Any = 3, coef0: Any = 0.0) 
     """
     if isinstance(kernel, BlackBox):
         return kernel
+    cls: Any
     if isinstance(kernel, tuple(KERNELS.values())):
-        given, cls = kernel._asdict(), type(kernel)
+        given, cls = kernel._asdict(), type(kernel)  # type: ignore[attr-defined]
     elif isinstance(kernel, str) and kernel in KERNELS:
         given, cls = {"gamma": gamma, "degree": degree, "coef0": coef0}, KERNELS[kernel]
     elif callable(kernel):
@@ -179,7 +184,7 @@ def as_kernel(kernel: Any, gamma: Any = 1.0, degree: Any = 3, coef0: Any = 0.0) 
         names = ", ".join(repr(name) for name in KERNELS)
         raise ValueError(f"kernel must be one of {names} or a function f(A, B), got {kernel!r}.")
     check = {"gamma": _gamma, "degree": _degree, "coef0": lambda value: _number("coef0", value)}
-    return cls(*(check[name](given[name]) for name in cls._fields))  # type: ignore[attr-defined]
+    return cls(*(check[name](given[name]) for name in cls._fields))
 
 
 def _variance(X: Any) -> float:
@@ -359,6 +364,7 @@ def pair(kernel, X, i, j):
 @compiled
 def _pairs(kernel, X, I, Z, first, last, out):
     """out[r, j] ← k(x_I[r], zⱼ) for first ≤ j < last, in place, pair by pair."""
+    X, I, Z, out = borrowed(X), borrow(I), borrowed(Z), borrow(out)
     for j in range(first, last):
         for r in range(I.size):
             out[r, j] = between(kernel, X, I[r], Z, j)
@@ -367,6 +373,7 @@ def _pairs(kernel, X, I, Z, first, last, out):
 @compiled
 def _self_values(kernel, X, out):
     """out[i] ← k(xᵢ, xᵢ), in place."""
+    X, out = borrowed(X), borrow(out)
     for i in range(out.size):
         out[i] = between(kernel, X, i, X, i)
 
@@ -379,8 +386,9 @@ CHUNK = 192  # rows of Z between two maps from sums to kernel values
 DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and keeps the tile in the first cache
 # Dense rows of Z summed together, times bytes: 12 × 16 float32 sums are 12 registers of AVX-512, 6 × 16 are 12 of AVX2.
 GROUP_BYTES = 48 if binding.get_host_cpu_features().get("avx512f") else 24
-TILE_BYTES = 2**21
-TILE_ENTRIES = 2**17
+TILE_BYTES = 2**21  # of the tiles of a pass over dense rows
+TILE_ENTRIES = 2**17  # of sparse rows in a tile, unless one row alone has more
+SUMS = 2**16  # handed from one compiled call to the next, small enough for the second cache
 
 
 class Inner(NamedTuple):
@@ -457,12 +465,18 @@ class _Emitter:
         return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, LANES), [0] * LANES))
 
 
+def _require_c_order(*arrays: Any) -> None:
+    if any(array.layout != "C" for array in arrays):
+        raise TypingError("arrays must be C-ordered")
+
+
 @intrinsic
 def _add_dense(typingctx, measure, tile, Z, j, start, end, S, s):
     """S[s + g] ← S[s + g] + Σₖ m(tile[k], Z[j + g, k]) for a group of rows g and start ≤ k < end, in place.
 
     Rows behind the last one repeat it; S must have room for a whole group.
     """
+    _require_c_order(tile, Z, S)
     signature = types.void(measure, tile, Z, j, start, end, S, s)
 
     def codegen(context, builder, sig, args):
@@ -494,7 +508,8 @@ def _add_dense(typingctx, measure, tile, Z, j, start, end, S, s):
 
 @intrinsic
 def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s):
-    """S[s] ← Σₚ m(tile[slot[indices[p]]], data[p]) for start ≤ p < end where that slot is ≥ 0, in place."""
+    """S[s] ← Σₚ m(tile[slot[indices[p]]], data[p]) for start ≤ p < end, in place."""
+    _require_c_order(tile, slot, data, indices, S)
     signature = types.void(measure, tile, slot, data, indices, start, end, S, s)
 
     def codegen(context, builder, sig, args):
@@ -505,10 +520,9 @@ def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s)
         sums = emit.sums()
         with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (p, _):
             column = builder.load(builder.gep(slot.data, [builder.load(builder.gep(indices.data, [p]))]))
-            with builder.if_then(builder.icmp_signed(">=", column, column.type(0))):
-                x = emit.load(emit.row(tile, builder.sext(column, p.type)))
-                z = emit.spread(builder.gep(data.data, [p]))
-                builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums), x, z), sums)
+            x = emit.load(emit.row(tile, builder.sext(column, p.type)))
+            z = emit.spread(builder.gep(data.data, [p]))
+            builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums), x, z), sums)
         emit.store(builder.load(sums), emit.row(S, s))
         return context.get_dummy_value()
 
@@ -516,85 +530,11 @@ def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s)
 
 
 @generic
-def pass_height(X, I, r, S):
-    """How many of the rows I[r:] to pack at once."""
-
-
-@pass_height.case(DenseRows)
-def _(X, I, r, S):
-    tiles = TILE_BYTES // max(1, X.values.shape[1] * LANES * S.itemsize)
-    return min(I.size - r, LANES * max(1, min(16, tiles)))
-
-
-@pass_height.case(CSRRows)
-def _(X, I, r, S):
-    height, entries = 0, 0
-    while height < LANES and r + height < I.size:
-        entries += X.indptr[I[r + height] + 1] - X.indptr[I[r + height]]
-        if entries > TILE_ENTRIES and height > 0:
-            break
-        height += 1
-    return height
-
-
-@generic
-def pack(X, I, slot, S):
-    """Rows I of X as tiles (tile, feature, row of the tile) of the dtype of S; writes slot in place if X is sparse."""
-
-
-@pack.case(DenseRows)
-def _(X, I, slot, S):
-    d = X.values.shape[1]
-    tiles = np.zeros(((I.size + LANES - 1) // LANES, d, LANES), S.dtype)
-    for r in range(I.size):
-        x = X.values[I[r]]
-        for k in range(d):
-            tiles[r // LANES, k, r % LANES] = x[k]
-    return tiles
-
-
-@pack.case(CSRRows)
-def _(X, I, slot, S):
-    entries = 0
-    for i in I:
-        entries += X.indptr[i + 1] - X.indptr[i]
-    tiles = np.empty((1, min(entries, X.n_features), LANES), S.dtype)
-    used = 0
-    for r in range(I.size):
-        for p in range(X.indptr[I[r]], X.indptr[I[r] + 1]):
-            k = X.indices[p]
-            if slot[k] < 0:
-                for t in range(LANES):
-                    tiles[0, used, t] = 0
-                slot[k] = used
-                used += 1
-            tiles[0, slot[k], r] += X.data[p]
-    return tiles
-
-
-@generic
-def unpack(X, I, slot):
-    """Clear what :func:`pack` wrote into slot."""
-
-
-@unpack.case(DenseRows)
-def _(X, I, slot):
-    pass
-
-
-@unpack.case(CSRRows)
-def _(X, I, slot):
-    for i in I:
-        for p in range(X.indptr[i], X.indptr[i + 1]):
-            slot[X.indices[p]] = -1
-
-
-@generic
-def accumulate(Z, measure, tile, slot, first, last, S):
+def _accumulate(Z, measure, tile, slot, first, last, S):
     """S[j − first] ← Σₖ m(tile[k], zⱼₖ) for first ≤ j < last, in place."""
 
 
-@accumulate.case(DenseRows)
+@_accumulate.case(DenseRows)
 def _(Z, measure, tile, slot, first, last, S):
     for j in range(CHUNK):
         for t in range(LANES):
@@ -605,7 +545,7 @@ def _(Z, measure, tile, slot, first, last, S):
             _add_dense(measure, tile, Z.values, j, k, end, S, j - first)
 
 
-@accumulate.case(CSRRows)
+@_accumulate.case(CSRRows)
 def _(Z, measure, tile, slot, first, last, S):
     for j in range(first, last):
         start, end = np.int64(Z.indptr[j]), np.int64(Z.indptr[j + 1])
@@ -613,20 +553,20 @@ def _(Z, measure, tile, slot, first, last, S):
 
 
 @generic
-def finish(kernel, sums, weight, x_size, z_size, values):
+def _finish(kernel, sums, weight, x_size, z_size, values):
     """values ← the kernel values of one row from its sums, in place; may change sums.
 
     Distances are x_size + z_size + weight · sums.
     """
 
 
-@finish.case(Linear)
+@_finish.case(Linear)
 def _(kernel, sums, weight, x_size, z_size, values):
     for j in range(CHUNK):
         values[j] = sums[j]
 
 
-@finish.case(Polynomial)
+@_finish.case(Polynomial)
 def _(kernel, sums, weight, x_size, z_size, values):
     gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
     for j in range(CHUNK):
@@ -643,7 +583,7 @@ def _(kernel, sums, weight, x_size, z_size, values):
                 sums[j] *= sums[j]
 
 
-@finish.case(Sigmoid)
+@_finish.case(Sigmoid)
 def _(kernel, sums, weight, x_size, z_size, values):
     gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
     for j in range(CHUNK):
@@ -657,52 +597,56 @@ def _exponential(kernel, sums, weight, x_size, z_size, values):
         distance = x_size + z_size[j] + weight * sums[j]
         distance = distance if distance <= largest else largest  # also where infinities met
         distance = distance if distance > zero else zero
-        values[j] = exp(values.dtype.type(-gamma * distance))
+        values[j] = -gamma * distance
+    for j in range(CHUNK):  # a loop of its own: sums may be wider numbers than values, and fewer of them fit a register
+        values[j] = exp(values[j])
 
 
-finish.case(RBF)(_exponential)
-finish.case(Laplacian)(_exponential)
+_finish.case(RBF)(_exponential)
+_finish.case(Laplacian)(_exponential)
 
 
 @compiled
-def _block(kernel, measure, weight, X, I, x_size, Z, z_size, slot, first, last, out):
-    """out[r, j] ← k(x_I[r], zⱼ) for first ≤ j < last, in place; first is a multiple of CHUNK.
+def _sums(measure, tiles, Z, slot, first, last, sums):
+    """sums[r, j − first] ← Σₖ m(xₖ, zⱼₖ) for row r of the tiles and first ≤ j < last, in place."""
+    tiles, Z, slot, sums = borrow(tiles), borrowed(Z), borrow(slot), borrow(sums)
+    S = np.empty((CHUNK, LANES), sums.dtype)
+    for a in range(first, last, CHUNK):
+        b = min(a + CHUNK, last)
+        for u in range(tiles.shape[0]):
+            _accumulate(Z, measure, tiles[u], slot, a, b, S)
+            for t in range(min(LANES, sums.shape[0] - u * LANES)):
+                for j in range(b - a):
+                    sums[u * LANES + t, a - first + j] = S[j, t]
 
-    Sums have the dtype of the sizes. slot is all −1, and is so again afterwards.
+
+@compiled
+def _values(kernel, weight, sums, x_size, z_size, first, last, out):
+    """out[r, j] ← the kernel value of sums[r, j − first], for first ≤ j < last, in place; may change sums.
+
+    Whole chunks are mapped, the last one with whatever stands behind its end, so that all values go through the
+    same vector instructions.
     """
-    S = np.zeros((CHUNK, LANES), z_size.dtype)
-    sums, values = np.empty(CHUNK, z_size.dtype), np.empty(CHUNK, out.dtype)
-    r = 0
-    while r < I.size:
-        height = pass_height(X, I, r, S)
-        rows = I[r : r + height]
-        tiles = pack(X, rows, slot, S)
+    sums, x_size, z_size, out = borrow(sums), borrow(x_size), borrow(z_size), borrow(out)
+    values = np.empty(CHUNK, out.dtype)
+    for r in range(sums.shape[0]):
         for a in range(first, last, CHUNK):
-            b = min(a + CHUNK, last)
-            for u in range(tiles.shape[0]):
-                accumulate(Z, measure, tiles[u], slot, a, b, S)
-                for t in range(min(LANES, height - u * LANES)):
-                    i = r + u * LANES + t
-                    for j in range(CHUNK):
-                        sums[j] = S[j, t]
-                    finish(kernel, sums, weight, x_size[i], z_size[a : a + CHUNK], values)
-                    for j in range(b - a):
-                        out[i, a + j] = values[j]
-        unpack(X, rows, slot)
-        r += height
+            _finish(kernel, sums[r, a - first : a - first + CHUNK], weight, x_size[r], z_size[a : a + CHUNK], values)
+            for j in range(min(CHUNK, last - a)):
+                out[r, a + j] = values[j]
 
 
 @generic
-def size(kernel, X, i):
+def _size(kernel, X, i):
     """What a distance of this kernel is made of: ‖xᵢ‖² or ‖xᵢ‖₁."""
 
 
-@size.case(RBF)
+@_size.case(RBF)
 def _(kernel, X, i):
     return row_norm2(X, i)
 
 
-@size.case(Laplacian)
+@_size.case(Laplacian)
 def _(kernel, X, i):
     return row_norm1(X, i)
 
@@ -710,8 +654,9 @@ def _(kernel, X, i):
 @compiled
 def _sizes(kernel, X, I, out):
     """out[r] ← size of row I[r], in place."""
+    X, I, out = borrowed(X), borrow(I), borrow(out)
     for r in range(I.size):
-        out[r] = size(kernel, X, I[r])
+        out[r] = _size(kernel, X, I[r])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -737,49 +682,61 @@ def _of_data(dtype: Any) -> np.dtype:
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
+def _check_layout(name: str, rows: Any) -> None:
+    if not isinstance(rows, DenseRows | CSRRows):
+        raise TypeError(f"{name} must be DenseRows or CSRRows, got {type(rows).__name__}.")
+    arrays = [rows.values] if isinstance(rows, DenseRows) else [rows.data, rows.indices, rows.indptr]
+    if arrays[0].dtype not in (np.float32, np.float64):
+        raise TypeError(f"{name} must hold float32 or float64 numbers, got {arrays[0].dtype}; use astype(np.float64).")
+    if not all(array.flags.c_contiguous for array in arrays):
+        raise ValueError(f"{name} must be C-ordered; use np.ascontiguousarray.")
+
+
 class _FromRows:
     """Rows of K computed from rows of the data."""
 
     def __init__(self, kernel: Any, X: Any, Z: Any, dtype: Any, threads: int):
         Z = X if Z is None else Z
-        for name, rows in (("X", X), ("Z", Z)):
-            if not isinstance(rows, DenseRows | CSRRows):
-                raise TypeError(f"{name} must be DenseRows or CSRRows, got {type(rows).__name__}.")
+        _check_layout("X", X)
+        _check_layout("Z", Z)
         if type(X) is not type(Z):
-            raise TypeError(f"X is {type(X).__name__} and Z is {type(Z).__name__}; convert one to the layout of the other.")
+            raise TypeError(f"X is {type(X).__name__} and Z is {type(Z).__name__}; give both the same layout.")
         (n, width), (m, z_width) = _shape(X), _shape(Z)
         if width != z_width:
             raise ValueError(f"X has {width} features and Z has {z_width}; they must have the same features.")
         self.kernel, self.X, self.Z, self.threads = kernel, X, Z, threads
         self.shape = (n, m)
-        self.self_similarity_is_one = isinstance(kernel, RBF | Laplacian)
+        self.one_on_diagonal = isinstance(kernel, RBF | Laplacian)
         data = Z.values if isinstance(Z, DenseRows) else Z.data
-        self.dtype = _of_data(data.dtype) if dtype is None else np.dtype(dtype)
-        self.work = max(1, data.size // max(1, m))
-        self._choose(np.dtype(np.float64) if isinstance(Z, CSRRows) else data.dtype)
-        self._slots: list[np.ndarray] = []
+        self.dtype = np.dtype(data.dtype if dtype is None else dtype)
+        self.entries_per_row = data.size // max(1, m)
+        self._choose()
+        self._scratch: list[tuple[np.ndarray, np.ndarray]] = []  # one for each thread that was ever at work
 
-    def _choose(self, accumulator: np.dtype) -> None:
+    def _choose(self) -> None:
         """Choose the measure, the dtype of the sums, and the sizes of Z, from Z and the kernel alone."""
         kernel, Z, m = self.kernel, self.Z, self.shape[1]
-        padded = -(-m // CHUNK) * CHUNK
-        sizes = np.zeros(padded)
-        self.measure, self.weight, self.pair_by_pair = Inner(), 1.0, False
-        if self.self_similarity_is_one:
+        sparse = isinstance(Z, CSRRows)
+        accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
+        sizes = np.zeros(-(-m // CHUNK) * CHUNK)
+        self.measure: Any = Inner()
+        self.weight, self.pair_by_pair = 1.0, False
+        if self.one_on_diagonal:
             _sizes(kernel, Z, np.arange(m), sizes)
             largest = sizes.max(initial=0.0)
-            narrow = np.finfo(np.float32)
-            if not (largest <= narrow.max**0.75 and (kernel.gamma == 0 or narrow.max**-0.75 <= kernel.gamma <= narrow.max**0.75)):
+            # γ and the distances must both be in the range of the sums, with room to spare.
+            most = float(np.finfo(accumulator).max) ** 0.75
+            if largest > most or not (kernel.gamma == 0 or 1 / most < kernel.gamma < most):
                 accumulator = np.dtype(np.float64)
             limits = np.finfo(accumulator)
-            cancels = not (kernel.gamma * largest <= 0.05 / math.sqrt(limits.eps) and largest <= limits.max)
-            self.weight = -2.0
-            if isinstance(Z, CSRRows):
-                self.measure = Inner() if isinstance(kernel, RBF) else Overlap()
+            cancels = not (largest < limits.max and kernel.gamma * largest * math.sqrt(limits.eps) <= 0.05)
+            if sparse:
+                self.measure, self.weight = (Inner() if isinstance(kernel, RBF) else Overlap()), -2.0
                 self.pair_by_pair = cancels
-            elif cancels or isinstance(kernel, Laplacian):
+            elif isinstance(kernel, RBF) and not cancels:
+                self.weight = -2.0
+            else:
                 self.measure = Squared() if isinstance(kernel, RBF) else Absolute()
-                self.weight = 1.0
                 sizes[:] = 0.0
         self.z_size = sizes.astype(accumulator)
 
@@ -790,23 +747,66 @@ class _FromRows:
         with np.errstate(over="ignore"):
             return sizes.astype(self.z_size.dtype)
 
+    def _height(self, I: np.ndarray) -> int:
+        """How many of the rows I to pack at once: tiles of dense rows share the reading of Z, sparse ones are large."""
+        if isinstance(self.X, DenseRows):
+            tiles = TILE_BYTES // max(1, self.X.values.shape[1] * LANES * self.z_size.itemsize)
+            return LANES * max(1, min(16, tiles))
+        I = I[:LANES]
+        entries = np.cumsum(self.X.indptr[I + 1] - self.X.indptr[I])
+        return max(1, int(np.searchsorted(entries, TILE_ENTRIES, side="right")))
+
     def _piece(self, I: np.ndarray, x_size: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
+        """Columns first to last of out; first is a multiple of CHUNK."""
         if self.pair_by_pair:
             _pairs(self.kernel, self.X, I, self.Z, first, last, out)
             return
-        if self._slots:
-            slot = self._slots.pop()
-        else:
-            slot = np.full(self.X.n_features if isinstance(self.X, CSRRows) else 0, -1, np.int32)
-        _block(
-            self.kernel, self.measure, self.weight, self.X, I, x_size, self.Z, self.z_size, slot, first, last, out
-        )  # fmt: skip
-        self._slots.append(slot)
+        try:
+            slot, scratch = self._scratch.pop()
+        except IndexError:
+            slot = np.zeros(self.X.n_features if isinstance(self.X, CSRRows) else 0, np.int32)
+            scratch = np.zeros(SUMS, self.z_size.dtype)
+        r = 0
+        while r < len(I):
+            here = slice(r, r + self._height(I[r:]))
+            rows = I[here]
+            tiles, columns = self._pack(rows, slot)
+            width = SUMS // len(rows) // CHUNK * CHUNK
+            sums = scratch[: len(rows) * width].reshape(len(rows), width)
+            for a in range(first, last, width):
+                b = min(a + width, last)
+                _sums(self.measure, tiles, self.Z, slot, a, b, sums)
+                _values(self.kernel, self.weight, sums, x_size[here], self.z_size, a, b, out[here])
+            slot[columns] = 0
+            r = here.stop
+        self._scratch.append((slot, scratch))
+
+    def _pack(self, rows: np.ndarray, slot: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Tiles (tile, feature, row of the tile), and the features whose place in a sparse tile slot now holds.
+
+        Place 0 is a row of zeros, for all features that do not occur.
+        """
+        X, dtype = self.X, self.z_size.dtype
+        if isinstance(X, DenseRows):
+            count = -(-len(rows) // LANES)
+            padded = np.zeros((count * LANES, X.values.shape[1]), dtype)
+            with np.errstate(over="ignore"):
+                padded[: len(rows)] = X.values[rows]
+            return np.ascontiguousarray(padded.reshape(count, LANES, padded.shape[1]).transpose(0, 2, 1)), slice(0)
+        places = [np.arange(X.indptr[i], X.indptr[i + 1]) for i in rows]
+        place = np.concatenate(places)
+        columns, order = X.indices[place], np.arange(1, len(place) + 1)
+        slot[columns] = order  # of several entries in one column the last stays
+        kept = columns[slot[columns] == order]
+        slot[kept] = order[: len(kept)]
+        tiles = np.zeros((1, len(kept) + 1, LANES), dtype)
+        tiles[0, slot[columns], np.repeat(np.arange(len(rows)), [len(p) for p in places])] = X.data[place]
+        return tiles, kept
 
     def fill(self, I: np.ndarray, out: np.ndarray) -> None:
         m = self.shape[1]
         x_size = self._x_size(I)
-        pieces = min(self.threads, -(-m // CHUNK), len(I) * m * self.work // 2**22)
+        pieces = min(self.threads, -(-m // CHUNK), len(I) * m * self.entries_per_row // 2**23)
         if pieces <= 1:
             self._piece(I, x_size, 0, m, out)
         else:
@@ -815,12 +815,12 @@ class _FromRows:
                 futures = [pool.submit(self._piece, I, x_size, a, min(a + step, m), out) for a in range(0, m, step)]
             for future in futures:
                 future.result()
-        if self.self_similarity_is_one and self.Z is self.X:
+        if self.one_on_diagonal and self.Z is self.X:
             out[np.arange(len(I)), I] = 1.0
 
     def diagonal(self) -> tuple[np.ndarray, int]:
         out = np.ones(self.shape[0])
-        if self.self_similarity_is_one:
+        if self.one_on_diagonal:
             return out, 0
         _self_values(self.kernel, self.X, out)
         return out, len(out)
@@ -904,8 +904,8 @@ class KernelMatrix:
     shape : (rows of X, rows of Z)
     dtype : dtype of the values
     evaluations : int
-        Kernel values computed so far: len(I) · shape[1] for each block, and the length of the diagonal where it had to be
-        computed (it is 1 for RBF and Laplacian).
+        Kernel values computed so far: len(I) · shape[1] for each block, and the length of the diagonal where it
+        had to be computed (it is 1 for RBF and Laplacian).
 
     Examples
     --------
@@ -915,6 +915,11 @@ class KernelMatrix:
     >>> K.evaluations
     2
     """
+
+    kernel: Any
+    shape: tuple[int, int]
+    dtype: np.dtype
+    evaluations: int
 
     def __init__(self, kernel: Any, X: Any, Z: Any = None, *, dtype: Any = None, threads: int = 1):
         if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
@@ -931,7 +936,8 @@ class KernelMatrix:
             self._source = _FromTable(X, Z, dtype)
         else:
             self._source = _FromRows(self.kernel, X, Z, dtype, int(threads))
-        self.shape = tuple(int(length) for length in self._source.shape)
+        n, m = self._source.shape
+        self.shape = (int(n), int(m))
         self.dtype = self._source.dtype
         self.evaluations = 0
 
@@ -946,8 +952,7 @@ class KernelMatrix:
             out = np.empty(expected, self.dtype)
         elif out.shape != expected or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
-                f"out must be a C-ordered {self.dtype} array of shape {expected}, "
-                f"got {out.dtype} of shape {out.shape}."
+                f"out must be a C-ordered {self.dtype} array of shape {expected}, got {out.dtype} of shape {out.shape}."
             )
         if out.size:
             self._source.fill(I, out)

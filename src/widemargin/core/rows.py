@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .dispatch import borrow, compiled, generic
+from .dispatch import borrow, compiled, flat, generic
 
 
 #: How many rows ahead of their use the memory of rows is asked for.
@@ -134,9 +134,10 @@ def row_scores(X, i, V, z):
 def _(X, i, V, z):
     d = X.values.shape[1]
     if V.shape[1] == 1:
+        v = flat(V)
         total = V.dtype.type(0)
         for j in range(d):
-            total += X.values[i, j] * V[j, 0]
+            total += X.values[i, j] * v[j]
         z[0] = total
     else:
         for c in range(V.shape[1]):
@@ -149,9 +150,10 @@ def _(X, i, V, z):
 @row_scores.case(CSRRows)
 def _(X, i, V, z):
     if V.shape[1] == 1:
+        v = flat(V)
         total = V.dtype.type(0)
         for p in range(X.indptr[i], X.indptr[i + 1]):
-            total += X.data[p] * V[X.indices[p], 0]
+            total += X.data[p] * v[X.indices[p]]
         z[0] = total
     else:
         for c in range(V.shape[1]):
@@ -172,9 +174,10 @@ def row_add(X, i, g, V):
 def _(X, i, g, V):
     d = X.values.shape[1]
     if V.shape[1] == 1:
+        v = flat(V)
         step = V.dtype.type(g[0])
         for j in range(d):
-            V[j, 0] += step * X.values[i, j]
+            v[j] += step * X.values[i, j]
     else:
         for j in range(d):
             for c in range(V.shape[1]):
@@ -184,9 +187,10 @@ def _(X, i, g, V):
 @row_add.case(CSRRows)
 def _(X, i, g, V):
     if V.shape[1] == 1:
+        v = flat(V)
         step = V.dtype.type(g[0])
         for p in range(X.indptr[i], X.indptr[i + 1]):
-            V[X.indices[p], 0] += step * X.data[p]
+            v[X.indices[p]] += step * X.data[p]
     else:
         for p in range(X.indptr[i], X.indptr[i + 1]):
             x = X.data[p]
@@ -203,11 +207,11 @@ def prefetch_rows(X, order, s, end):
 @prefetch_rows.case(DenseRows)
 def _(X, order, s, end):
     if s + AHEAD < end:
-        flat = X.values.reshape(X.values.size)
+        values = flat(X.values)
         width = X.values.shape[1]
         start = np.int64(order[s + AHEAD]) * width
         for j in range(0, min(width, 1024), 64 // X.values.itemsize):
-            _prefetch(flat, start + j)
+            _prefetch(values, start + j)
 
 
 @prefetch_rows.case(CSRRows)

@@ -48,6 +48,7 @@ from ..core import losses
 from ..core.bias import balanced_slopes
 from ..core.dispatch import borrow, compiled
 from ..core.rows import borrowed, prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
+from ..core.shuffling import draw_subsets, shuffle
 from ..history import Counters
 from ..models import LinearModel
 from ..problem import Certificate, Problem, StructuredProblem
@@ -311,17 +312,6 @@ def take_steps(X, target, y, s, order, batch, t, w, average, rule, radius2, z, g
     return updates, reads
 
 
-@compiled
-def _draw_subsets(order, uniforms, batch, out):
-    """out ← consecutive uniform subsets of ``batch`` distinct examples; permutes order in place."""
-    n = order.size
-    for first in range(0, out.size, batch):
-        for r in range(batch):
-            j = r + int(uniforms[first + r] * (n - r))
-            order[r], order[j] = order[j], order[r]
-            out[first + r] = order[r]
-
-
 # ---------------------------------------------------------------- state and solver
 
 
@@ -462,7 +452,7 @@ class Pegasos(Solver):
         state.order = np.arange(problem.n, dtype=index)
         state.position = 0
         if not in_order and self.sampling != "iid":
-            state.rng.shuffle(state.order)
+            shuffle(state.order, state.rng)
         if self.projection:
             state.radius2 = problem.norm_bound(state.w.b if problem.intercept == "search" else np.zeros_like(state.w.b)) ** 2
         if isinstance(self.policy, Bottou) and math.isnan(state.eta0):
@@ -534,7 +524,10 @@ class Pegasos(Solver):
             counters.feature_reads += int(reads)
 
     def _next_visits(self, n: int, state: State, most: int) -> np.ndarray:
-        """The next examples to visit: a multiple of the batch size, at most ``most``; advances the order."""
+        """The next examples to visit, a multiple of the batch size and at most ``most``; advances the order.
+
+        They may be a view of it, to be used before the next call.
+        """
         k = int(self.batch_size)
         if self.sampling == "iid":
             count = min(most, max(k, 65536 // k * k))
@@ -544,7 +537,7 @@ class Pegasos(Solver):
                 np.multiply(uniforms, n, out=uniforms)
                 visits[:] = uniforms
             else:
-                _draw_subsets(state.order, uniforms, k, visits)
+                draw_subsets(state.order, uniforms, k, visits)
             return visits
         if state.position == n:
             self._new_epoch(state)
@@ -561,8 +554,7 @@ class Pegasos(Solver):
 
     def _new_epoch(self, state: State) -> None:
         if self.sampling == "permutation":
-            # a fresh array: visits already handed out are views of the old one
-            state.order = state.rng.permutation(state.order)
+            shuffle(state.order, state.rng)
         state.position = 0
 
     def _next_bias(self, problem: Any, state: State, search: Search) -> None:

@@ -1,0 +1,83 @@
+"""Figures from fitted estimators and their histories. Needs matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .history import History
+
+#: Axis labels of the history's columns.
+LABELS = {
+    "seconds": "training time (s)",
+    "epochs": "epochs",
+    "steps": "steps",
+    "visits": "examples visited",
+    "feature_reads": "entries of X read",
+    "kernel_evals": "kernel values computed",
+    "objective": "primal objective",
+    "gap": "duality gap",
+    "validation_error": "validation error",
+}
+
+
+def convergence(
+    estimators: Any, *, x: str = "seconds", y: str = "objective", optimum: float | None = None, ax: Any = None
+) -> Any:
+    """Draw a column of the history against another.
+
+    Parameters
+    ----------
+    estimators : a fitted estimator, a History, a sequence of them, or a mapping from names to them
+    x, y : columns of the history
+    optimum : float, optional
+        Draw y − optimum on a logarithmic axis instead of y.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as missing:
+        raise ImportError("plots need matplotlib: pip install 'widemargin[plots]'") from missing
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    named = _named(estimators)
+    for name, history in named.items():
+        horizontal, vertical = history[x], history[y]
+        if optimum is not None:
+            vertical = np.maximum(vertical - optimum, np.finfo(float).eps * abs(optimum))
+        ax.plot(horizontal, vertical, marker="o", markersize=3, label=name)
+    if optimum is not None:
+        ax.set_yscale("log")
+    positive = all((history[x] > 0).all() for history in named.values())
+    if positive:
+        ax.set_xscale("log")
+    ax.set_xlabel(LABELS.get(x, x))
+    ax.set_ylabel(LABELS.get(y, y) + (" above the optimum" if optimum is not None else ""))
+    ax.grid(alpha=0.3)
+    if len(named) > 1:
+        ax.legend(frameon=False)
+    return ax
+
+
+def _named(estimators: Any) -> dict[str, History]:
+    """Histories by name."""
+    if isinstance(estimators, Mapping):
+        return {str(name): _history(each) for name, each in estimators.items()}
+    if isinstance(estimators, Sequence):
+        return {f"{i}: {type(each).__name__}": _history(each) for i, each in enumerate(estimators)}
+    return {type(estimators).__name__: _history(estimators)}
+
+
+def _history(estimator: Any) -> History:
+    if isinstance(estimator, History):
+        return estimator
+    history = getattr(estimator, "history_", None)
+    if not isinstance(history, History):
+        raise TypeError(f"convergence draws fitted estimators or histories, got {estimator!r}: call fit first")
+    return history
