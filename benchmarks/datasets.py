@@ -48,6 +48,6 @@ def news20(dtype=np.float32):
 
 
 def cov1(dtype=np.float32):
-    """Class 1 of covtype against the rest, features scaled to unit maximum, a tenth held out as in the Pegasos paper."""
+    """Class 1 of covtype against the rest, scaled to unit maximum, a tenth held out as in the Pegasos paper."""
     X, y = load("covtype", 54, dtype)
     return split(MaxAbsScaler().fit_transform(X), np.where(y == 1, 1.0, -1.0), 0.1)

@@ -101,5 +101,7 @@ class History:
         try:
             import pandas as pd
         except ImportError as missing:
-            raise ImportError("History.to_frame needs pandas; install it, or read columns with history['name']") from missing
+            raise ImportError(
+                "History.to_frame needs pandas; install it, or read columns with history['name']"
+            ) from missing
         return pd.DataFrame(self.rows, columns=self.columns)

@@ -71,6 +71,6 @@ def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np
         raise ValueError(f"{os.fspath(path)} is not a widemargin file: {bad}") from bad
     if header.get("widemargin", 0) > FORMAT:
         raise ValueError(
-            f"{os.fspath(path)} has format {header['widemargin']}, this version reads up to {FORMAT}: upgrade widemargin"
+            f"{os.fspath(path)} has format {header['widemargin']} and this version reads up to {FORMAT}: upgrade it"
         )
     return header, arrays

@@ -242,7 +242,11 @@ class Problem:
         weights = self.sample_weight if self.sample_weight.size else np.ones(self.n)
         if isinstance(self.target, losses.OneVsRest):
             own = self.y == c
-            return self.target.loss, np.where(own, 1.0, -1.0), np.where(own, self.target.positive_weight[c], 1.0) * weights
+            return (
+                self.target.loss,
+                np.where(own, 1.0, -1.0),
+                np.where(own, self.target.positive_weight[c], 1.0) * weights,
+            )
         return self.target.loss, self.y, weights
 
     def column_scores(self, W: np.ndarray, c: int) -> np.ndarray:

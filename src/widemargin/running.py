@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol
 
@@ -94,6 +94,10 @@ class Progress:
     max_epochs: float = math.inf
     seconds: float = 0.0
     row: dict[str, float] = field(default_factory=dict)
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """(W, b) that the solver stands for now."""
+        return self.solver.weights(self.problem, self.state)
 
     def model(self) -> LinearModel:
         """A finished copy of the current model."""
@@ -241,7 +245,7 @@ def run(
     return Outcome(state, W, b, history, reason, objective)
 
 
-def _doubling(per_epoch: int) -> Iterable[int]:
+def _doubling(per_epoch: int) -> Iterator[int]:
     epochs = 1
     while True:
         yield epochs * per_epoch

@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
-from reference import pegasos as textbook
 from scipy.optimize import minimize_scalar
 
+from reference import pegasos as textbook
 from widemargin.core import losses
 from widemargin.core.bias import best_bias, mixed_slope
 from widemargin.core.rows import as_rows
@@ -67,10 +67,33 @@ def small(name, rng, layout="dense", lam=0.1, intercept="none", weighted=False, 
     X, y, target, outputs = textbook.small_data(name, rng, **size)
     X = X.astype(np.float32).astype(np.float64) if "32" in layout else X
     s = rng.uniform(0.2, 2.0, len(y)) * (rng.random(len(y)) < 0.9) if weighted else None
-    problem = Problem(
-        as_rows(LAYOUTS[layout](X)), y, target, lam, NO_WEIGHTS if s is None else s, intercept, outputs
-    )
-    return problem, {"X": X, "y": y, "target": target, "lam": lam, "outputs": outputs, "s": s, "intercept": intercept}
+    problem = Problem(as_rows(LAYOUTS[layout](X)), y, target, lam, NO_WEIGHTS if s is None else s, intercept, outputs)
+    return problem, arguments(problem, X)
+
+
+def arguments(problem, X):
+    """What the textbook is told about a problem with rows X."""
+    s = problem.sample_weight if problem.sample_weight.size else np.ones(problem.n)
+    return {
+        "X": X,
+        "y": problem.y,
+        "target": problem.target,
+        "lam": problem.lam,
+        "outputs": problem.n_outputs,
+        "s": s,
+        "intercept": problem.intercept,
+    }
+
+
+def textbook_iterates(solver, facts):
+    """(w_1, b_1) … (w_{T+1}, b_{T+1}) of the textbook on the visits that a solver has noted."""
+    ball = textbook.radius(**{k: v for k, v in facts.items() if k != "intercept"}) if solver.projection else None
+    return textbook.pegasos(batches=solver.batches, policy=solver.policy, ball=ball, **facts)
+
+
+def size_of(iterates):
+    """The largest weight and bias of all iterates: what rounding errors are measured against."""
+    return max(np.abs(W).max(initial=0.0) for W, _ in iterates) + max(np.abs(b).max() for _, b in iterates)
 
 
 def advanced(solver, problem, seed, n_steps):
@@ -96,71 +119,571 @@ def assert_same_state(one, other):
 
 # ---------------------------------------------------------------- the textbook
 
-EVERY_LOSS_IN_BOTH_LAYOUTS = [(name, "dense") for name in textbook.LOSSES] + [
+#: Every loss in both layouts, with 32 and 64-bit indices; each pair is a compilation of some seconds.
+DOUBLE = [(name, "dense") for name in textbook.LOSSES] + [
     ("hinge", "csr"),
     ("squared_hinge", "csr_int64"),
-    ("log", "csr"),
     ("epsilon", "csr"),
     ("squared_epsilon", "csr"),
     ("ovr_hinge", "csr"),
     ("multiclass_hinge", "csr"),
-    ("multiclass_log", "csr"),
 ]
+SINGLE = [("squared_epsilon", "dense32"), ("log", "csr32_int64"), ("multiclass_log", "csr32_int64")]
 POLICIES = (InverseTime(), Norma(), Norma(0.3), Constant(0.05), Bottou(0.7))
 
 
 def every_option(joint):
-    """Solver options and intercept: each step with each intercept and projection, the rest in turn."""
+    """(solver, intercept, weighted): each step with each intercept and projection, the other options in turn."""
     intercepts = ("none", "regularized", "unregularized") + (() if joint else ("exact",))
     for i, (step, intercept, projection) in enumerate(product(POLICIES, intercepts, (False, True))):
-        options = {"batch_size": (1, 4, 5)[i % 3], "sampling": SAMPLINGS[i // 3 % 3], "average": AVERAGES[i // 5 % 4]}
-        yield {"step": step, "projection": projection, **options}, intercept, i // 7 % 2 == 1
+        average, sampling, k = AVERAGES[i // 5 % 4], SAMPLINGS[i // 3 % 3], (1, 4, 5)[i % 3]
+        yield Recorded(step, average, sampling, k, projection), intercept, i // 7 % 2 == 1
 
 
 def compare_with_the_textbook(name, layout, rng, tolerance):
-    """Run every option against the textbook; tell which of projection and cap took effect."""
+    """Run every option beside the textbook; the set of those effects that really took place."""
     effects = set()
-    for options, intercept, weighted in every_option(joint=name.startswith("multiclass")):
-        problem, given = small(name, rng, layout, intercept=intercept, weighted=weighted)
-        s = np.ones(problem.n) if given["s"] is None else given["s"]
-        solver = Recorded(**options)
+    for solver, intercept, weighted in every_option(joint=name.startswith("multiclass")):
+        problem, facts = small(name, rng, layout, intercept=intercept, weighted=weighted)
         state = advanced(solver, problem, rng.integers(2**32), 60)
-        bounds = textbook.radius(given["X"], given["y"], given["target"], given["lam"], given["outputs"], s)
-        iterates = textbook.pegasos(
-            batches=solver.batches, policy=solver.policy, ball=bounds if solver.projection else None, **given
-        )
-        scale = max(np.abs(W).max() for W, _ in iterates) + max(np.abs(b).max() for _, b in iterates)
-        W, b = solver._weights(state, "none")
-        assert W.dtype == problem.dtype
-        assert_close(W, iterates[-1][0], scale, tolerance, (options, intercept))
-        if intercept != "exact":
-            assert_close(b, iterates[-1][1], scale, tolerance, (options, intercept))
+        iterates = textbook_iterates(solver, facts)
+        kinds = {"none": iterates[-1]}
         if solver.average != "none":
-            W, b = solver._weights(state, solver.average)
-            expected = textbook.average(iterates[:-1], solver.average)
-            assert_close(W, expected[0], scale, tolerance, (options, intercept))
-            if intercept != "exact":
-                assert_close(b, expected[1], scale, tolerance, (options, intercept))
-        norms2 = [np.sum(W**2, axis=0) + (intercept == "regularized") * b**2 for W, b in iterates]
-        longest = np.sqrt(np.max([v.sum() if problem.is_joint else v / bounds**2 for v in norms2]))
-        if solver.projection and longest * (1.0 if not problem.is_joint else 1.0 / bounds[0]) > 1.0 - 1e-9:
+            kinds[solver.average] = textbook.average(iterates[:-1], solver.average)
+        for kind, (W, b) in kinds.items():
+            found = solver._weights(state, kind)
+            assert found[0].dtype == problem.dtype
+            assert_close(found[0], W, size_of(iterates), tolerance, (solver, intercept))
+            if intercept != "exact":  # where the best b may be an interval; its value is tested below
+                assert_close(found[1], b, size_of(iterates), tolerance, (solver, intercept))
+
+        free = textbook.pegasos(batches=solver.batches, policy=solver.policy, **facts)
+        if solver.projection and np.abs(free[-1][0] - iterates[-1][0]).max() > 1e-3:
             effects.add("projected")
         first = solver.batches[0]
-        if textbook.capped(1.0 / given["lam"], given["target"], given["X"][first], s[first], intercept) < 10.0:
+        if textbook.capped(1.0, facts["target"], facts["X"][first], facts["s"][first], intercept) < 1.0:
             effects.add("capped")
     return effects
 
 
-@pytest.mark.parametrize(("name", "layout"), EVERY_LOSS_IN_BOTH_LAYOUTS)
+@pytest.mark.parametrize(("name", "layout"), DOUBLE)
 def test_the_compiled_loop_equals_the_textbook_on_the_same_visits(name, layout, rng):
     effects = compare_with_the_textbook(name, layout, rng, TIGHT)
-    # else the comparison would not have seen the projection, or the cap of squared losses
+    # else the comparison would not have seen the cap of squared losses, or the projection of the others
     assert ("capped" if name.startswith("squared") else "projected") in effects
 
 
-@pytest.mark.parametrize(("name", "layout"), [("log", "csr32_int64"), ("multiclass_log", "dense32")])
+@pytest.mark.parametrize(("name", "layout"), SINGLE)
 def test_the_compiled_loop_equals_the_textbook_in_single_precision(name, layout, rng):
-    # smooth losses only: a hinge decides by y z < 1, and float32 may decide otherwise where double precision says
-    # 1 ± 1e-7. A step rounds by 6e-8 of the largest weight, sixty steps by less than 4e-6, the lazy averages by
-    # up to t times that because S·v and u cancel.
+    # losses with continuous slopes only: a hinge decides by yz < 1, and where double precision says 1 ± 1e-7 float32
+    # may decide otherwise. A step rounds by 6e-8 of the largest weight; the sums of sixty steps whose parts S·v and u
+    # cancel may lose sixty times sixty of these: 2e-4.
     compare_with_the_textbook(name, layout, rng, 1e-3)
+
+
+@pytest.mark.parametrize("name", ["hinge", "epsilon", "ovr_hinge", "multiclass_hinge"])
+def test_sparse_and_dense_rows_give_the_same_run(name, rng):
+    problem, facts = small(name, rng, intercept="regularized", weighted=True, zeros=0.8, n=30, d=10)
+    sparse = Problem(as_rows(sp.csr_matrix(facts["X"])), *list(vars(problem).values())[1:])
+    seed = rng.integers(2**32)
+    for solver in (Pegasos("pegasos", "suffix"), Pegasos("norma", "weighted", "iid", 4, projection=True)):
+        one, other = (advanced(solver, p, seed, 200) for p in (problem, sparse))
+        # the same sums without their zero terms: only the order of additions may differ
+        for a, b in zip(solver.weights(problem, one), solver.weights(sparse, other), strict=True):
+            assert_close(b, a, np.abs(a).max(), TIGHT)
+        np.testing.assert_array_equal(one.order, other.order)
+        assert one.counters.updates == other.counters.updates
+        assert one.counters.feature_reads > other.counters.feature_reads
+
+
+# ---------------------------------------------------------------- averages
+
+
+def recorded_iterates(problem, solver, seed, n_steps):
+    """w_1 … w_T and b_1 … b_T of the compiled loop itself, taken one step at a time."""
+    state = solver.init(problem, np.random.default_rng(seed))
+    iterates, scales = [], []
+    for _ in range(n_steps):
+        iterates.append(solver._weights(state, "none"))
+        solver.advance(problem, state, 1)
+        scales.append(state.w.scale.copy())
+    return iterates, np.array(scales)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "weighted", "suffix"])
+@pytest.mark.parametrize("intercept", ["none", "regularized", "unregularized"])
+@pytest.mark.parametrize("name", ["hinge", "ovr_hinge"])
+def test_every_average_is_the_mean_of_the_iterates_it_names_at_any_time(kind, intercept, name, rng):
+    problem, _ = small(name, rng, intercept=intercept)
+    seed = rng.integers(2**32)
+    iterates, _ = recorded_iterates(problem, Pegasos("norma"), seed, 33)
+    for T in (1, 2, 3, 4, 7, 8, 9, 15, 16, 31, 32, 33):
+        solver = Pegasos("norma", kind)
+        found = solver.weights(problem, advanced(solver, problem, seed, T))
+        for part, expected in zip(found, textbook.average(iterates[:T], kind), strict=True):
+            assert_close(part, expected, size_of(iterates), TIGHT, T)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "weighted", "suffix"])
+@pytest.mark.parametrize("step", [InverseTime(), Constant(5.0)])
+def test_averages_pass_through_the_folding_of_a_small_scale(kind, step, rng):
+    # 1/(λt) shrinks the scale to 1/t of its size after a fold, a constant step with ηλ = ½ halves it each time
+    problem, _ = small("ovr_hinge", rng, intercept="regularized")
+    seed, T = rng.integers(2**32), 2500 if step == InverseTime() else 60
+    for projection in (False, True):
+        iterates, scales = recorded_iterates(problem, Pegasos(step, projection=projection), seed, T)
+        folds = 1 + np.flatnonzero(scales[1:, 0] > scales[:-1, 0])
+        assert folds.size >= 2
+        assert scales.min() >= SMALLEST_SCALE or projection
+        solver = Pegasos(step, kind, projection=projection)
+        found = solver.weights(problem, advanced(solver, problem, seed, T))
+        for part, expected in zip(found, textbook.average(iterates, kind), strict=True):
+            assert_close(part, expected, size_of(iterates), TIGHT, projection)
+
+
+# ---------------------------------------------------------------- the law of advance, and of resuming
+
+ANY_SAMPLING = [(sampling, k) for sampling in SAMPLINGS for k in (1, 4, 17)]
+
+
+@pytest.mark.parametrize("intercept", ["unregularized", "search"])
+@pytest.mark.parametrize(("sampling", "k"), ANY_SAMPLING)
+def test_advancing_in_parts_is_advancing_at_once_bit_for_bit(sampling, k, intercept, rng):
+    problem, _ = small("hinge", rng, intercept=intercept, weighted=True)
+    solver = Pegasos(Bottou(), "suffix", sampling, k, projection=True, search_epochs=2)
+    seed = rng.integers(2**32)
+    whole, parts = advanced(solver, problem, seed, 100), advanced(solver, problem, seed, 0)
+    for n_steps in (1, 0, 16, 1, 40, 42):
+        solver.advance(problem, parts, n_steps)
+    assert_same_state(whole, parts)
+    assert whole.counters.steps == 100
+    if intercept == "search":
+        assert whole.search.rounds == 100 // (2 * solver.steps_per_epoch(problem))
+
+
+def test_a_long_draw_of_independent_examples_can_be_cut_anywhere(rng):
+    # uniforms are drawn in blocks of 65536, so this crosses two ends of blocks
+    problem, _ = small("hinge", rng)
+    seed = rng.integers(2**32)
+    for k, n_steps in ((1, 140_000), (4, 35_000)):
+        solver = Pegasos("pegasos", "none", "iid", k)
+        parts = advanced(solver, problem, seed, n_steps // 3)
+        solver.advance(problem, parts, n_steps - n_steps // 3)
+        assert_same_state(advanced(solver, problem, seed, n_steps), parts)
+
+
+@pytest.mark.parametrize("intercept", ["regularized", "search"])
+@pytest.mark.parametrize(("sampling", "k"), ANY_SAMPLING)
+def test_a_run_that_was_saved_and_loaded_goes_on_as_if_nothing_had_happened(sampling, k, intercept, rng, tmp_path):
+    problem, _ = small("hinge", rng, intercept=intercept)
+    solver = Pegasos("bottou", "weighted", sampling, k, search_epochs=3)
+    seed = rng.integers(2**32)
+    whole = run(solver, problem, rng=np.random.default_rng(seed), max_epochs=10)
+    half = run(solver, problem, rng=np.random.default_rng(seed), max_epochs=5)
+    save_state(tmp_path / "half.npz", half.state)
+    loaded = load_state(tmp_path / "half.npz", State)
+    assert_same_state(half.state, loaded)
+    rest = run(solver, problem, state=loaded, max_epochs=5)
+    assert_same_state(whole.state, rest.state)
+    np.testing.assert_array_equal(whole.W, rest.W)
+    np.testing.assert_array_equal(whole.b, rest.b)
+    assert whole.objective == rest.objective
+
+
+# ---------------------------------------------------------------- counters and sampling
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("name", ["hinge", "ovr_hinge"])
+def test_counters_equal_their_formulas(name, layout, rng):
+    problem, facts = small(name, rng, layout, intercept="regularized", weighted=True)
+    row_sizes = np.count_nonzero(facts["X"], axis=1) if layout == "csr" else np.full(problem.n, problem.d)
+    for sampling, k in ANY_SAMPLING:
+        solver = Recorded("pegasos", "weighted", sampling, k)
+        counters = advanced(solver, problem, rng.integers(2**32), 50).counters
+        batches = solver.batches
+        moving = 0
+        for (W, b), A in zip(textbook_iterates(solver, facts), batches, strict=False):
+            G = facts["s"][A, None] * textbook.slopes(facts["target"], facts["X"][A] @ W + b, facts["y"][A])
+            moving += np.count_nonzero(G.any(axis=1))
+        assert counters.steps == 50
+        assert counters.visits == 50 * k == batches.size
+        assert counters.feature_reads == row_sizes[batches].sum()
+        assert counters.updates == moving
+        assert 0 < moving < batches.size
+        assert counters.kernel_evals == 0
+
+
+def visits_of(sampling, k, n, n_steps, rng):
+    """The batches of a run on n examples, of shape (n_steps, k)."""
+    X = rng.normal(size=(n, 2))
+    problem = Problem(as_rows(X), np.where(np.arange(n) % 2, 1.0, -1.0), losses.Single(losses.Hinge()), 0.1)
+    solver = Recorded("pegasos", "none", sampling, k)
+    advanced(solver, problem, rng.integers(2**32), n_steps)
+    return solver.batches
+
+
+def test_independent_batches_are_subsets_without_repetition(rng):
+    for k in (2, 5, 12):
+        batches = np.sort(visits_of("iid", k, 13, 200, rng), axis=1)
+        assert (np.diff(batches, axis=1) > 0).all()
+        assert batches.min() == 0
+        assert batches.max() == 12
+        assert len(np.unique(batches, axis=0)) > 1
+
+
+def test_independent_draws_reach_every_example_and_repeat(rng):
+    visits = visits_of("iid", 1, 5, 2000, rng).ravel()
+    # an example is missed with probability 0.8^2000, and none repeats at once with the same
+    assert set(visits) == set(range(5))
+    assert (visits[1:] == visits[:-1]).any()
+
+
+def test_a_batch_of_all_examples_is_the_full_batch(rng):
+    for sampling in SAMPLINGS:
+        batches = visits_of(sampling, 11, 11, 20, rng)
+        np.testing.assert_array_equal(np.sort(batches, axis=1), np.tile(np.arange(11), (20, 1)))
+
+
+@pytest.mark.parametrize("k", [1, 4, 7])
+def test_a_permutation_visits_every_example_once_per_epoch(k, rng):
+    n = 23
+    epochs = visits_of("permutation", k, n, 5 * n, rng).reshape(-1, n)  # 5k epochs, batches across their ends
+    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(n), (5 * k, 1)))
+    # two of the permutations are the same with probability (5k)²/23!, less than 1e-18
+    assert len(np.unique(epochs, axis=0)) == 5 * k
+
+
+@pytest.mark.parametrize("k", [1, 4, 7])
+def test_fixed_sampling_repeats_one_order(k, rng):
+    n = 23
+    epochs = visits_of("fixed", k, n, 5 * n, rng).reshape(-1, n)
+    np.testing.assert_array_equal(np.sort(epochs[0]), np.arange(n))
+    np.testing.assert_array_equal(epochs, np.tile(epochs[0], (5 * k, 1)))
+
+
+# ---------------------------------------------------------------- the bias
+
+
+def lopsided(rng, intercept, lam, loss=None, n=20):
+    """Short rows, R ≤ 0.3, and one negative example in five: without a bias hardly anything can be fitted."""
+    X = rng.normal(size=(n, 3))
+    X *= 0.3 / np.linalg.norm(X, axis=1).max()
+    y = np.where(np.arange(n) % 5 == 0, -1.0, 1.0)
+    return Problem(as_rows(X), y, losses.Single(loss or losses.Hinge()), lam, intercept=intercept), X
+
+
+def suboptimality(problem, X, W, b):
+    """P(W, b) − P*, both by the textbook."""
+    facts = arguments(problem, X)
+    best = textbook.optimum(**facts)
+    del facts["outputs"]
+    return textbook.objective(W=W, b=b, **facts) - textbook.objective(W=best[0], b=best[1], **facts)
+
+
+def test_a_regularized_bias_reaches_the_optimum_that_charges_for_it(rng):
+    problem, X = lopsided(rng, "regularized", lam=1.0)
+    T, c = 20_000, 4.0 * (0.3**2 + 1.0)
+    solver = Pegasos("pegasos", "uniform", "iid", batch_size=20)
+    W, b = solver.weights(problem, advanced(solver, problem, rng.integers(2**32), T))
+    bound = c * (1.0 + math.log(T)) / (2.0 * problem.lam * T)  # Corollary 1, with ‖(x, 1)‖² ≤ R² + 1
+    assert suboptimality(problem, X, W, b) <= bound
+    # no confusion with a free bias: its optimum is b = 1 or farther, which costs b²/2
+    free = textbook.optimum(**{**arguments(problem, X), "intercept": "unregularized"})
+    assert suboptimality(problem, X, *free) > 10.0 * bound
+
+
+def test_an_unregularized_bias_reaches_the_free_optimum(rng):
+    problem, X = lopsided(rng, "unregularized", lam=0.5)
+    T, eta = 100_000, 0.004
+    solver = Pegasos(Constant(eta), "uniform", "iid", batch_size=20)
+    W, b = solver.weights(problem, advanced(solver, problem, rng.integers(2**32), T))
+    best = textbook.optimum(**arguments(problem, X))
+    # sub-gradient descent with constant steps on any convex function: D²/(2ηT) + ηG²/2 above the minimum in the mean,
+    # where ‖w‖ ≤ R/λ makes G² ≤ (2R)² + 1
+    bound = (np.sum(best[0] ** 2) + best[1][0] ** 2) / (2.0 * eta * T) + 0.5 * eta * (4.0 * 0.3**2 + 1.0)
+    assert suboptimality(problem, X, W, b) <= bound
+    # without a bias no score leaves ±R²/λ = ±0.18
+    none = textbook.optimum(**{**arguments(problem, X), "intercept": "none"})
+    assert suboptimality(problem, X, *none) > 10.0 * bound
+
+
+def test_an_exact_bias_reaches_the_free_optimum_with_full_batches(rng):
+    problem, X = lopsided(rng, "exact", lam=0.5)
+    T = 5_000
+    solver = Pegasos("pegasos", "uniform", "iid", batch_size=20)
+    W, b = solver.weights(problem, advanced(solver, problem, rng.integers(2**32), T))
+    # Corollary 1 for λ/2 ‖w‖² + min over b, whose sub-gradients are bounded as without a bias (Sec. 6)
+    bound = 4.0 * 0.3**2 * (1.0 + math.log(T)) / (2.0 * problem.lam * T)
+    assert suboptimality(problem, X, W, b) <= bound
+    none = textbook.optimum(**{**arguments(problem, X), "intercept": "none"})
+    assert suboptimality(problem, X, *none) > 10.0 * bound
+
+
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge", "log", "epsilon", "squared_epsilon", "ovr_hinge"])
+def test_an_exact_bias_minimises_the_full_batch_at_every_step(name, rng):
+    problem, facts = small(name, rng, intercept="exact", weighted=True)
+    solver = Pegasos("norma", "none", "fixed", batch_size=problem.n)
+    state = solver.init(problem, np.random.default_rng(rng.integers(2**32)))
+    labels, weights = textbook.separate(facts["target"], facts["y"], facts["outputs"])
+    for _ in range(20):
+        W, _ = solver._weights(state, "none")
+        solver.advance(problem, state, 1)
+        for c in range(problem.n_outputs):
+            z, s = facts["X"] @ W[:, c], facts["s"] * weights[:, c]
+            best, _ = textbook.best_bias(facts["target"].loss, z, labels[:, c], s)
+            at_best, found = (
+                s @ textbook.scalar_values(facts["target"].loss, z + b, labels[:, c]) for b in (best, state.w.b[c])
+            )
+            assert found == pytest.approx(at_best, rel=1e-12, abs=1e-12)  # sums of 17 terms of size 1
+
+
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge", "log", "epsilon", "squared_epsilon", "ovr_hinge"])
+@pytest.mark.parametrize("k", [5, 17])
+def test_an_exact_bias_leaves_nothing_to_a_constant_feature(name, k, rng):
+    # its slopes sum to zero over the batch, which are the steps of the weight of a feature that is always 1
+    _, facts = small(name, rng)
+    X = np.column_stack([facts["X"], np.ones(17)])
+    problem = Problem(as_rows(X), facts["y"], facts["target"], 0.1, intercept="exact", n_outputs=facts["outputs"])
+    solver = Pegasos("pegasos", "none", batch_size=k)
+    W, _ = solver._weights(advanced(solver, problem, rng.integers(2**32), 100), "none")
+    # a step adds at most η = 10/t times the rounding of a sum of slopes, which are at most as large as the scores
+    assert np.abs(W[-1]).max() <= 1e-12 * (1.0 + np.abs(W).max())
+    assert np.abs(W[:-1]).max() > 1e-3
+
+
+def test_the_search_over_the_bias_finds_the_free_optimum(rng):
+    problem, X = lopsided(rng, "search", lam=0.1, loss=losses.Log())
+    facts = arguments(problem, X)
+    best_W, best_b = textbook.optimum(**facts)
+    del facts["outputs"]
+    minimum = textbook.objective(W=best_W, b=best_b, **facts)
+    solver = Pegasos("pegasos", "none", "iid", batch_size=problem.n, search_epochs=300)
+    state = solver.init(problem, np.random.default_rng(rng.integers(2**32)))
+    reached, inner, misled = [], [], [0.0]
+    for _ in range(14):
+        trial = deepcopy(state)
+        trial.search = None
+        solver.advance(problem, trial, 300)
+        W, b = solver.weights(problem, trial)
+        solver.advance(problem, state, 300)
+        reached.append(textbook.objective(W=W, b=b, **facts))
+        exact_W, _ = textbook.optimum(**{**arguments(problem, X), "intercept": "none"}, b=b)
+        inner.append(reached[-1] - textbook.objective(W=exact_W, b=b, **facts))
+        slopes = textbook.slopes(problem.target, X @ W + b, problem.y) / problem.n
+        if np.sum(slopes) * (best_b - b) > 0.0:
+            # the inexact w misleads the bisection; then convexity alone says P(w, b) − P* ≤ ⟨∇_w P, w − w*⟩
+            misled.append(np.sum((problem.lam * W + X.T @ slopes) * (W - best_W)))
+    search = state.search
+    assert search.rounds == 14
+    assert search.best_objective[0] == pytest.approx(min(reached), rel=1e-12)
+    np.testing.assert_array_equal(solver.weights(problem, state)[1], search.best_b)
+    # otherwise the bracket holds b*, one end of it was tried, and P changes by at most 1 per unit of b
+    tolerance = max(*misled, search.high[0] - search.low[0] + max(inner))
+    assert search.best_objective[0] - minimum <= tolerance + 1e-12
+    # 14 rounds: three to bracket b* = 1.4 ± 0.2, then eleven halvings of an interval of length 4 at most
+    assert tolerance < 0.01
+    assert reached[0] - minimum > 0.1  # b = 0, where the search begins
+
+
+FIVE_LOSSES = st.sampled_from(
+    [
+        losses.Hinge(),
+        losses.SquaredHinge(),
+        losses.Log(),
+        *(kind(epsilon) for kind in (losses.EpsilonInsensitive, losses.SquaredEpsilon) for epsilon in (0.0, 0.25, 3.0)),
+    ]
+)
+QUARTERS = st.integers(-12, 12).map(lambda i: i / 4.0)  # ties are common
+
+
+@st.composite
+def biased_scores(draw):
+    """(loss, z, y, s): up to eight examples of any weight, of one class or two."""
+    loss, n = draw(FIVE_LOSSES), draw(st.integers(1, 8))
+    classes = isinstance(loss, (losses.Hinge, losses.SquaredHinge, losses.Log))
+    many = {"min_size": n, "max_size": n}
+    size = draw(st.sampled_from([1.0, 1e-3, 1e6]))
+    z = size * np.array(draw(st.lists(QUARTERS | st.floats(-3.0, 3.0), **many)))
+    y = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]) if classes else QUARTERS, **many)))
+    s = np.array(draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0, 1.0 / 3.0]), **many)))
+    return loss, z, y, s
+
+
+@given(biased_scores(), st.sampled_from([0.0, 0.3]))
+@example((losses.Log(), np.array([-2.0, 1.0]), np.array([1.0, 1.0]), np.ones(2)), 0.0)
+@example((losses.Hinge(), np.array([0.5, 0.5, 0.5]), np.array([1.0, -1.0, -1.0]), np.ones(3)), 0.0)
+@example((losses.Hinge(), np.zeros(2), np.array([1.0, -1.0]), np.zeros(2)), 0.0)
+def test_the_best_bias_is_one_by_brute_force(scores, width):
+    loss, z, y, s = scores
+
+    def total(b):
+        return s @ textbook.scalar_values(loss, z + b, y)
+
+    kinks = np.concatenate([y - z - getattr(loss, "epsilon", 0.0), y - z + getattr(loss, "epsilon", 0.0)])
+    ends = kinks.min() - 40.0, kinks.max() + 40.0
+    smooth = minimize_scalar(total, bounds=ends, method="bounded", options={"xatol": 1e-12}).x
+    lowest = min(total(b) for b in (*kinks, *ends, smooth))
+    lo, hi, share = best_bias(loss, z, y, s, 0.0)
+    assert lo <= hi
+    # scores of size |z| are rounded by 1e-16 of it, and the loss follows with its slope, which is at most |z| too
+    rounding = 1e-14 * (1.0 + np.abs(z).max())
+    for b in (lo, hi):
+        assert total(b) <= lowest + rounding * (1.0 + s.sum()) * (1.0 + math.sqrt(lowest))
+
+    # each slope of the mixture is a sub-gradient at its score, and they sum to zero
+    g = np.array([mixed_slope(loss, z[i], y[i], 0.0, lo, hi, share) for i in range(z.size)])
+    steepest = 1.0 + np.abs(g).max()
+    assert abs(s @ g) <= 1e-12 * s.sum() * steepest * (1.0 + np.abs(z).max())
+    here = textbook.scalar_values(loss, z + lo, y)
+    for shift in (-5.0, -0.1, 0.1, 5.0):
+        there = textbook.scalar_values(loss, z + lo + shift, y)
+        assert (there >= here + g * shift - rounding * steepest * (1.0 + np.sqrt(there))).all()
+
+    lo, hi, share = best_bias(loss, z, y, s, width)
+    g = np.array([mixed_slope(loss, z[i], y[i], width, lo, hi, share) for i in range(z.size)])
+    assert abs(s @ g) <= 1e-12 * s.sum() * (1.0 + np.abs(g).max()) * (1.0 + np.abs(z).max())
+
+
+# ---------------------------------------------------------------- structured outputs
+
+
+@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("projection", [False, True])
+def test_an_argmax_over_classes_gives_the_multiclass_hinge(k, projection, rng):
+    problem, facts = small("multiclass_hinge", rng)
+    X, y, cost = facts["X"], facts["y"].astype(int), facts["target"].cost
+
+    def oracle(w, x, own):
+        scores = w.reshape(problem.d, 3).T @ x
+        worst = int(np.argmax(cost[:, own] + scores - scores[own]))
+        difference = np.zeros((problem.d, 3))
+        difference[:, own] += x
+        difference[:, worst] -= x
+        return difference.ravel(), cost[worst, own]
+
+    structured = StructuredProblem(list(zip(X, y, strict=True)), oracle, problem.d * 3, problem.lam)
+    seed = rng.integers(2**32)
+    for average, sampling in zip(AVERAGES, ("iid", "permutation", "fixed", "iid"), strict=True):
+        solver = Pegasos("pegasos", average, sampling, k, projection)
+        W, b = solver.weights(problem, advanced(solver, problem, seed, 60))
+        w, _ = solver.weights(structured, advanced(solver, structured, seed, 60))
+        assert_close(w[:, 0].reshape(problem.d, 3), W, 1.0 + np.abs(W).max(), TIGHT)
+        assert structured.primal(w, b[:1]) == pytest.approx(problem.primal(W, b), rel=1e-9)
+    assert solver.certificate(structured, solver.init(structured, rng)) is None
+
+
+# ---------------------------------------------------------------- Bottou's first step
+
+
+def found_eta0(X, problem, factor, seed):
+    """(η₀, scores) after an epoch on the data times a factor, with λ so that nothing else changes."""
+    scaled = Problem(as_rows(factor * X), problem.y, problem.target, factor**2 * problem.lam, problem.sample_weight)
+    solver = Pegasos(Bottou(), "weighted")
+    state = advanced(solver, scaled, seed, problem.n)
+    return state.eta0, factor * X @ solver.weights(scaled, state)[0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["hinge", "log"])
+def test_the_search_for_eta0_does_not_depend_on_the_scale_of_the_data(name, weighted, rng):
+    problem, facts = small(name, rng, weighted=weighted, lam=1e-3, n=40)
+    seed = rng.integers(2**32)
+    eta0, scores = found_eta0(facts["X"], problem, 1.0, seed)
+    assert 0.0 < eta0 <= 1.0 / problem.lam
+    for factor in (2.0**20, 2.0**-20):  # powers of two scale without rounding
+        scaled_eta0, scaled_scores = found_eta0(facts["X"], problem, factor, seed)
+        assert scaled_eta0 == eta0 / factor**2
+        np.testing.assert_array_equal(scaled_scores, scores)
+    # other factors round, by 1e-16 a step; only a trial that ends in a tie to 1e-15 could choose another η₀
+    scaled_eta0, scaled_scores = found_eta0(facts["X"], problem, 37.0, seed)
+    assert scaled_eta0 == pytest.approx(eta0 / 37.0**2, rel=1e-9)
+    assert_close(scaled_scores, scores, np.abs(scores).max(), TIGHT)
+
+
+def test_eta0_is_at_most_the_inverse_of_lambda_and_better_than_its_neighbours(rng):
+    for lam in (1e-6, 1e-2, 1.0, 1e4):
+        problem, _ = small("hinge", rng, lam=lam)
+        solver = Pegasos(Bottou(), "none")
+        state = solver.init(problem, np.random.default_rng(rng.integers(2**32)))
+        assert 0.0 < state.eta0 <= 1.0 / lam
+        assert state.t == 0
+        assert not state.w.V.any()
+        assert state.counters.visits == 0
+
+
+# ---------------------------------------------------------------- odd inputs
+
+
+def odd_rows(kind, rng):
+    """Rows that have made solvers fail."""
+    X = rng.normal(size=(2 if kind == "two examples" else 12, 200 if kind == "many features" else 4))
+    if kind == "zero rows":
+        X[1::2] = 0.0
+    elif kind == "nothing but zeros":
+        X[:] = 0.0
+    elif kind == "a constant feature":
+        X[:, 0] = 7.0
+    elif kind in ("huge", "tiny"):
+        X *= 1e30 if kind == "huge" else 1e-30
+    elif kind == "huge and tiny":
+        X *= np.array([1e30, 1.0, 1e-30, 1e-15])
+    return X
+
+
+ODD = (
+    "zero rows",
+    "nothing but zeros",
+    "a constant feature",
+    "two examples",
+    "many features",
+    "huge",
+    "tiny",
+    "huge and tiny",
+)
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge", "log"])
+def test_odd_rows_are_handled_as_the_textbook_handles_them(name, kind, rng):
+    X = odd_rows(kind, rng)
+    y = np.where(np.arange(len(X)) % 2, 1.0, -1.0)
+    for step, intercept, projection in product(
+        ("pegasos", "bottou"), ("none", "regularized", "unregularized", "exact"), (False, True)
+    ):
+        problem = Problem(as_rows(X), y, losses.Single(textbook.BINARY[name]), 0.1, intercept=intercept)
+        solver = Recorded(step, "weighted", batch_size=2, projection=projection)
+        state = advanced(solver, problem, rng.integers(2**32), 50)
+        W, b = solver.weights(problem, state)
+        assert np.isfinite(W).all()
+        assert np.isfinite(b).all()
+        assert math.isfinite(problem.primal(W, b))
+        assert problem.certificate(W, b).gap >= -1e-9 * problem.primal(W, b)
+        solver.step = Bottou(state.eta0) if step == "bottou" else InverseTime()
+        iterates = textbook_iterates(solver, arguments(problem, X))
+        sizes = np.max([np.abs(W) for W, _ in iterates], axis=0)
+        last = solver._weights(state, "none")[0]
+        assert (np.abs(last - iterates[-1][0]) <= TIGHT * sizes).all(), (step, intercept, projection)
+
+
+@pytest.mark.parametrize("name", ["squared_hinge", "squared_epsilon"])
+@pytest.mark.parametrize("intercept", ["none", "regularized", "unregularized", "exact"])
+def test_squared_losses_stay_finite_under_a_tiny_lambda(name, intercept, rng):
+    problem, facts = small(name, rng, lam=1e-12, intercept=intercept, weighted=True, n=40)
+    start = problem.primal(np.zeros((problem.d, 1)), np.zeros(1))
+    for step, k in product(("pegasos", "norma", "bottou", Constant(1e6)), (1, 4)):
+        solver = Pegasos(step, "uniform", batch_size=k)
+        W, b = solver.weights(problem, advanced(solver, problem, rng.integers(2**32), 2000))
+        # a capped step is no farther from a point that fits its batch; the labels bound how far such points are
+        assert problem.primal(W, b) <= 1e4 * start, (step, k)
+
+
+def test_the_cap_of_squared_losses_counts_the_weight_of_the_positive_class(rng):
+    # x₁ is in the class that weighs 100; the other two are close to it but not to each other. A step on x₁ that
+    # overshoots a hundredfold and the two corrections leave it on the wrong side, twelve times farther away.
+    X = np.array([[1.0, 0.0], [0.9, math.sqrt(0.19)], [0.9, -math.sqrt(0.19)]])
+    target = losses.OneVsRest(losses.SquaredHinge(), np.array([100.0, 1.0]))
+    problem = Problem(as_rows(X), np.array([0.0, 1.0, 1.0]), target, 1e-9, n_outputs=2)
+    solver = Pegasos("pegasos", "none", "fixed")
+    W, b = solver.weights(problem, advanced(solver, problem, rng.integers(2**32), 600))
+    assert problem.primal(W, b) <= 1e4 * problem.primal(np.zeros((2, 2)), np.zeros(2))

@@ -61,7 +61,7 @@ def flat(typingctx, array):
 
 def generic(stub: Callable[..., Any]) -> Any:
     """Make ``stub`` a generic function; register cases with ``@stub.case(Class)``."""
-    table: dict[type, Callable[..., Any]] = {}
+    table: dict[Any, Callable[..., Any]] = {}
 
     def call(first, *rest):
         return table[type(first)](first, *rest)

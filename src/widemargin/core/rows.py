@@ -21,7 +21,6 @@ from numba.extending import intrinsic
 
 from .dispatch import borrow, compiled, flat, generic
 
-
 #: How many rows ahead of their use the memory of rows is asked for.
 AHEAD = 4
 

@@ -40,7 +40,7 @@ def positive(name: str, value: Any) -> float:
     """A finite number > 0, or a sentence."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number > 0, got {value!r}")
-    if not (math.isfinite(value) and value > 0):
+    if not (math.isfinite(value) and float(value) > 0):
         raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
     return float(value)
 
@@ -49,7 +49,7 @@ def not_negative(name: str, value: Any) -> float:
     """A finite number ≥ 0, or a sentence."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number ≥ 0, got {value!r}")
-    if not (math.isfinite(value) and value >= 0):
+    if not (math.isfinite(value) and float(value) >= 0):
         raise ValueError(f"{name} must be ≥ 0 and finite, got {value!r}")
     return float(value)
 
@@ -71,7 +71,9 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> Any:
     return value
 
 
-def check_rows(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True, **options: Any) -> Any:
+def check_rows(
+    estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True, **options: Any
+) -> Any:
     """scikit-learn's validation, with dense C order or CSR, float32 or float64, and no copy of what is so already."""
     try:
         return validate_data(
@@ -129,7 +131,7 @@ def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) ->
     for label, weight in class_weight.items():
         if label not in labels:
             raise ValueError(f"class_weight names the class {label!r}, which is not among the classes {labels}")
-        if not (isinstance(weight, Real) and math.isfinite(weight) and weight >= 0):
+        if not (isinstance(weight, Real) and math.isfinite(weight) and float(weight) >= 0):
             raise ValueError(f"class_weight of class {label!r} must be a number ≥ 0, got {weight!r}")
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])
 
@@ -261,7 +263,7 @@ class _TaskPerCheckpoint:
             "X": self.X,
             "y": self.y,
             "metadata": dict(progress.row),
-            "reconstruction_attributes": lambda: self.attributes(*progress.solver.weights(progress.problem, progress.state)),
+            "reconstruction_attributes": lambda: self.attributes(*progress.weights()),
         }
         task.call_on_fit_task_begin(**given)
         return bool(task.call_on_fit_task_end(**given))

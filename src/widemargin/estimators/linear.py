@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ..core import losses
 from ..core.rows import as_rows
 from ..models import LinearModel
-from ..problem import INTERCEPTS, Problem
+from ..problem import INTERCEPTS, Certificate, Problem
 from ..solvers.pegasos import Pegasos
 from .fitting import (
     TrainedByRun,
@@ -43,6 +44,9 @@ class _Linear(TrainedByRun):
     validation_fraction: float
     warm_start: bool
     random_state: Any
+    classes_: np.ndarray
+    history_: Any
+    _state: Any
 
     def _check_parameters(self) -> None:
         positive("C", self.C)
@@ -98,7 +102,11 @@ class _Linear(TrainedByRun):
         )  # fmt: skip
         self._state = outcome.state
         self._adopt(outcome.W, outcome.b)
-        self.certificate_ = problem.certificate(outcome.W, outcome.b)
+        if outcome.stop_reason in ("max_seconds", "interrupted"):
+            # whoever is out of patience does not wait for a dual value; the trivial bound stands
+            self.certificate_ = Certificate(outcome.objective, -math.inf, math.inf)
+        else:
+            self.certificate_ = problem.certificate(outcome.W, outcome.b)
         self.warn_if_unfinished(outcome)
 
     def _partial_fit_problem(self, problem: Problem, started: float) -> None:
@@ -405,7 +413,8 @@ class LinearSVR(RegressorMixin, _Linear):
 
     Minimises
 
-    .. math:: \\frac{\\lambda}{2} \\|w\\|^2 + \\frac1n \\sum_i s_i \\max(0, |\\langle w, x_i\\rangle + b - y_i| - \\varepsilon)^p,
+    .. math:: \\frac{\\lambda}{2} \\|w\\|^2
+              + \\frac1n \\sum_i s_i \\max(0, |\\langle w, x_i\\rangle + b - y_i| - \\varepsilon)^p,
               \\qquad \\lambda = \\frac{1}{C n},
 
     with p = 1 for ``loss="epsilon_insensitive"`` and p = 2 for

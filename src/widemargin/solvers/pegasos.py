@@ -397,11 +397,9 @@ class Pegasos(Solver):
         if not (isinstance(self.search_epochs, (int, np.integer)) and self.search_epochs >= 1):
             raise ValueError(f"search_epochs must be an integer ≥ 1, got {self.search_epochs!r}")
         policy = self.policy
-        for name, limit in (("p", policy.p if isinstance(policy, Norma) else None),
-                            ("eta", policy.eta if isinstance(policy, Constant) else None),
-                            ("eta0", policy.eta0 if isinstance(policy, Bottou) else None)):
-            if limit is not None and not (math.isfinite(limit) and limit > 0):
-                raise ValueError(f"{name} of {type(policy).__name__} must be a finite number > 0, got {limit!r}")
+        for name, value in vars(policy).items():
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} of {type(policy).__name__} must be a finite number > 0, got {value!r}")
 
     @property
     def policy(self) -> InverseTime | Norma | Constant | Bottou:
@@ -454,7 +452,8 @@ class Pegasos(Solver):
         if not in_order and self.sampling != "iid":
             shuffle(state.order, state.rng)
         if self.projection:
-            state.radius2 = problem.norm_bound(state.w.b if problem.intercept == "search" else np.zeros_like(state.w.b)) ** 2
+            fixed = state.w.b if problem.intercept == "search" else np.zeros_like(state.w.b)
+            state.radius2 = problem.norm_bound(fixed) ** 2
         if isinstance(self.policy, Bottou) and math.isnan(state.eta0):
             state.eta0 = self.policy.eta0 or self._find_eta0(problem, state)
 
@@ -474,9 +473,8 @@ class Pegasos(Solver):
             step = StepSize(1.0 / lam, 1.0 / (lam * state.eta0), 1.0, 1.0 / lam)
         loss = type(losses.scalar_loss(problem.target))
         smoothness = losses.SMOOTHNESS[loss] if losses.LIPSCHITZ[loss] == math.inf else 0.0
-        return Rule(
-            lam, step, smoothness, bool(self.projection), problem.is_joint, BIAS[problem.intercept], AVERAGE[self.average]
-        )
+        bias, average = BIAS[problem.intercept], AVERAGE[self.average]
+        return Rule(lam, step, smoothness, bool(self.projection), problem.is_joint, bias, average)
 
     def advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
         """Take n_steps steps, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
@@ -492,36 +490,32 @@ class Pegasos(Solver):
                 self._next_bias(problem, state, state.search)
 
     def _advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
-        rule, k = self.rule(problem, state), int(self.batch_size)
-        outputs = problem.n_outputs
-        z, g = np.empty(outputs), np.empty(outputs)
-        Z, G = np.empty((k, outputs)), np.empty((k, outputs))
-        scratch = np.empty((5, k))
-        structured = isinstance(problem, StructuredProblem)
-        if n_steps == 0 and not structured:
-            take_steps(
-                problem.X, problem.target, problem.y, problem.sample_weight, state.order[:0], k, state.t,
-                state.w, state.average, rule, state.radius2, z, g, Z, G, scratch,
-            )  # fmt: skip
-        while n_steps > 0:
-            visits = self._next_visits(problem.n, state, k if structured else n_steps * k)
-            if structured:
-                rows, targets = problem.answers(self._weights(state, "none")[0][:, 0], visits)
-                X, y, order = rows, targets, np.arange(k, dtype=np.int32)
-            else:
-                X, y, order = problem.X, problem.y, visits
+        rule, k, outputs = self.rule(problem, state), int(self.batch_size), problem.n_outputs
+        space = np.empty(outputs), np.empty(outputs), np.empty((k, outputs)), np.empty((k, outputs)), np.empty((5, k))
+
+        def take(X: Any, y: np.ndarray, order: np.ndarray) -> None:
             updates, reads = take_steps(
                 X, problem.target, y, problem.sample_weight, order, k, state.t,
-                state.w, state.average, rule, state.radius2, z, g, Z, G, scratch,
+                state.w, state.average, rule, state.radius2, *space,
             )  # fmt: skip
-            steps = visits.size // k
-            state.t += steps
-            n_steps -= steps
             counters = state.counters
-            counters.steps += steps
-            counters.visits += visits.size
+            state.t += order.size // k
+            counters.steps += order.size // k
+            counters.visits += order.size
             counters.updates += int(updates)
             counters.feature_reads += int(reads)
+
+        if isinstance(problem, StructuredProblem):
+            for _ in range(n_steps):
+                w = self._weights(state, "none")[0][:, 0]
+                take(*problem.answers(w, self._next_visits(problem.n, state, k)), np.arange(k, dtype=np.int32))
+            return
+        if n_steps == 0:
+            take(problem.X, problem.y, state.order[:0])  # compiles
+        while n_steps > 0:
+            visits = self._next_visits(problem.n, state, n_steps * k)
+            take(problem.X, problem.y, visits)
+            n_steps -= visits.size // k
 
     def _next_visits(self, n: int, state: State, most: int) -> np.ndarray:
         """The next examples to visit, a multiple of the batch size and at most ``most``; advances the order.
@@ -613,13 +607,14 @@ class Pegasos(Solver):
             return 1.0 / problem.lam
         solver = Pegasos(Bottou(1.0), "none", "fixed", 1, False)
         order = rng.permutation(size).astype(np.int32)
+        no_average = Average(*(part[:0] if part.ndim == 2 else part.copy() for part in state.average))
         results: dict[int, float] = {}
 
         def objective(power: int) -> float:
             if power not in results:
                 trial = State(
-                    w=deepcopy(state.w), average=deepcopy(Average(*(a[:0] if a.ndim == 2 else a for a in state.average))),
-                    order=order, position=0, t=0, eta0=2.0**power / typical, radius2=state.radius2, rng=rng,
+                    w=deepcopy(state.w), average=no_average, order=order, position=0, t=0,
+                    eta0=2.0**power / typical, radius2=state.radius2, rng=rng,
                 )  # fmt: skip
                 solver._advance(sample, trial, size)
                 value = sample.primal(*solver._weights(trial, "none"))
