@@ -66,6 +66,9 @@ class Toy(Solver):
         W, b = self.weights(problem, state)
         return LinearModel(W.T, b)
 
+    def evaluate(self, problem, state, model):
+        return {"objective": problem.primal(model.coef.T, model.intercept)}
+
 
 class ToyProblem:
     """Its objective is a function of the number of steps."""

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .core.kernels import KernelMatrix, Precomputed
+from .core.rows import shape
+
 #: Version of the file format; files of a newer one are refused.
 FORMAT = 1
 
@@ -42,6 +45,50 @@ class LinearModel:
         if header.get("kind") != "LinearModel":
             raise ValueError(f"{os.fspath(path)} holds a {header.get('kind')}, not a LinearModel")
         return cls(arrays["coef"], arrays["intercept"])
+
+
+@dataclass
+class KernelModel:
+    """Scores Σ_j coef[c, j] k(x, vector_j) + b_c over support vectors.
+
+    Attributes
+    ----------
+    kernel : a kernel of :mod:`widemargin.core.kernels`
+    support : ndarray of shape (n_support,)
+        Rows of the training set.
+    vectors : rows of the support vectors
+    coef : ndarray of shape (n_outputs, n_support)
+    intercept : ndarray of shape (n_outputs,)
+    constant : float
+        Added to every kernel value: 1 where the intercept was regularised, else 0.
+    """
+
+    kernel: Any
+    support: np.ndarray
+    vectors: Any
+    coef: np.ndarray
+    intercept: np.ndarray
+    constant: float = 0.0
+
+    def decision_function(self, X: Any, *, n_bytes: float = 64e6, threads: int = 1) -> np.ndarray:
+        """Scores of shape (n, n_outputs) of rows X (a layout, or what a black-box kernel takes).
+
+        At most about ``n_bytes`` of kernel values are held at a time.
+        """
+        n = X.shape[0] if hasattr(X, "shape") else shape(X)[0]
+        scores = np.tile(self.intercept + self.constant * self.coef.sum(axis=1), (n, 1))
+        if self.support.size == 0 or n == 0:
+            return scores
+        if isinstance(self.kernel, Precomputed):
+            return scores + X.values[:, self.support] @ self.coef.T
+        matrix = KernelMatrix(self.kernel, X, self.vectors, threads=threads)
+        height = int(max(1, min(n, n_bytes // (matrix.dtype.itemsize * self.support.size))))
+        height = max(16, height // 16 * 16)
+        weights = np.ascontiguousarray(self.coef.T.astype(matrix.dtype))
+        for first in range(0, n, height):
+            last = min(first + height, n)
+            scores[first:last] += matrix.block(np.arange(first, last)) @ weights
+        return scores
 
 
 def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np.ndarray) -> None:

@@ -27,6 +27,7 @@ import numpy as np
 from .core import losses
 from .core.bias import best_bias, mixed_slope, smoothed_slopes
 from .core.dispatch import borrow, compiled
+from .core.kernels import KernelMatrix, Precomputed
 from .core.rows import (
     CSRRows,
     DenseRows,
@@ -303,6 +304,93 @@ class Problem:
         share = min(1.0, max(0.0, linear / quadratic)) if scalable and quadratic > 0 else 1.0
         dual = share * linear - 0.5 * share**2 * quadratic
         return dual if math.isfinite(dual) else -math.inf
+
+
+@dataclass
+class KernelProblem:
+    """A kernel SVM: the same objective with ⟨w, Φ(x)⟩ for ⟨w, x⟩, one output, and w = Σ σ_vα_v Φ(row v).
+
+    Parameters
+    ----------
+    kernel : a kernel of :mod:`widemargin.core.kernels`
+    X : the rows the kernel takes
+    y, lam, sample_weight : as in :class:`Problem`
+    target : Single(Hinge()) or Single(EpsilonInsensitive(ε)), …
+    intercept : "none", "regularized" (kernel + 1) or "unregularized"
+    cache_bytes : float
+        Memory for kernel rows.
+    threads : int
+        Threads that compute kernel values.
+    gram : ndarray of shape (n, n), optional
+        The whole kernel matrix, if someone has it already.
+    """
+
+    kernel: Any
+    X: Any
+    y: np.ndarray
+    target: Any
+    lam: float
+    sample_weight: np.ndarray = field(default_factory=lambda: NO_WEIGHTS)
+    intercept: str = "unregularized"
+    cache_bytes: float = 200 * 2**20
+    threads: int = 1
+    gram: np.ndarray | None = None
+
+    n_outputs = 1
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lam) and self.lam > 0):
+            raise ValueError(f"lam must be a finite number > 0, got {self.lam}")
+        allowed = ("none", "regularized", "unregularized")
+        if self.intercept not in allowed:
+            raise ValueError(f"the intercept of a kernel SVM must be one of {', '.join(allowed)}, got {self.intercept!r}")
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return self.y.size
+
+    @property
+    def C(self) -> float:
+        """1/(λn)."""
+        return 1.0 / (self.lam * self.n)
+
+    @property
+    def caps(self) -> np.ndarray:
+        """C sᵢ, the upper bounds of the dual variables."""
+        return self.C * self.sample_weight if self.sample_weight.size else np.full(self.n, self.C)
+
+    @property
+    def has_free_bias(self) -> bool:
+        """Whether Σ σα = 0 binds the dual."""
+        return self.intercept == "unregularized"
+
+    @property
+    def constant(self) -> float:
+        """Added to every kernel value: 1 for a regularised intercept."""
+        return 1.0 if self.intercept == "regularized" else 0.0
+
+    def rows(self, chosen: np.ndarray) -> Any:
+        """A copy of the chosen rows."""
+        if isinstance(self.X, (DenseRows, CSRRows)) and not isinstance(self.kernel, Precomputed):
+            return take_rows(self.X, chosen)
+        return self.X[chosen] if not isinstance(self.kernel, Precomputed) else DenseRows(self.X.values[chosen])
+
+    def matrix(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        """The kernel between two sets of examples, computed by blocks of rows on demand, in float32."""
+        if isinstance(self.kernel, Precomputed):
+            table = DenseRows(self.X.values[np.ix_(rows, columns)])
+            return KernelMatrix(self.kernel, table, dtype=np.float32)
+        same = rows is columns
+        X, Z = self.rows(rows), None if same else self.rows(columns)
+        return KernelMatrix(self.kernel, X, Z, dtype=np.float32, threads=self.threads)
+
+    def errors(self, model: Any) -> float:
+        """Share of misclassified examples; for regression the mean absolute error."""
+        scores = model.decision_function(self.X)[:, 0]
+        if isinstance(losses.scalar_loss(self.target), (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
+            return float(np.mean(np.abs(scores - self.y)))
+        return float(np.mean(np.where(scores > 0, 1.0, -1.0) != self.y))
 
 
 def sum_of_squares(a: np.ndarray) -> float:

@@ -22,14 +22,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from .history import Counters, History, Stopwatch
-from .models import LinearModel, read_npz, write_npz
-from .problem import Certificate
+from .models import read_npz, write_npz
 
 #: Seconds a compiled slice should take, so that Ctrl-C and time limits are prompt.
 SLICE = 0.1
 
 STOP_REASONS = {
-    "tol": "the objective changed by less than tol while the work doubled",
+    "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled",
     "max_iter": "all epochs done",
     "max_seconds": "the time limit was reached",
     "early_stopping": "the validation error stopped improving",
@@ -44,6 +43,10 @@ class Solver:
     A solver has ``init(problem, rng) → State``, ``advance(problem, state, n_steps)``
     in place, ``weights``/``model(problem, state)`` and ``certificate(problem, state)``.
     """
+
+    def evaluate(self, problem: Any, state: Any, model: Any) -> dict[str, float]:
+        """What a checkpoint records of a linear model: its objective."""
+        return {"objective": problem.primal(model.coef.T, model.intercept)}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Hyper-parameters by name, as scikit-learn's searches want them."""
@@ -60,11 +63,17 @@ class Solver:
 
 
 class RunnableSolver(Protocol):
-    """What ``run`` asks of a solver."""
+    """What ``run`` asks of a solver.
+
+    ``advance`` may stop before n_steps and then returns the steps it took. ``evaluate`` returns the columns of a
+    checkpoint: "objective", and "gap" if the solver knows it. A solver whose ``at_checkpoint(state)`` exists says
+    itself when it can be evaluated cheaply.
+    """
 
     def init(self, problem: Any, rng: np.random.Generator) -> Any: ...
-    def advance(self, problem: Any, state: Any, n_steps: int) -> None: ...
-    def weights(self, problem: Any, state: Any) -> tuple[np.ndarray, np.ndarray]: ...
+    def advance(self, problem: Any, state: Any, n_steps: int) -> int | None: ...
+    def model(self, problem: Any, state: Any) -> Any: ...
+    def evaluate(self, problem: Any, state: Any, model: Any) -> dict[str, float]: ...
     def steps_per_epoch(self, problem: Any) -> int: ...
 
 
@@ -95,11 +104,7 @@ class Progress:
     seconds: float = 0.0
     row: dict[str, float] = field(default_factory=dict)
 
-    def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """(W, b) that the solver stands for now."""
-        return self.solver.weights(self.problem, self.state)
-
-    def model(self) -> LinearModel:
+    def model(self) -> Any:
         """A finished copy of the current model."""
         return self.solver.model(self.problem, self.state)
 
@@ -109,12 +114,20 @@ class Outcome:
     """What a run returns."""
 
     state: Any
-    W: np.ndarray
-    b: np.ndarray
+    model: Any
     history: History
     stop_reason: str
     objective: float
-    certificate: Certificate | None = None
+
+    @property
+    def W(self) -> np.ndarray:
+        """Weights of a linear model, of shape (n_features, n_outputs)."""
+        return self.model.coef.T
+
+    @property
+    def b(self) -> np.ndarray:
+        """Intercepts."""
+        return self.model.intercept
 
 
 class Interrupts:
@@ -164,9 +177,10 @@ def run(
     state : the solver's State to go on from; ``None`` starts anew with ``rng``
     max_epochs : work of this run, in passes over the examples
     max_seconds : wall clock since ``started`` (by default since the call), everything included
-    tol : stop when the objective changes by less than this share of itself between checkpoints; 0 is never
+    tol : stop when the duality gap, where the solver knows it, is at most this share of the objective, and
+        elsewhere when the objective changes by less than this share between checkpoints; 0 is never
     validation : a Problem on held-out examples; its error is recorded, and after ``patience`` checkpoints
-        without improvement the run stops and the best weights seen are returned
+        without improvement the run stops and the best model seen is returned
     callbacks : called with a :class:`Progress` at each checkpoint; a true answer stops the run
     on_slice : called with a :class:`Progress` after each slice of work
     checkpoints : numbers of steps at which to evaluate, instead of 1, 2, 4, 8 … epochs
@@ -181,10 +195,11 @@ def run(
     watch = Stopwatch()
     watch.seconds = float(history["seconds"][-1]) if len(history) else 0.0
     progress = Progress(solver, problem, state, history, max_epochs=last / per_epoch)
-    stops = iter(sorted(checkpoints)) if checkpoints is not None else _doubling(per_epoch)
+    chooses = getattr(solver, "at_checkpoint", None)
+    stops = iter(()) if chooses else iter(sorted(checkpoints)) if checkpoints is not None else _doubling(per_epoch)
     callbacks = tuple(callbacks)
 
-    best: tuple[float, np.ndarray, np.ndarray] | None = None
+    best: tuple[float, Any] | None = None
     unimproved, previous, done, rate = 0, math.nan, 0, 0.0
     reason = ""
     with Interrupts() as interrupts:
@@ -196,7 +211,8 @@ def run(
                     part = min(part, max(1, per_epoch // 8, 1024))
                 since = time.perf_counter()
                 with watch:
-                    solver.advance(problem, state, part)
+                    taken = solver.advance(problem, state, part)
+                part = part if taken is None else taken
                 rate = part / max(time.perf_counter() - since, 1e-6)
                 done += part
                 progress.steps, progress.epochs, progress.seconds = done, done / per_epoch, watch.seconds
@@ -207,19 +223,22 @@ def run(
                     reason = "interrupted"
                 elif max_seconds is not None and time.perf_counter() - started >= max_seconds:
                     reason = "max_seconds"
+                if chooses is not None and chooses(state):
+                    break
 
-            W, b = solver.weights(problem, state)
-            objective = problem.primal(W, b)
+            model = solver.model(problem, state)
+            measured = solver.evaluate(problem, state, model)
+            objective = measured["objective"]
             if not math.isfinite(objective):
                 raise ValueError(
                     f"the objective became {objective} after {done} steps: the weights overflowed {problem.dtype}; "
                     "scale the features to about unit size, use float64 data or a smaller step size"
                 )
-            row = {"epochs": done / per_epoch, "seconds": watch.seconds, "objective": objective}
+            row = {"epochs": done / per_epoch, "seconds": watch.seconds, **measured}
             if validation is not None:
-                row["validation_error"] = validation.errors(LinearModel(W.T, b))
+                row["validation_error"] = validation.errors(model)
                 if best is None or row["validation_error"] < best[0]:
-                    best, unimproved = (row["validation_error"], W, b), 0
+                    best, unimproved = (row["validation_error"], model), 0
                 else:
                     unimproved += 1
             history.append(state.counters, **row)
@@ -232,17 +251,17 @@ def run(
                 reason = "interrupted"
             elif any(s is True for s in stop):
                 reason = "callback"
-            elif done >= last:
+            elif done >= last and not measured.get("gap", math.inf) <= tol * abs(objective):
                 reason = "max_iter"
             elif unimproved >= patience:
                 reason = "early_stopping"
-            elif tol > 0.0 and abs(previous - objective) <= tol * abs(objective):
+            elif tol > 0.0 and measured.get("gap", abs(previous - objective)) <= tol * abs(objective):
                 reason = "tol"
             previous = objective
-    if best is not None:
-        _, W, b = best
-        objective = problem.primal(W, b)
-    return Outcome(state, W, b, history, reason, objective)
+    if best is not None and best[1] is not model:
+        model = best[1]
+        objective = solver.evaluate(problem, state, model)["objective"]
+    return Outcome(state, model, history, reason, objective)
 
 
 def _doubling(per_epoch: int) -> Iterator[int]:

@@ -132,7 +132,7 @@ def project(W, b, radius, intercept, joint):
     """The nearest point of the ball, for all outputs together or for each on its own (Eq. 6)."""
     norm2 = np.sum(W**2, axis=0) + (b**2 if intercept == "regularized" else 0.0)
     norm = np.sqrt(norm2.sum() if joint else norm2)
-    factor = np.minimum(1.0, radius / np.maximum(norm, np.finfo(float).tiny))
+    factor = np.where(norm > radius, radius / np.where(norm > radius, norm, 1.0), 1.0)
     return factor * W, factor * b if intercept == "regularized" else b
 
 

@@ -15,8 +15,9 @@ from reference import pegasos as textbook
 from widemargin.core import losses
 from widemargin.core.bias import best_bias, mixed_slope
 from widemargin.core.rows import as_rows
-from widemargin.problem import NO_WEIGHTS, Problem, StructuredProblem
+from widemargin.problem import INTERCEPTS, NO_WEIGHTS, Problem, StructuredProblem
 from widemargin.running import _flatten, load_state, run, save_state
+from widemargin.solvers import pegasos as module
 from widemargin.solvers.pegasos import (
     AVERAGES,
     SAMPLINGS,
@@ -62,12 +63,16 @@ class Recorded(Pegasos):
         return np.concatenate(self.seen).reshape(-1, self.batch_size)
 
 
-def small(name, rng, layout="dense", lam=0.1, intercept="none", weighted=False, **size):
-    """(problem, arguments of the textbook) for a loss by name; some of the weights are zero."""
+def small(name, rng, layout="dense", lam=None, intercept="none", weighted=False, **size):
+    """(problem, arguments of the textbook) for a loss by name; one of the weights is zero.
+
+    λ is random, or the bias would be a simple fraction and a row of zeros could stand at its margin exactly.
+    """
     X, y, target, outputs = textbook.small_data(name, rng, **size)
+    lam = rng.uniform(0.05, 0.2) if lam is None else lam
     X = X.astype(np.float32).astype(np.float64) if "32" in layout else X
-    s = rng.uniform(0.2, 2.0, len(y)) * (rng.random(len(y)) < 0.9) if weighted else None
-    problem = Problem(as_rows(LAYOUTS[layout](X)), y, target, lam, NO_WEIGHTS if s is None else s, intercept, outputs)
+    s = np.append(rng.uniform(0.2, 2.0, len(y) - 1), 0.0) if weighted else NO_WEIGHTS
+    problem = Problem(as_rows(LAYOUTS[layout](X)), y, target, lam, s, intercept, outputs)
     return problem, arguments(problem, X)
 
 
@@ -178,7 +183,7 @@ def test_the_compiled_loop_equals_the_textbook_in_single_precision(name, layout,
     # losses with continuous slopes only: a hinge decides by yz < 1, and where double precision says 1 ± 1e-7 float32
     # may decide otherwise. A step rounds by 6e-8 of the largest weight; the sums of sixty steps whose parts S·v and u
     # cancel may lose sixty times sixty of these: 2e-4.
-    compare_with_the_textbook(name, layout, rng, 1e-3)
+    compare_with_the_textbook(name, layout, rng, 2e-4)
 
 
 @pytest.mark.parametrize("name", ["hinge", "epsilon", "ovr_hinge", "multiclass_hinge"])
@@ -228,12 +233,12 @@ def test_every_average_is_the_mean_of_the_iterates_it_names_at_any_time(kind, in
 @pytest.mark.parametrize("step", [InverseTime(), Constant(5.0)])
 def test_averages_pass_through_the_folding_of_a_small_scale(kind, step, rng):
     # 1/(λt) shrinks the scale to 1/t of its size after a fold, a constant step with ηλ = ½ halves it each time
-    problem, _ = small("ovr_hinge", rng, intercept="regularized")
+    problem, _ = small("ovr_hinge", rng, lam=0.1, intercept="regularized")
     seed, T = rng.integers(2**32), 2500 if step == InverseTime() else 60
     for projection in (False, True):
         iterates, scales = recorded_iterates(problem, Pegasos(step, projection=projection), seed, T)
         folds = 1 + np.flatnonzero(scales[1:, 0] > scales[:-1, 0])
-        assert folds.size >= 2
+        assert folds.size >= 1
         assert scales.min() >= SMALLEST_SCALE or projection
         solver = Pegasos(step, kind, projection=projection)
         found = solver.weights(problem, advanced(solver, problem, seed, T))
@@ -288,6 +293,23 @@ def test_a_run_that_was_saved_and_loaded_goes_on_as_if_nothing_had_happened(samp
     np.testing.assert_array_equal(whole.W, rest.W)
     np.testing.assert_array_equal(whole.b, rest.b)
     assert whole.objective == rest.objective
+
+
+@pytest.mark.parametrize("intercept", [*INTERCEPTS, "structured"])
+def test_advancing_by_nothing_compiles_and_changes_nothing(intercept, rng, monkeypatch):
+    # ``run`` does so before it starts the clock
+    if intercept == "structured":
+        problem = StructuredProblem([(0, 0)] * 3, lambda w, x, y: (np.ones(2), 1.0), 2, 0.1)
+    else:
+        problem, _ = small("hinge", rng, intercept=intercept)
+    solver = Pegasos("pegasos")
+    state = solver.init(problem, rng)
+    before, calls = deepcopy(state), []
+    monkeypatch.setattr(module, "take_steps", lambda *args: calls.append(args) or (0, 0))
+    solver.advance(problem, state, 0)
+    assert len(calls) == 1
+    assert calls[0][4].size == 0  # the order of visits
+    assert_same_state(before, state)
 
 
 # ---------------------------------------------------------------- counters and sampling
@@ -365,12 +387,12 @@ def test_fixed_sampling_repeats_one_order(k, rng):
 # ---------------------------------------------------------------- the bias
 
 
-def lopsided(rng, intercept, lam, loss=None, n=20):
+def lopsided(rng, intercept, lam, loss=losses.Hinge(), n=20):  # noqa: B008
     """Short rows, R ≤ 0.3, and one negative example in five: without a bias hardly anything can be fitted."""
     X = rng.normal(size=(n, 3))
     X *= 0.3 / np.linalg.norm(X, axis=1).max()
     y = np.where(np.arange(n) % 5 == 0, -1.0, 1.0)
-    return Problem(as_rows(X), y, losses.Single(loss or losses.Hinge()), lam, intercept=intercept), X
+    return Problem(as_rows(X), y, losses.Single(loss), lam, intercept=intercept), X
 
 
 def suboptimality(problem, X, W, b):
@@ -453,6 +475,7 @@ def test_an_exact_bias_leaves_nothing_to_a_constant_feature(name, k, rng):
 
 
 def test_the_search_over_the_bias_finds_the_free_optimum(rng):
+    # a smooth loss: there ∇_w P vanishes as w becomes exact, and with it the room for a misled bisection
     problem, X = lopsided(rng, "search", lam=0.1, loss=losses.Log())
     facts = arguments(problem, X)
     best_W, best_b = textbook.optimum(**facts)
@@ -471,7 +494,7 @@ def test_the_search_over_the_bias_finds_the_free_optimum(rng):
         exact_W, _ = textbook.optimum(**{**arguments(problem, X), "intercept": "none"}, b=b)
         inner.append(reached[-1] - textbook.objective(W=exact_W, b=b, **facts))
         slopes = textbook.slopes(problem.target, X @ W + b, problem.y) / problem.n
-        if np.sum(slopes) * (best_b - b) > 0.0:
+        if np.sum(slopes) * (best_b[0] - b[0]) >= 0.0:
             # the inexact w misleads the bisection; then convexity alone says P(w, b) − P* ≤ ⟨∇_w P, w − w*⟩
             misled.append(np.sum((problem.lam * W + X.T @ slopes) * (W - best_W)))
     search = state.search
@@ -601,15 +624,26 @@ def test_the_search_for_eta0_does_not_depend_on_the_scale_of_the_data(name, weig
     assert_close(scaled_scores, scores, np.abs(scores).max(), TIGHT)
 
 
-def test_eta0_is_at_most_the_inverse_of_lambda_and_better_than_its_neighbours(rng):
+def test_eta0_is_the_best_that_was_tried_and_at_most_the_inverse_of_lambda(rng, monkeypatch):
+    tried = {}
+    take = Pegasos._advance
+
+    def noted(self, problem, state, n_steps):
+        take(self, problem, state, n_steps)
+        tried[state.eta0] = problem.primal(*self._weights(state, "none"))
+
+    monkeypatch.setattr(Pegasos, "_advance", noted)
     for lam in (1e-6, 1e-2, 1.0, 1e4):
         problem, _ = small("hinge", rng, lam=lam)
-        solver = Pegasos(Bottou(), "none")
-        state = solver.init(problem, np.random.default_rng(rng.integers(2**32)))
-        assert 0.0 < state.eta0 <= 1.0 / lam
-        assert state.t == 0
+        tried.clear()
+        state = Pegasos(Bottou(), "none").init(problem, np.random.default_rng(rng.integers(2**32)))
+        best = min(tried, key=tried.get)
+        assert state.eta0 == min(best, 1.0 / lam)
+        assert best / 2.0 in tried
+        assert best * 2.0 in tried or best * 2.0 > 1.0 / lam
+        # the trials leave no trace
+        assert state.t == state.counters.visits == 0
         assert not state.w.V.any()
-        assert state.counters.visits == 0
 
 
 # ---------------------------------------------------------------- odd inputs
@@ -651,7 +685,8 @@ def test_odd_rows_are_handled_as_the_textbook_handles_them(name, kind, rng):
     for step, intercept, projection in product(
         ("pegasos", "bottou"), ("none", "regularized", "unregularized", "exact"), (False, True)
     ):
-        problem = Problem(as_rows(X), y, losses.Single(textbook.BINARY[name]), 0.1, intercept=intercept)
+        lam = rng.uniform(0.05, 0.2)
+        problem = Problem(as_rows(X), y, losses.Single(textbook.BINARY[name]), lam, intercept=intercept)
         solver = Recorded(step, "weighted", batch_size=2, projection=projection)
         state = advanced(solver, problem, rng.integers(2**32), 50)
         W, b = solver.weights(problem, state)
@@ -660,8 +695,12 @@ def test_odd_rows_are_handled_as_the_textbook_handles_them(name, kind, rng):
         assert math.isfinite(problem.primal(W, b))
         assert problem.certificate(W, b).gap >= -1e-9 * problem.primal(W, b)
         solver.step = Bottou(state.eta0) if step == "bottou" else InverseTime()
+        if intercept == "exact" and "huge" in kind:
+            continue  # break points y − z of size 1e60 do not show y: every b there is as good as the other
         iterates = textbook_iterates(solver, arguments(problem, X))
-        sizes = np.max([np.abs(W) for W, _ in iterates], axis=0)
+        # w is a combination of rows: rounding is measured against the largest coefficient times the feature
+        sizes = np.abs(X).max(axis=0)[:, None]
+        sizes = sizes * max(np.max(np.abs(W) / np.maximum(sizes, 1e-300)) for W, _ in iterates)
         last = solver._weights(state, "none")[0]
         assert (np.abs(last - iterates[-1][0]) <= TIGHT * sizes).all(), (step, intercept, projection)
 
@@ -669,12 +708,12 @@ def test_odd_rows_are_handled_as_the_textbook_handles_them(name, kind, rng):
 @pytest.mark.parametrize("name", ["squared_hinge", "squared_epsilon"])
 @pytest.mark.parametrize("intercept", ["none", "regularized", "unregularized", "exact"])
 def test_squared_losses_stay_finite_under_a_tiny_lambda(name, intercept, rng):
-    problem, facts = small(name, rng, lam=1e-12, intercept=intercept, weighted=True, n=40)
+    problem, _ = small(name, rng, lam=1e-12, intercept=intercept, weighted=True, n=40, zeros=0.0)
     start = problem.primal(np.zeros((problem.d, 1)), np.zeros(1))
     for step, k in product(("pegasos", "norma", "bottou", Constant(1e6)), (1, 4)):
         solver = Pegasos(step, "uniform", batch_size=k)
         W, b = solver.weights(problem, advanced(solver, problem, rng.integers(2**32), 2000))
-        # a capped step is no farther from a point that fits its batch; the labels bound how far such points are
+        # a capped step comes no farther from any point that fits its batch
         assert problem.primal(W, b) <= 1e4 * start, (step, k)
 
 
@@ -687,3 +726,9 @@ def test_the_cap_of_squared_losses_counts_the_weight_of_the_positive_class(rng):
     solver = Pegasos("pegasos", "none", "fixed")
     W, b = solver.weights(problem, advanced(solver, problem, rng.integers(2**32), 600))
     assert problem.primal(W, b) <= 1e4 * problem.primal(np.zeros((2, 2)), np.zeros(2))
+
+
+def test_the_objective_does_not_depend_on_how_the_weights_lie_in_memory(rng):
+    problem, _ = small("hinge", rng)
+    W = rng.normal(size=(problem.d, 3))[:, 1:2]
+    assert problem.primal(W, np.zeros(1)) == pytest.approx(problem.primal(W.copy(), np.zeros(1)), rel=1e-12)

@@ -192,7 +192,7 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         history: History | None = None,
         X: Any = None,
         y: Any = None,
-        attributes: Callable[[np.ndarray, np.ndarray], dict[str, Any]] | None = None,
+        attributes: Callable[[Any], dict[str, Any]] | None = None,
     ) -> Outcome:
         """Train, with this estimator's limits, callbacks and progress bar; sets what every estimator has."""
         callbacks = self._own_callbacks()
@@ -224,7 +224,7 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
                 estimator=self,
                 X=X,
                 y=y,
-                reconstruction_attributes=lambda: attributes(outcome.W, outcome.b) if attributes else {},
+                reconstruction_attributes=lambda: attributes(outcome.model) if attributes else {},
             )
         return outcome
 
@@ -263,7 +263,7 @@ class _TaskPerCheckpoint:
             "X": self.X,
             "y": self.y,
             "metadata": dict(progress.row),
-            "reconstruction_attributes": lambda: self.attributes(*progress.weights()),
+            "reconstruction_attributes": lambda: self.attributes(progress.model()),
         }
         task.call_on_fit_task_begin(**given)
         return bool(task.call_on_fit_task_end(**given))

@@ -70,11 +70,11 @@ class _Linear(TrainedByRun):
     def _lam(self, n: int) -> float:
         return float(self.lam) if self.lam is not None else 1.0 / (self.C * n)
 
-    def _attributes(self, W: np.ndarray, b: np.ndarray) -> dict[str, Any]:
-        return {"coef_": W.T, "intercept_": b}
+    def _attributes(self, model: LinearModel) -> dict[str, Any]:
+        return {"coef_": model.coef, "intercept_": model.intercept}
 
-    def _adopt(self, W: np.ndarray, b: np.ndarray) -> None:
-        for name, value in self._attributes(W, b).items():
+    def _adopt(self, model: LinearModel) -> None:
+        for name, value in self._attributes(model).items():
             setattr(self, name, value)
 
     def _fit_problem(self, problem: Problem, started: float, X: Any, y: Any, labels: np.ndarray | None) -> None:
@@ -101,7 +101,7 @@ class _Linear(TrainedByRun):
             X=X, y=y, attributes=self._attributes,
         )  # fmt: skip
         self._state = outcome.state
-        self._adopt(outcome.W, outcome.b)
+        self._adopt(outcome.model)
         if outcome.stop_reason in ("max_seconds", "interrupted"):
             # whoever is out of patience does not wait for a dual value; the trivial bound stands
             self.certificate_ = Certificate(outcome.objective, -math.inf, math.inf)
@@ -119,7 +119,7 @@ class _Linear(TrainedByRun):
         solver.bind(problem, state, in_order=True)
         solver.advance(problem, state, problem.n // solver.batch_size)
         self._state = state
-        self._adopt(*solver.weights(problem, state))
+        self._adopt(solver.model(problem, state))
         self.n_iter_ = 1
         self.stop_reason_ = "partial_fit"
 
@@ -493,8 +493,8 @@ class LinearSVR(RegressorMixin, _Linear):
         loss = losses.REGRESSION[self.loss](float(self.epsilon))
         return Problem(as_rows(X), y, losses.Single(loss), self._lam(n), weights, self.intercept, 1)
 
-    def _attributes(self, W: np.ndarray, b: np.ndarray) -> dict[str, Any]:
-        return {"coef_": W[:, 0], "intercept_": b}
+    def _attributes(self, model: LinearModel) -> dict[str, Any]:
+        return {"coef_": model.coef[0], "intercept_": model.intercept}
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
