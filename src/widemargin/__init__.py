@@ -12,17 +12,25 @@ __version__ = "0.1.0"
 _HOMES = {
     "LinearSVC": "estimators.linear",
     "LinearSVR": "estimators.linear",
+    "SVC": "estimators.kernel",
+    "SVR": "estimators.kernel",
+    "svm_path": "estimators.kernel",
     "Pegasos": "solvers.pegasos",
+    "SMO": "solvers.smo",
     "plots": "plots",
 }
 
-__all__ = ["LinearSVC", "LinearSVR", "Pegasos", "plots"]
+__all__ = ["SMO", "SVC", "SVR", "LinearSVC", "LinearSVR", "Pegasos", "plots", "svm_path"]
 
 if TYPE_CHECKING:
     from . import plots as plots
+    from .estimators.kernel import SVC as SVC
+    from .estimators.kernel import SVR as SVR
+    from .estimators.kernel import svm_path as svm_path
     from .estimators.linear import LinearSVC as LinearSVC
     from .estimators.linear import LinearSVR as LinearSVR
     from .solvers.pegasos import Pegasos as Pegasos
+    from .solvers.smo import SMO as SMO
 
 
 def __getattr__(name: str) -> Any:

@@ -343,7 +343,8 @@ class KernelProblem:
             raise ValueError(f"lam must be a finite number > 0, got {self.lam}")
         allowed = ("none", "regularized", "unregularized")
         if self.intercept not in allowed:
-            raise ValueError(f"the intercept of a kernel SVM must be one of {', '.join(allowed)}, got {self.intercept!r}")
+            names = ", ".join(allowed)
+            raise ValueError(f"the intercept of a kernel SVM must be one of {names}, got {self.intercept!r}")
 
     @property
     def n(self) -> int:

@@ -26,6 +26,8 @@ from .models import read_npz, write_npz
 
 #: Seconds a compiled slice should take, so that Ctrl-C and time limits are prompt.
 SLICE = 0.1
+#: Steps of the first slice.
+FIRST_SLICE = 64
 
 STOP_REASONS = {
     "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled",
@@ -200,20 +202,20 @@ def run(
     callbacks = tuple(callbacks)
 
     best: tuple[float, Any] | None = None
-    unimproved, previous, done, rate = 0, math.nan, 0, 0.0
+    # the first slice feels out how fast steps are; no slice is more than 16 times the one before
+    unimproved, previous, done, rate = 0, math.nan, 0, FIRST_SLICE / SLICE
+    earlier = float(history["epochs"][-1]) if len(history) else 0.0
     reason = ""
     with Interrupts() as interrupts:
         while not reason:
             target = min(next(stops, last), last)
             while done < target and not reason:
-                part = target - done if rate == 0.0 else max(1, min(target - done, int(rate * SLICE)))
-                if rate == 0.0:
-                    part = min(part, max(1, per_epoch // 8, 1024))
+                part = max(1, min(target - done, int(rate * SLICE)))
                 since = time.perf_counter()
                 with watch:
                     taken = solver.advance(problem, state, part)
                 part = part if taken is None else taken
-                rate = part / max(time.perf_counter() - since, 1e-6)
+                rate = min(part / max(time.perf_counter() - since, 1e-6), 16 * part / SLICE)
                 done += part
                 progress.steps, progress.epochs, progress.seconds = done, done / per_epoch, watch.seconds
                 if on_slice is not None:
@@ -234,7 +236,7 @@ def run(
                     f"the objective became {objective} after {done} steps: the weights overflowed {problem.dtype}; "
                     "scale the features to about unit size, use float64 data or a smaller step size"
                 )
-            row = {"epochs": done / per_epoch, "seconds": watch.seconds, **measured}
+            row = {"epochs": earlier + done / per_epoch, "seconds": watch.seconds, **measured}
             if validation is not None:
                 row["validation_error"] = validation.errors(model)
                 if best is None or row["validation_error"] < best[0]:
@@ -249,7 +251,7 @@ def run(
                 pass
             elif interrupts.seen:
                 reason = "interrupted"
-            elif any(s is True for s in stop):
+            elif any(stop):
                 reason = "callback"
             elif done >= last and not measured.get("gap", math.inf) <= tol * abs(objective):
                 reason = "max_iter"
@@ -286,6 +288,8 @@ def load_state(path: str | os.PathLike[str], cls: type) -> Any:
     header, arrays = read_npz(path)
     if header.get("kind") != "State":
         raise ValueError(f"{os.fspath(path)} holds a {header.get('kind')}, not a solver's state")
+    if header["state"].get("class") != cls.__name__:
+        raise ValueError(f"{os.fspath(path)} holds a {header['state'].get('class')}, not a {cls.__name__}")
     return _rebuild(header["state"], arrays, _classes(cls))
 
 

@@ -121,7 +121,11 @@ def test_the_optimum_lies_in_the_ball(name, intercept, rng):
         problem, facts = drawn(name, rng, intercept, weighted=True, stretch=stretch)
         W, b = textbook.optimum(outputs=problem.n_outputs, **facts)
         radius = problem.norm_bound(np.zeros(problem.n_outputs))
-        assert (norms(W, b, intercept, problem.is_joint) <= radius * (1.0 + KNOWN)).all()
+        longest = norms(W, b, intercept, problem.is_joint)
+        assert (longest <= radius * (1.0 + KNOWN)).all()
+        # even λ‖w*‖² ≤ P(0), for P is strongly convex: P(0) ≥ P(w*) + λ/2 ‖w*‖² ≥ λ‖w*‖²
+        at_zero = problem.output_losses(np.zeros_like(W), np.zeros_like(b))[: longest.size]
+        assert (problem.lam * longest**2 <= at_zero * (1.0 + 2.0 * KNOWN)).all()
 
 
 @pytest.mark.parametrize("name", [name for name in textbook.LOSSES if not name.startswith("multiclass")])

@@ -17,7 +17,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from ..history import History
-from ..problem import Problem
 from ..progress import ProgressBar
 from ..running import Outcome, Progress, run
 
@@ -182,12 +181,12 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
     def run(
         self,
         solver: Any,
-        problem: Problem,
+        problem: Any,
         *,
         started: float,
         state: Any = None,
         rng: np.random.Generator | None = None,
-        validation: Problem | None = None,
+        validation: Any = None,
         max_epochs: float | None = None,
         history: History | None = None,
         X: Any = None,

@@ -1,0 +1,638 @@
+"""Kernel support vector machines with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from ..core import losses
+from ..core.kernels import RBF, BlackBox, Laplacian, Precomputed, Sigmoid, as_kernel, resolve_gamma
+from ..core.rows import DenseRows, as_rows
+from ..history import History
+from ..models import KernelModel
+from ..problem import Certificate, KernelProblem
+from ..solvers.smo import SMO
+from .fitting import (
+    TrainedByRun,
+    check_rows,
+    check_sample_weight,
+    class_weights,
+    generator,
+    not_negative,
+    now,
+    one_of,
+    positive,
+    whole,
+    with_callbacks,
+)
+
+SOLVERS = {"auto": SMO, "smo": SMO}
+
+#: Dense data with a smaller share of non-zeros is handled as CSR: its products are cheaper.
+SPARSE_BELOW = 0.25
+#: A kernel whose smallest eigenvalue on a sample is below this share of the largest is indefinite.
+INDEFINITE = 1e-5
+
+
+@dataclass
+class Preparation:
+    """How rows are laid out for kernel values: what keeps their precision and costs least.
+
+    Kernels of distances do not change when a vector is subtracted from all rows, so float64 data is centred
+    before it is rounded to float32; that halves memory and doubles speed. Other kernels keep the data's dtype.
+    """
+
+    centre: np.ndarray | None
+    as_float32: bool
+    as_csr: bool
+
+    @classmethod
+    def of(cls, kernel: Any, X: Any) -> Preparation:
+        """Chosen by the training data."""
+        if isinstance(kernel, (Precomputed, BlackBox)):
+            return cls(None, False, False)
+        to_float32 = isinstance(kernel, (RBF, Laplacian)) and X.dtype == np.float64
+        if sp.issparse(X):
+            return cls(None, to_float32, False)
+        as_csr = np.count_nonzero(X) < SPARSE_BELOW * X.size
+        return cls(X.mean(axis=0) if to_float32 and not as_csr else None, to_float32, as_csr)
+
+    def rows(self, kernel: Any, X: Any) -> Any:
+        """X as the rows the kernel takes."""
+        if isinstance(kernel, BlackBox):
+            return X
+        if self.as_csr and not sp.issparse(X):
+            X = sp.csr_matrix(X)
+        if self.centre is not None:
+            X = X - self.centre
+        if self.as_float32:
+            X = X.astype(np.float32)
+        return as_rows(X)
+
+
+class _Kernel(TrainedByRun):
+    """What the kernel classifier and regressor share."""
+
+    C: float
+    kernel: Any
+    gamma: Any
+    degree: int
+    coef0: float
+    lam: float | None
+    solver: Any
+    intercept: str
+    cache_size: float
+    n_jobs: int | None
+    random_state: Any
+
+    def _check_parameters(self) -> None:
+        positive("C", self.C)
+        if self.lam is not None:
+            positive("lam", self.lam)
+        positive("cache_size", self.cache_size)
+        one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
+        if isinstance(self.solver, str):
+            one_of("solver", self.solver, SOLVERS)
+        elif not isinstance(self.solver, tuple(set(SOLVERS.values()))):
+            names = ", ".join(map(repr, SOLVERS))
+            raise TypeError(f"solver must be one of {names} or a configured solver such as SMO(), got {self.solver!r}")
+        if self.n_jobs is not None:
+            whole("n_jobs", self.n_jobs)
+        self.check_limits()
+
+    def _configured(self) -> Any:
+        """The solver, refining to this estimator's ``tol``."""
+        solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
+        return replace(solver, tol=max(float(self.tol), 1e-12)) if isinstance(solver, SMO) else solver
+
+    def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        X, y = check_rows(self, X, y, **options)
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            if sp.issparse(X):
+                raise TypeError("a precomputed kernel must be a dense matrix, got a sparse one: use X.toarray()")
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(f"a precomputed kernel must be square, got shape {X.shape}")
+            scale = max(abs(X.max()), abs(X.min()), 1e-300)
+            for first in range(0, X.shape[0], 1024):
+                part = slice(first, first + 1024)
+                if np.abs(X[part] - X[:, part].T).max() > 1e-5 * scale:
+                    raise ValueError(
+                        "a precomputed kernel must be symmetric and this matrix is not: give K(X, X), or (K + K.T)/2"
+                    )
+        return X, y
+
+    def _prepare(self, X: Any) -> tuple[Any, Any]:
+        """(kernel, rows) for training; remembers how rows are laid out."""
+        needs_gamma = isinstance(self.kernel, str) and self.kernel not in ("linear", "precomputed")
+        gamma = resolve_gamma(self.gamma, X) if needs_gamma else 1.0
+        kernel = as_kernel(self.kernel, gamma, self.degree, self.coef0)
+        self._gamma = gamma
+        self._preparation = Preparation.of(kernel, X)
+        return kernel, self._preparation.rows(kernel, X)
+
+    def _intercept(self) -> str:
+        return "unregularized" if self.intercept == "auto" else self.intercept
+
+    def _cache_bytes(self) -> float:
+        return float(self.cache_size) * 2**20
+
+    def _is_indefinite(self, kernel: Any, rows: Any, n: int, rng: np.random.Generator) -> bool:
+        """Whether a sample of the kernel matrix has a negative eigenvalue; known definite kernels are not asked."""
+        if not isinstance(kernel, (Sigmoid, BlackBox, Precomputed)):
+            return False
+        chosen = np.sort(rng.choice(n, min(n, 200), replace=False))
+        problem = KernelProblem(kernel, rows, np.ones(n), losses.Single(losses.Hinge()), 1.0)
+        K = problem.matrix(chosen, chosen).block(np.arange(chosen.size)).astype(np.float64)
+        eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
+        return bool(eigenvalues[0] < -INDEFINITE * max(abs(eigenvalues[-1]), 1e-300))
+
+    def _warn(self, certificates: Iterable[Certificate], indefinite: bool, reasons: Iterable[str]) -> None:
+        """Say which fits stopped short of ``tol``."""
+        unfinished = [c for c, reason in zip(certificates, reasons) if reason == "max_iter"]
+        if unfinished and self.tol > 0 and not indefinite:
+            worst = max(c.relative_gap for c in unfinished)
+            warnings.warn(
+                f"{type(self).__name__} used all max_iter={self.max_iter} epochs and has a relative duality gap of "
+                f"{worst:.1e} (tol={self.tol:g}): raise max_iter or tol, or scale the data",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if indefinite:
+            warnings.warn(
+                "the kernel is not positive semi-definite: training stopped at a stationary point, and there is no "
+                "certificate",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _decisions(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False)
+        rows = self._preparation.rows(self._model.kernel, X)
+        return self._model.decision_function(rows, threads=self.n_jobs or 1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return tags
+
+
+class SVC(ClassifierMixin, _Kernel):
+    """Kernel support vector classification.
+
+    For two classes it minimises
+
+    .. math:: \\frac12 \\|w\\|^2 + C \\sum_i s_i \\max(0, 1 - y_i (\\langle w, \\Phi(x_i)\\rangle + b)),
+
+    the problem of ``sklearn.svm.SVC`` at the same ``C``, until the relative duality gap is at most ``tol``.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
+        A callable gets two sets of rows and returns their kernel values.
+    gamma : {"scale", "auto"} or float, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+    solver : {"auto", "smo"} or SMO, default="auto"
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        One classifier per pair of classes, as LIBSVM, or per class against the rest.
+    intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
+        "auto" is "unregularized", as in LIBSVM; "regularized" adds 1 to the kernel.
+    class_weight : dict, "balanced" or None
+    cache_size : float, default=200
+        Megabytes for kernel rows.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Of the scores of one-vs-one classifiers: (n, n_classes), or (n, n_pairs).
+    lam : float, optional
+        λ of each binary problem; overrides ``C``.
+    tol : float, default=1e-3
+        Relative duality gap (P − D)/P at which training stops.
+    max_iter : int, default=1000
+        Most epochs of each binary problem; an epoch visits as many variables as there are examples.
+    max_seconds : float, optional
+        Wall-clock limit for the whole fit; the model so far is kept.
+    n_jobs : int, optional
+        Threads that compute kernel values; they do not change the result.
+    random_state, callbacks, verbose
+        As in :class:`LinearSVC`.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors, by class.
+    support_vectors_, n_support_, dual_coef_, intercept_, classes_
+        As in scikit-learn.
+    certificate_ : Certificate or list of them
+        Primal value, dual value and gap of each binary problem; None for an indefinite kernel.
+    history_ : History
+        With a column ``problem`` that numbers the binary problems.
+    stop_reason_ : str
+
+    Notes
+    -----
+    For probabilities wrap it: ``CalibratedClassifierCV(SVC())``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC
+    >>> X, y = make_moons(300, noise=0.1, random_state=0)
+    >>> model = SVC(C=10.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98), bool(model.certificate_.relative_gap <= 1e-3)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        C=1.0,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        *,
+        solver="auto",
+        multi_class="ovo",
+        intercept="auto",
+        class_weight=None,
+        cache_size=200,
+        decision_function_shape="ovr",
+        lam=None,
+        tol=1e-3,
+        max_iter=1000,
+        max_seconds=None,
+        n_iter_no_change=3,
+        n_jobs=None,
+        random_state=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.multi_class = multi_class
+        self.intercept = intercept
+        self.class_weight = class_weight
+        self.cache_size = cache_size
+        self.decision_function_shape = decision_function_shape
+        self.lam = lam
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        one_of("multi_class", self.multi_class, ("ovo", "ovr"))
+        one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Train on (X, y): dense or CSR, float32 or float64; or, with a precomputed kernel, on K(X, X)."""
+        started = now()
+        self._check_parameters()
+        X, y = self._check_data(X, y)
+        check_classification_targets(y)
+        y = column_or_1d(y)
+        weights = check_sample_weight(sample_weight, y.size)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        n_classes = self.classes_.size
+        if n_classes < 2:
+            raise ValueError(f"SVC needs examples of at least 2 classes, got 1 class only: {self.classes_[0]!r}")
+        counts = np.bincount(codes, minlength=n_classes).astype(float)
+        of_class = class_weights(self.class_weight, self.classes_, counts)
+        rng = generator(self.random_state)
+        kernel, rows = self._prepare(X)
+        indefinite = self._is_indefinite(kernel, rows, y.size, rng)
+        problems = list(self._problems(kernel, rows, codes, weights, of_class))
+        self._train(problems, started, rng, X, y, codes, indefinite)
+        return self
+
+    def _problems(
+        self, kernel: Any, rows: Any, codes: np.ndarray, weights: np.ndarray, of_class: np.ndarray
+    ) -> Iterable[tuple[np.ndarray, KernelProblem]]:
+        """(rows, problem) of each binary problem; the kernel matrix is shared where it fits into the cache."""
+        n_classes, everything = of_class.size, np.arange(codes.size)
+        weighted = weights.size > 0 or self.class_weight is not None
+        full = weights if weights.size else np.ones(codes.size)
+        intercept, n_bytes = self._intercept(), self._cache_bytes()
+        whole_problem = KernelProblem(
+            kernel, rows, np.zeros(codes.size), losses.Single(losses.Hinge()), 1.0, threads=self.n_jobs or 1
+        )
+
+        def problem(chosen: np.ndarray, y: np.ndarray, s: np.ndarray, gram: np.ndarray | None) -> KernelProblem:
+            if isinstance(kernel, Precomputed):
+                own = DenseRows(rows.values[np.ix_(chosen, chosen)]) if chosen.size < codes.size else rows
+            else:
+                own = whole_problem.rows(chosen) if chosen.size < codes.size else rows
+            lam = float(self.lam) if self.lam is not None else 1.0 / (self.C * chosen.size)
+            return KernelProblem(
+                kernel, own, y, losses.Single(losses.Hinge()), lam, s if weighted else np.empty(0), intercept,
+                n_bytes, self.n_jobs or 1, gram,
+            )  # fmt: skip
+
+        if n_classes == 2 or self.multi_class == "ovr":
+            gram = None
+            if n_classes > 2 and 4.0 * codes.size**2 <= n_bytes:
+                gram = whole_problem.matrix(everything, everything).block(everything)
+            for c in [1] if n_classes == 2 else range(n_classes):
+                own = codes == c
+                if n_classes == 2:
+                    s = full * of_class[codes]
+                else:
+                    s = full * np.where(own, of_class[c], 1.0)
+                yield everything, problem(everything, np.where(own, 1.0, -1.0), s, gram)
+            return
+        members = [np.flatnonzero(codes == c) for c in range(n_classes)]
+        blocks: dict[int, np.ndarray] = {}
+        for i in range(n_classes):
+            for j in range(i + 1, n_classes):
+                chosen = np.concatenate([members[i], members[j]])
+                y = np.concatenate([np.ones(members[i].size), -np.ones(members[j].size)])
+                gram = None
+                if 4.0 * (chosen.size**2 + sum(m.size**2 for m in members)) <= n_bytes:
+                    gram = self._pair(whole_problem, members, i, j, blocks)
+                yield chosen, problem(chosen, y, full[chosen] * of_class[codes[chosen]], gram)
+            blocks.pop(i, None)
+
+    @staticmethod
+    def _pair(
+        problem: KernelProblem, members: list[np.ndarray], i: int, j: int, blocks: dict[int, np.ndarray]
+    ) -> np.ndarray:
+        """The kernel matrix of two classes; the blocks within a class are computed once for all its pairs."""
+        for c in (i, j):
+            if c not in blocks:
+                blocks[c] = problem.matrix(members[c], members[c]).block(np.arange(members[c].size))
+        a, b = members[i].size, members[j].size
+        gram = np.empty((a + b, a + b), np.float32)
+        gram[:a, :a], gram[a:, a:] = blocks[i], blocks[j]
+        gram[:a, a:] = problem.matrix(members[i], members[j]).block(np.arange(a))
+        gram[a:, :a] = gram[:a, a:].T
+        return gram
+
+    def _train(
+        self, problems: Iterable[tuple[np.ndarray, KernelProblem]], started: float, rng: np.random.Generator,
+        X: Any, y: np.ndarray, codes: np.ndarray, indefinite: bool,
+    ) -> None:  # fmt: skip
+        """Run each binary problem and put their support vectors together."""
+        n, n_classes = codes.size, self.classes_.size
+        solver, history = self._configured(), History()
+        coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
+        for k, (chosen, problem) in enumerate(problems):
+            start = getattr(self, "_start", None)
+            state = None if start is None else solver.init(problem, rng, start)
+            outcome = self.run(solver, problem, started=started, state=state, rng=rng, X=X, y=y)
+            own = np.zeros(n)
+            own[chosen[outcome.model.support]] = outcome.model.coef[0]
+            coefficients.append(own)
+            intercepts.append(outcome.model.intercept[0])
+            certificates.append(solver.certificate(problem, outcome.state))
+            reasons.append(outcome.stop_reason)
+            rounds.append(outcome.state.counters.steps)
+            for row in outcome.history:
+                history.append(None, problem=k, **row)
+            problem.gram = None
+            if outcome.stop_reason == "interrupted" and k == 0 and n_classes > 2:
+                raise KeyboardInterrupt("interrupted before all binary problems had a model")
+        self.history_ = history
+        self.stop_reason_ = next((r for r in reasons if r not in ("tol",)), "tol")
+        self.n_iter_ = np.array(rounds)
+        self.certificate_ = None if indefinite else certificates[0] if len(certificates) == 1 else certificates
+        self._warn(certificates, indefinite, reasons)
+        self._adopt(X, codes, np.array(coefficients), np.array(intercepts), problem)
+
+    def _adopt(
+        self, X: Any, codes: np.ndarray, coefficients: np.ndarray, intercepts: np.ndarray, problem: KernelProblem
+    ) -> None:
+        """Set scikit-learn's attributes from the coefficients (problems × examples)."""
+        used = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
+        self.support_ = used[np.argsort(codes[used], kind="stable")]
+        n_classes = self.classes_.size
+        self.n_support_ = np.bincount(codes[self.support_], minlength=n_classes).astype(np.int32)
+        self.support_vectors_ = X[self.support_] if self.kernel != "precomputed" else np.empty((0, 0))
+        M = coefficients[:, self.support_]
+        self._model = KernelModel(
+            problem.kernel, self.support_, self._support_rows(problem.kernel, X), M, intercepts, problem.constant
+        )
+        if n_classes == 2 or self.multi_class == "ovr":
+            self.dual_coef_ = M
+        else:
+            self.dual_coef_ = self._libsvm_layout(M, codes[self.support_])
+        self.intercept_ = intercepts + problem.constant * M.sum(axis=1)
+
+    def _support_rows(self, kernel: Any, X: Any) -> Any:
+        if isinstance(kernel, Precomputed):
+            return None
+        return self._preparation.rows(kernel, X[self.support_])
+
+    def _libsvm_layout(self, M: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """(n_classes − 1, n_support): the coefficient of a vector of class i against class j in row j − (j > i)."""
+        n_classes = self.classes_.size
+        out = np.zeros((n_classes - 1, codes.size))
+        k = 0
+        for i in range(n_classes):
+            for j in range(i + 1, n_classes):
+                out[j - 1, codes == i] = M[k, codes == i]
+                out[i, codes == j] = M[k, codes == j]
+                k += 1
+        return out
+
+    def decision_function(self, X):
+        """Scores; for two classes of shape (n,), positive meaning ``classes_[1]``."""
+        scores = self._decisions(X)
+        n_classes = self.classes_.size
+        if n_classes == 2:
+            return scores[:, 0]
+        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
+            return scores
+        votes, sums = self._votes(scores)
+        return votes + sums / (3.0 * (np.abs(sums) + 1.0))
+
+    def _votes(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        n_classes = self.classes_.size
+        votes, sums = np.zeros((scores.shape[0], n_classes)), np.zeros((scores.shape[0], n_classes))
+        k = 0
+        for i in range(n_classes):
+            for j in range(i + 1, n_classes):
+                first = scores[:, k] > 0
+                votes[:, i] += first
+                votes[:, j] += ~first
+                sums[:, i] += scores[:, k]
+                sums[:, j] -= scores[:, k]
+                k += 1
+        return votes, sums
+
+    def predict(self, X):
+        """Labels: by the sign, by votes of the pairs, or by the highest score against the rest."""
+        scores = self._decisions(X)
+        if self.classes_.size == 2:
+            codes = (scores[:, 0] > 0).astype(np.intp)
+        elif self.multi_class == "ovr":
+            codes = scores.argmax(axis=1)
+        else:
+            codes = self._votes(scores)[0].argmax(axis=1)
+        return self.classes_[codes]
+
+
+class SVR(RegressorMixin, _Kernel):
+    """Kernel support vector regression with an ε-tube.
+
+    Minimises
+
+    .. math:: \\frac12 \\|w\\|^2 + C \\sum_i s_i \\max(0, |\\langle w, \\Phi(x_i)\\rangle + b - y_i| - \\varepsilon),
+
+    the problem of ``sklearn.svm.SVR``, until the relative duality gap is at most ``tol``.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, C, solver, intercept, cache_size, lam, tol, max_iter, max_seconds, n_jobs, \
+    random_state, callbacks, verbose
+        As in :class:`SVC`.
+    epsilon : float, default=0.1
+        Errors up to this size cost nothing, in units of y.
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_, intercept_, certificate_, history_, stop_reason_
+        As in :class:`SVC`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import SVR
+    >>> x = np.linspace(0, 6, 100)[:, None]
+    >>> model = SVR(C=10.0, epsilon=0.01).fit(x, np.sin(x[:, 0]))
+    >>> bool(np.abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        *,
+        C=1.0,
+        epsilon=0.1,
+        solver="auto",
+        intercept="auto",
+        cache_size=200,
+        lam=None,
+        tol=1e-3,
+        max_iter=1000,
+        max_seconds=None,
+        n_iter_no_change=3,
+        n_jobs=None,
+        random_state=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.C = C
+        self.epsilon = epsilon
+        self.solver = solver
+        self.intercept = intercept
+        self.cache_size = cache_size
+        self.lam = lam
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Train on (X, y); see :meth:`SVC.fit`."""
+        started = now()
+        self._check_parameters()
+        not_negative("epsilon", self.epsilon)
+        X, y = self._check_data(X, y, y_numeric=True)
+        y = column_or_1d(y).astype(np.float64)
+        weights = check_sample_weight(sample_weight, y.size)
+        rng = generator(self.random_state)
+        kernel, rows = self._prepare(X)
+        indefinite = self._is_indefinite(kernel, rows, y.size, rng)
+        lam = float(self.lam) if self.lam is not None else 1.0 / (self.C * y.size)
+        problem = KernelProblem(
+            kernel, rows, y, losses.Single(losses.EpsilonInsensitive(float(self.epsilon))), lam, weights,
+            self._intercept(), self._cache_bytes(), self.n_jobs or 1,
+        )  # fmt: skip
+        solver = self._configured()
+        outcome = self.run(solver, problem, started=started, rng=rng, X=X, y=y)
+        certificate = solver.certificate(problem, outcome.state)
+        self.certificate_ = None if indefinite else certificate
+        self._warn([certificate], indefinite, [outcome.stop_reason])
+        self._model = outcome.model
+        self.support_ = outcome.model.support
+        self.support_vectors_ = X[self.support_] if self.kernel != "precomputed" else np.empty((0, 0))
+        self.dual_coef_ = outcome.model.coef
+        self.intercept_ = outcome.model.intercept + problem.constant * self.dual_coef_.sum(axis=1)
+        self.n_support_ = np.array([self.support_.size], dtype=np.int32)
+        return self
+
+    def predict(self, X):
+        """Predicted targets."""
+        return self._decisions(X)[:, 0]
+
+
+def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
+    """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before.
+
+    Parameters
+    ----------
+    X, y : as in :meth:`SVC.fit`, two classes
+    Cs : sequence of float
+        In any order; they are trained from the smallest to the largest.
+    **parameters : of :class:`SVC`
+
+    Returns
+    -------
+    list of SVC
+        In the order of ``Cs``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import svm_path
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> [model.C for model in svm_path(X, y, [0.1, 1.0, 10.0])]
+    [0.1, 1.0, 10.0]
+    """
+    Cs = [positive("each of Cs", C) for C in Cs]
+    models: dict[float, SVC] = {}
+    alpha, previous = None, math.nan
+    for C in sorted(set(Cs)):
+        model = SVC(C=C, **parameters)
+        model._start = None if alpha is None else alpha * (C / previous)
+        model.fit(X, y, sample_weight=sample_weight)
+        if model.classes_.size != 2:
+            raise ValueError(f"svm_path needs two classes, got {model.classes_.size}: {model.classes_.tolist()}")
+        alpha, previous = np.zeros(len(y)), C
+        alpha[model.support_] = np.abs(model.dual_coef_[0])
+        models[C] = model
+    return [models[C] for C in Cs]
