@@ -337,6 +337,7 @@ class KernelProblem:
     gram: np.ndarray | None = None
 
     n_outputs = 1
+    dtype = np.dtype(np.float32)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lam) and self.lam > 0):

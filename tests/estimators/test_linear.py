@@ -255,6 +255,9 @@ def test_max_seconds_ends_a_fit_promptly(estimator, rng):
     assert model.stop_reason_ == "max_seconds"
     assert 0.3 <= elapsed < 1.3  # a slice of 0.1 s, an evaluation, and a second for a machine that is busy
     assert np.isfinite(model.coef_).all()
+    # no time for a dual value: the trivial one, zero, stands at least
+    assert model.certificate_.primal == pytest.approx(model.history_["objective"][-1], rel=1e-12)
+    assert 0.0 <= model.certificate_.relative_gap <= 1.0
 
 
 @pytest.mark.parametrize("estimator", BOTH)

@@ -136,8 +136,8 @@ def project(W, b, radius, intercept, joint):
     return factor * W, factor * b if intercept == "regularized" else b
 
 
-def radius(X, y, target, lam, outputs, s):
-    """A ball that holds the optimum: √(2P(0)/λ), and √(P(0)/λ) for the hinge by strong duality (proof of Theorem 1)."""
+def radius(X, y, target, lam, outputs, s, intercept):
+    """A ball that holds the optimum for any intercept: √(2P(0)/λ); √(P(0)/λ) for the hinge (proof of Theorem 1)."""
     at_zero = np.mean(s[:, None] * values(target, np.zeros((len(y), outputs)), y), axis=0)
     return np.sqrt((1.0 if isinstance(getattr(target, "loss", None), Hinge) else 2.0) * at_zero / lam)
 

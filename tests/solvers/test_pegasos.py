@@ -92,7 +92,7 @@ def arguments(problem, X):
 
 def textbook_iterates(solver, facts):
     """(w_1, b_1) … (w_{T+1}, b_{T+1}) of the textbook on the visits that a solver has noted."""
-    ball = textbook.radius(**{k: v for k, v in facts.items() if k != "intercept"}) if solver.projection else None
+    ball = textbook.radius(**facts) if solver.projection else None
     return textbook.pegasos(batches=solver.batches, policy=solver.policy, ball=ball, **facts)
 
 

@@ -35,7 +35,7 @@ def drawn(name, rng, intercept="none", weighted=False, lam=None, stretch=1.0, **
     return problem, {"X": X, "y": y, "target": target, "lam": lam, "s": s, "intercept": intercept}
 
 
-def steepest(facts, outputs):
+def steepest(facts):
     """max ‖sᵢ xᵢgᵢᵀ‖, the G of a sub-gradient of the loss: GR with G = 1, √2 for joint losses (they move two classes).
 
     Under a regularised intercept x ends in a 1.
@@ -94,7 +94,7 @@ def test_without_projection_weights_are_bounded_by_the_steepest_slope_over_lambd
     for k in (1, 5):
         problem, facts = drawn(name, rng, intercept, weighted=k == 5)
         iterates, _ = trajectory(problem, Pegasos("pegasos", "none", "iid", k), rng.integers(2**32), 60)
-        bound = steepest(facts, problem.n_outputs) / problem.lam
+        bound = steepest(facts) / problem.lam
         longest = max(np.linalg.norm(norms(W, b, intercept, True)) for W, b in iterates)
         assert 0.0 < longest <= bound * (1.0 + ROUNDING)
 
@@ -149,8 +149,8 @@ def test_theorem_1_bounds_the_average_regret_of_the_instantaneous_objectives(nam
             problem, Pegasos("pegasos", "none", sampling, k, projection), rng.integers(2**32), 80
         )
         best = textbook.optimum(outputs=problem.n_outputs, **facts)
-        R = steepest(facts, problem.n_outputs)
-        ball = textbook.radius(outputs=problem.n_outputs, **{k: v for k, v in facts.items() if k != "intercept"})
+        R = steepest(facts)
+        ball = textbook.radius(outputs=problem.n_outputs, **facts)
         # ‖∇_t‖ ≤ λ‖w_t‖ + R: (√λ + R)² for the hinge without weights, 4R² without projection
         c = (problem.lam * np.linalg.norm(ball) + R) ** 2 if projection else 4.0 * R**2
         if projection and name == "hinge" and sampling != "permutation":
@@ -172,7 +172,7 @@ def test_corollary_1_bounds_the_mean_of_the_iterates_of_full_batches(name, proje
     minimum = textbook.objective(
         **facts, **dict(zip("Wb", textbook.optimum(outputs=problem.n_outputs, **facts), strict=True))
     )
-    R = steepest(facts, problem.n_outputs)
+    R = steepest(facts)
     radius = np.linalg.norm(problem.norm_bound(np.zeros(problem.n_outputs))[: 1 if problem.is_joint else None])
     c = (problem.lam * radius + R) ** 2 if projection else 4.0 * R**2
     solver = Pegasos("pegasos", "uniform", "iid", problem.n, projection)

@@ -322,7 +322,7 @@ class SVC(ClassifierMixin, _Kernel):
         rng = generator(self.random_state)
         kernel, rows = self._prepare(X)
         indefinite = self._is_indefinite(kernel, rows, y.size, rng)
-        problems = list(self._problems(kernel, rows, codes, weights, of_class))
+        problems = self._problems(kernel, rows, codes, weights, of_class)
         self._train(problems, started, rng, X, y, codes, indefinite)
         return self
 
@@ -349,44 +349,22 @@ class SVC(ClassifierMixin, _Kernel):
                 n_bytes, self.n_jobs or 1, gram,
             )  # fmt: skip
 
+        shared = None
+        if n_classes > 2 and 4.0 * codes.size**2 <= 0.5 * n_bytes:
+            shared = whole_problem.matrix(everything, everything).block(everything)
         if n_classes == 2 or self.multi_class == "ovr":
-            gram = None
-            if n_classes > 2 and 4.0 * codes.size**2 <= n_bytes:
-                gram = whole_problem.matrix(everything, everything).block(everything)
             for c in [1] if n_classes == 2 else range(n_classes):
                 own = codes == c
-                if n_classes == 2:
-                    s = full * of_class[codes]
-                else:
-                    s = full * np.where(own, of_class[c], 1.0)
-                yield everything, problem(everything, np.where(own, 1.0, -1.0), s, gram)
+                s = full * (of_class[codes] if n_classes == 2 else np.where(own, of_class[c], 1.0))
+                yield everything, problem(everything, np.where(own, 1.0, -1.0), s, shared)
             return
         members = [np.flatnonzero(codes == c) for c in range(n_classes)]
-        blocks: dict[int, np.ndarray] = {}
         for i in range(n_classes):
             for j in range(i + 1, n_classes):
                 chosen = np.concatenate([members[i], members[j]])
                 y = np.concatenate([np.ones(members[i].size), -np.ones(members[j].size)])
-                gram = None
-                if 4.0 * (chosen.size**2 + sum(m.size**2 for m in members)) <= n_bytes:
-                    gram = self._pair(whole_problem, members, i, j, blocks)
+                gram = None if shared is None else shared[np.ix_(chosen, chosen)]
                 yield chosen, problem(chosen, y, full[chosen] * of_class[codes[chosen]], gram)
-            blocks.pop(i, None)
-
-    @staticmethod
-    def _pair(
-        problem: KernelProblem, members: list[np.ndarray], i: int, j: int, blocks: dict[int, np.ndarray]
-    ) -> np.ndarray:
-        """The kernel matrix of two classes; the blocks within a class are computed once for all its pairs."""
-        for c in (i, j):
-            if c not in blocks:
-                blocks[c] = problem.matrix(members[c], members[c]).block(np.arange(members[c].size))
-        a, b = members[i].size, members[j].size
-        gram = np.empty((a + b, a + b), np.float32)
-        gram[:a, :a], gram[a:, a:] = blocks[i], blocks[j]
-        gram[:a, a:] = problem.matrix(members[i], members[j]).block(np.arange(a))
-        gram[a:, :a] = gram[:a, a:].T
-        return gram
 
     def _train(
         self, problems: Iterable[tuple[np.ndarray, KernelProblem]], started: float, rng: np.random.Generator,

@@ -54,7 +54,7 @@ from ..problem import Certificate, KernelProblem
 from ..running import Solver
 
 #: Up to so many variables are one working set if their kernel matrix fits into the cache.
-SMALL = 2500
+SMALL = 400
 #: Relative gap at which an episode that only finds out which examples matter may stop.
 ROUGHLY = 0.05
 #: Smallest curvature of a direction; an indefinite kernel can have less.
@@ -257,6 +257,7 @@ class State:
     rng: np.random.Generator
     episode: Episode | None = None
     episodes: int = 0
+    promising: np.ndarray | None = None
     bias: float = 0.0
     primal: float = np.inf
     dual: float = 0.0
@@ -273,8 +274,9 @@ class SMO(Solver):
         Variables per round.
     tol : float
         Relative duality gap at which episodes stop refining; the run stops at its own ``tol``.
-    slack : float
-        A variable at its bound leaves the active set when its margin is this far from being violated.
+    slack, first_slack : float
+        A variable at its bound leaves the active set when its margin is this far from being violated; the second
+        is for the set chosen by the sample.
     sample : int
         The first episode takes one in this many examples; 1 starts with all.
     max_rounds : int
@@ -284,6 +286,7 @@ class SMO(Solver):
     working_set: int = 256
     tol: float = 1e-3
     slack: float = 0.3
+    first_slack: float = 0.1
     sample: int = 8
     max_rounds: int = 2000
 
@@ -327,12 +330,13 @@ class SMO(Solver):
             cache = self._cache(problem, state, episode)
             if not self._round(problem, variables, state, episode, cache):
                 self.finish(problem, state)
-                return step + 1
+                if state.promising is None:
+                    return step + 1
         return n_steps
 
     def at_checkpoint(self, state: State) -> bool:
         """Whether all responses are up to date."""
-        return state.episode is None
+        return state.episode is None and state.promising is None
 
     def _open(self, problem: KernelProblem, variables: Variables, state: State) -> None:
         """Choose the next active set."""
@@ -342,20 +346,18 @@ class SMO(Solver):
             chosen = np.sort(state.rng.choice(n, n // self.sample, replace=False))
             active = np.flatnonzero(np.isin(variables.row, chosen))
             bound = n / chosen.size
+        elif state.promising is not None:
+            active = state.promising
         elif state.episodes == 0:
             active = np.arange(variables.h.size)
             target = -1.0  # to the end
         else:
             s = variables.sigma * (variables.h - state.f[variables.row] - state.bias)
-            slack = 0.0 if state.episodes == 1 else self.slack
-            keep = np.where(state.alpha >= variables.cap, s < slack, np.where(state.alpha <= 0.0, s > -slack, True))
-            if state.episodes == 1:
-                keep |= state.alpha > 0.0
-            active = np.flatnonzero(keep)
-            if active.size < 2:
-                active = np.arange(variables.h.size)
-            if np.isfinite(state.primal):
-                target = max(0.1 * (state.primal - state.dual), 0.4 * self.tol * abs(state.primal))
+            idle = np.where(state.alpha >= variables.cap, s >= self.slack, (state.alpha <= 0.0) & (s <= -self.slack))
+            active = np.flatnonzero(~idle)
+            target = max(0.1 * (state.primal - state.dual), 0.4 * self.tol * abs(state.primal))
+        if active.size < 2:
+            active = np.arange(variables.h.size)
         rows, row = np.unique(variables.row[active], return_inverse=True)
         order = np.arange(active.size)
         shuffle(order, state.rng)
@@ -407,10 +409,13 @@ class SMO(Solver):
         computed = cache.misses
         slots = cache.fetch(rows)
         state.counters.kernel_evals += (cache.misses - computed) * cache.rows.shape[1]
-        K = np.empty((chosen.size, chosen.size), np.float32)
-        gather(cache.rows, slots[place], episode.row[chosen], K)
-        if problem.constant:
-            K += np.float32(problem.constant)
+        if chosen.size == rows.size == cache.rows.shape[1] and np.array_equal(slots, chosen):
+            K = cache.rows if not problem.constant else cache.rows + np.float32(problem.constant)
+        else:
+            K = np.empty((chosen.size, chosen.size), np.float32)
+            gather(cache.rows, slots[place], episode.row[chosen], K)
+            if problem.constant:
+                K += np.float32(problem.constant)
         alpha, e = episode.alpha[chosen], h[chosen] - episode.f[episode.row[chosen]]
         solve = solve_pairs if problem.has_free_bias else solve_singles
         moved = solve(K, sigma[chosen], cap[chosen], alpha, e, max(0.1 * violation, 1e-9), 100 * chosen.size)
@@ -472,13 +477,14 @@ class SMO(Solver):
         state.f[episode.rows] = episode.f
         state.episode = None
         state.episodes += 1
+        self._close(problem, variables, state)
+        state.promising = None
         if episode.bound != 1.0:
-            self._close(problem, variables, state)
             # which examples matter is known now; the point itself is made feasible
+            s = variables.sigma * (variables.h - state.f[variables.row] - state.bias)
+            state.promising = np.flatnonzero((s > -self.first_slack) | (state.alpha > 0.0))
             state.alpha /= episode.bound
             state.f /= episode.bound
-            state.primal = np.inf
-        else:
             self._close(problem, variables, state)
 
     def _add_responses(
