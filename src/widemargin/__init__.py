@@ -17,10 +17,11 @@ _HOMES = {
     "svm_path": "estimators.kernel",
     "Pegasos": "solvers.pegasos",
     "SMO": "solvers.smo",
+    "KernelPerceptron": "solvers.kernel_steps",
     "plots": "plots",
 }
 
-__all__ = ["SMO", "SVC", "SVR", "LinearSVC", "LinearSVR", "Pegasos", "plots", "svm_path"]
+__all__ = ["SMO", "SVC", "SVR", "KernelPerceptron", "LinearSVC", "LinearSVR", "Pegasos", "plots", "svm_path"]
 
 if TYPE_CHECKING:
     from . import plots as plots
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .estimators.kernel import svm_path as svm_path
     from .estimators.linear import LinearSVC as LinearSVC
     from .estimators.linear import LinearSVR as LinearSVR
+    from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos
     from .solvers.smo import SMO as SMO
 

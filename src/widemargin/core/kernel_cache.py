@@ -30,6 +30,8 @@ class RowCache:
     ----------
     rows : ndarray of shape (capacity, n)
         The buffer; ``rows[slots]`` are the rows that :meth:`fetch` answered with.
+    slot_of : ndarray of shape (n,)
+        The slot of each row, −1 where it is not held.
     hits, misses : int
         Rows found and rows computed.
     """
@@ -42,7 +44,7 @@ class RowCache:
         self.capacity = min(n, max(affordable - block, LEAST_ROWS))
         self.rows = np.empty((self.capacity, width), np.float32)
         self._block = np.empty((block, width), np.float32)
-        self._slot_of = np.full(n, -1, np.int64)
+        self.slot_of = np.full(n, -1, np.int64)
         self._row_in = np.full(self.capacity, -1, np.int64)
         self._used = np.zeros(self.capacity, np.int64)
         self._clock = 0
@@ -56,7 +58,7 @@ class RowCache:
         cache.capacity = n
         cache.rows = np.ascontiguousarray(gram, np.float32)
         cache._block = np.empty((0, n), np.float32)
-        cache._slot_of = np.arange(n)
+        cache.slot_of = np.arange(n)
         cache._row_in = np.arange(n)
         cache._used = np.zeros(n, np.int64)
         cache._clock = cache.hits = cache.misses = 0
@@ -70,7 +72,7 @@ class RowCache:
     def fetch(self, wanted: np.ndarray) -> np.ndarray:
         """Slots of the wanted rows, which must be distinct and at most ``capacity``; computes what is missing."""
         self._clock += 1
-        slots = self._slot_of[wanted]
+        slots = self.slot_of[wanted]
         self._used[slots[slots >= 0]] = self._clock
         missing = np.flatnonzero(slots < 0)
         self.hits += wanted.size - missing.size
@@ -78,21 +80,21 @@ class RowCache:
         if missing.size:
             oldest = self._oldest(missing.size)
             evicted = self._row_in[oldest]
-            self._slot_of[evicted[evicted >= 0]] = -1
+            self.slot_of[evicted[evicted >= 0]] = -1
             for first in range(0, missing.size, self._block.shape[0]):
                 part = missing[first : first + self._block.shape[0]]
                 self.rows[oldest[first : first + part.size]] = self.matrix.block(
                     wanted[part], out=self._block[: part.size]
                 )
             self._row_in[oldest] = wanted[missing]
-            self._slot_of[wanted[missing]] = oldest
+            self.slot_of[wanted[missing]] = oldest
             self._used[oldest] = self._clock
             slots[missing] = oldest
         return slots
 
     def holds(self, wanted: np.ndarray) -> np.ndarray:
         """Which of the wanted rows are here."""
-        return self._slot_of[wanted] >= 0
+        return self.slot_of[wanted] >= 0
 
     def _oldest(self, count: int) -> np.ndarray:
         """Slots not used in this fetch, the least recently used first."""

@@ -21,6 +21,7 @@ from ..core.rows import DenseRows, as_rows
 from ..history import History
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
+from ..solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
 from ..solvers.smo import SMO
 from .fitting import (
     TrainedByRun,
@@ -36,7 +37,13 @@ from .fitting import (
     with_callbacks,
 )
 
-SOLVERS = {"auto": SMO, "smo": SMO}
+SOLVERS = {
+    "auto": SMO,
+    "smo": SMO,
+    "sdca": KernelSDCA,
+    "pegasos": KernelPegasos,
+    "perceptron": KernelPerceptron,
+}
 
 #: Dense data with a smaller share of non-zeros is handled as CSR: its products are cheaper.
 SPARSE_BELOW = 0.25
@@ -141,7 +148,9 @@ class _Kernel(TrainedByRun):
         return kernel, self._preparation.rows(kernel, X)
 
     def _intercept(self) -> str:
-        return "unregularized" if self.intercept == "auto" else self.intercept
+        if self.intercept != "auto":
+            return self.intercept
+        return "unregularized" if isinstance(self._configured(), SMO) else "regularized"
 
     def _cache_bytes(self) -> float:
         return float(self.cache_size) * 2**20
@@ -205,11 +214,14 @@ class SVC(ClassifierMixin, _Kernel):
     gamma : {"scale", "auto"} or float, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-    solver : {"auto", "smo"} or SMO, default="auto"
+    solver : {"auto", "smo", "sdca", "pegasos", "perceptron"} or a configured solver, default="auto"
+        "auto" is "smo", the exact one. "sdca" is exact too, one coordinate at a time; "pegasos" (Fig. 3 of its
+        paper) and "perceptron" (one pass: ``max_iter=1``) are for comparison.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One classifier per pair of classes, as LIBSVM, or per class against the rest.
     intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
-        "auto" is "unregularized", as in LIBSVM; "regularized" adds 1 to the kernel.
+        "auto" is "unregularized", as in LIBSVM, where the solver can ("smo"), else "regularized", which adds 1 to
+        the kernel.
     class_weight : dict, "balanced" or None
     cache_size : float, default=200
         Megabytes for kernel rows.
