@@ -15,9 +15,7 @@ def test_counters_become_columns_beside_what_was_measured():
     assert history.columns == [
         "steps", "visits", "updates", "feature_reads", "kernel_evals", "seconds", "objective",
     ]  # fmt: skip
-    assert history.rows == [
-        {"steps": 10, "visits": 20, "updates": 5, "feature_reads": 100, "kernel_evals": 0, "seconds": 0.5, "objective": 1.25}
-    ]
+    assert [list(row.values()) for row in history] == [[10, 20, 5, 100, 0, 0.5, 1.25]]
 
 
 def test_a_row_keeps_the_counters_of_its_moment():
@@ -75,7 +73,7 @@ def test_a_stopwatch_counts_only_while_it_runs():
         inside = time.perf_counter() - began
         time.sleep(0.05)
     # two sleeps of 0.02 s and none of the 0.05 s; the machine may be slow, the clock may not be fast
-    assert 0.04 <= watch.seconds
+    assert watch.seconds >= 0.04
     before = watch.seconds
     with pytest.raises(RuntimeError), watch:
         raise RuntimeError

@@ -12,7 +12,7 @@ import widemargin
 
 
 def python(script):
-    """What the script prints in a process of its own; the environment, the cache of machine code included, is this one's."""
+    """What the script prints in a process of its own, with the cache of machine code that this one has."""
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=os.environ)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -31,7 +31,7 @@ def test_importing_the_package_loads_no_heavy_library():
 
 
 def test_importing_the_package_takes_under_150_milliseconds():
-    """Beyond Python itself. Alternated, and the median taken, so that a busy moment of the machine hits both or neither."""
+    """Beyond Python itself; alternated, so that a busy moment of the machine hits both, and the median taken."""
     extra = [seconds_of("import widemargin") - seconds_of("pass") for _ in range(7)]
     assert statistics.median(extra) < 0.15
 

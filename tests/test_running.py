@@ -237,7 +237,8 @@ def test_callbacks_get_the_progress_of_the_run():
 
     def look(progress):
         assert isinstance(progress, Progress)
-        seen.append((progress.steps, progress.epochs, progress.max_epochs, dict(progress.row), progress.model().coef[0, 0]))
+        row, weight = dict(progress.row), progress.model().coef[0, 0]
+        seen.append((progress.steps, progress.epochs, progress.max_epochs, row, weight))
         assert progress.row is progress.history.rows[-1]
         assert progress.seconds == progress.row["seconds"]
 

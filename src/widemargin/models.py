@@ -82,12 +82,13 @@ class KernelModel:
         if isinstance(self.kernel, Precomputed):
             return scores + X.values[:, self.support] @ self.coef.T
         matrix = KernelMatrix(self.kernel, X, self.vectors, threads=threads)
-        height = int(max(1, min(n, n_bytes // (matrix.dtype.itemsize * self.support.size))))
+        height = int(max(1, min(n, n_bytes // ((matrix.dtype.itemsize + 8) * self.support.size))))
         height = max(16, height // 16 * 16)
-        weights = np.ascontiguousarray(self.coef.T.astype(matrix.dtype))
+        weights = np.ascontiguousarray(self.coef.T, dtype=np.float64)
         for first in range(0, n, height):
             last = min(first + height, n)
-            scores[first:last] += matrix.block(np.arange(first, last)) @ weights
+            # in float64: the sum of a row must not depend on the rows it is computed with
+            scores[first:last] += matrix.block(np.arange(first, last)).astype(np.float64) @ weights
         return scores
 
 

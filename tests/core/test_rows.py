@@ -148,9 +148,7 @@ def _not_canonical(rng):
     dense = sparse_matrix(rng, 7, 5, np.float64)
     whole = np.rint(10 * dense)
     csr = sp.csr_matrix(dense)
-    doubled = sp.csr_matrix(
-        (np.repeat(csr.data, 2) / 2, np.repeat(csr.indices, 2), csr.indptr * 2), shape=csr.shape
-    )
+    doubled = sp.csr_matrix((np.repeat(csr.data, 2) / 2, np.repeat(csr.indices, 2), csr.indptr * 2), shape=csr.shape)
     unsorted = csr.copy()
     for i in range(7):
         part = slice(csr.indptr[i], csr.indptr[i + 1])

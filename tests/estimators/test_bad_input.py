@@ -107,7 +107,8 @@ def fitted(estimator, y):
 def test_the_wrong_number_of_features_at_predict_is_refused(estimator, y):
     model = fitted(estimator, y)
     for wrong in (X[:, :2], np.hstack([X, X]), sp.csr_matrix(X[:, :2])):
-        refused(lambda wrong=wrong: model.predict(wrong), estimator.__name__, f"{wrong.shape[1]} features", f"expecting {D}")
+        words = estimator.__name__, f"{wrong.shape[1]} features", f"expecting {D}"
+        refused(lambda wrong=wrong: model.predict(wrong), *words)
 
 
 def test_the_wrong_number_of_features_in_a_later_part_is_refused():
@@ -239,8 +240,8 @@ BAD_NAMES = {
 def test_unknown_names_are_refused_with_those_there_are(name, value, estimator, y):
     message = refused(lambda: estimator(**{name: value}).fit(X, y), f"{name} must be", "got")
     assert len(message.splitlines()) == 1
-    known = {"loss": "epsilon_insensitive" if estimator is LinearSVR else "hinge", "solver": "pegasos", "intercept": "none"}
-    assert known.get(name, "") in message
+    loss = "epsilon_insensitive" if estimator is LinearSVR else "hinge"
+    assert {"loss": loss, "solver": "pegasos", "intercept": "none"}.get(name, "") in message
 
 
 @pytest.mark.parametrize("value", ["ovo", None, 2])
@@ -300,7 +301,8 @@ def test_a_bad_cost_matrix_is_refused(cost, words):
 def test_combinations_that_make_no_sense_are_refused():
     refused(lambda: LinearSVC(cost_matrix=1 - np.eye(2)).fit(X, LABELS), "cost_matrix", "crammer_singer", "hinge")
     joint = {"multi_class": "crammer_singer"}
-    refused(lambda: LinearSVC(loss="squared_hinge", **joint).fit(X, LABELS), "crammer_singer", "'log'", "'squared_hinge'")
+    squared = LinearSVC(loss="squared_hinge", **joint)
+    refused(lambda: squared.fit(X, LABELS), "crammer_singer", "'log'", "'squared_hinge'")
     for intercept in ("exact", "search"):
         refused(lambda i=intercept: LinearSVC(intercept=i, **joint).fit(X, LABELS), f"intercept='{intercept}'", "ovr")
     refused(lambda: LinearSVC(intercept="search").partial_fit(X, LABELS, classes=CLASSES), "intercept='search'", "fit")

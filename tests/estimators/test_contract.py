@@ -44,8 +44,8 @@ def quick(estimator, **parameters):
 
 
 STOCHASTIC = (
-    "steps are stochastic: an example of weight 2 is visited once per epoch with a step twice as long, a repeated one "
-    "is visited twice in other places of the order; they share the minimum (tests/estimators/test_linear.py), not the path"
+    "steps are stochastic: an example of weight 2 is visited once an epoch with a step twice as long, a repeated one "
+    "is visited twice, in other places of the order; they share the minimum (see test_linear.py), not the path"
 )
 
 
@@ -153,7 +153,8 @@ def test_data_frames_keep_their_feature_names(estimator, library, rng):
 def test_labels_may_be_strings_booleans_or_numbers(rng):
     X, y, _ = data(rng)
     expected = quick(LinearSVC).fit(X, y).predict(X)
-    for names in (np.array(["no", "yes"]), np.array([False, True]), np.array([-7, 3]), np.array(["a", "b"], dtype=object)):
+    for names in (["no", "yes"], [False, True], [-7, 3], np.array(["a", "b"], dtype=object)):
+        names = np.asarray(names)
         model = quick(LinearSVC).fit(X, names[y])
         np.testing.assert_array_equal(model.classes_, names)
         np.testing.assert_array_equal(model.predict(X), names[expected])
@@ -295,7 +296,7 @@ class Recorder:
         return self.stop_after is not None and len(self.rows) >= self.stop_after
 
 
-needs_callbacks = pytest.mark.skipif(sklearn_callback is None, reason=f"scikit-learn {sklearn.__version__} has no callbacks")
+needs_callbacks = pytest.mark.skipif(sklearn_callback is None, reason="this scikit-learn has no callbacks of its own")
 
 
 @needs_callbacks

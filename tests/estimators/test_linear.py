@@ -127,8 +127,8 @@ def test_repeating_an_example_is_weighting_it(rng):
     # weights of zero are no examples at all, whatever stands there
     X[times == 0] = 1e3
     ignored = LinearSVC(random_state=0, **LONG).fit(X, y, sample_weight=times)
-    np.testing.assert_array_equal(ignored.coef_.shape, weighted.coef_.shape)
-    assert hinge_objective(ignored.coef_[0], ignored.intercept_[0], X, 2 * y - 1, times) == pytest.approx(one, rel=CLOSE)
+    without = hinge_objective(ignored.coef_[0], ignored.intercept_[0], X, 2 * y - 1, times)
+    assert without == pytest.approx(one, rel=CLOSE)
 
 
 @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
@@ -164,7 +164,8 @@ def test_crammer_and_singer_have_the_minimum_of_scikit_learn(rng):
 
 def test_the_joint_log_loss_has_the_minimum_of_multinomial_logistic_regression(rng):
     X, y, _ = data(rng, classes=3)
-    ours = LinearSVC(C=2.0, loss="log", multi_class="crammer_singer", intercept="none", random_state=0, **LONG).fit(X, y)
+    joint = {"loss": "log", "multi_class": "crammer_singer", "intercept": "none"}
+    ours = LinearSVC(C=2.0, random_state=0, **joint, **LONG).fit(X, y)
     theirs = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(X, y)
 
     def objective(model):
@@ -451,7 +452,7 @@ def test_weights_in_parts_are_those_of_the_fit(rng):
 
 @pytest.mark.parametrize("n", [16, 20, 31])
 def test_every_example_of_a_part_is_visited_whatever_the_batch(n, rng):
-    """``partial_fit`` is one pass over the examples: none of them may be left out because batches do not divide them."""
+    """``partial_fit`` is one pass over the examples: none is left out because batches do not divide them."""
     X, y, _ = data(rng, n=n)
     model = LinearSVC(solver=Pegasos(batch_size=8), random_state=0).partial_fit(X, y, classes=[0, 1])
     assert model._state.counters.visits >= n
@@ -538,7 +539,7 @@ def test_far_more_features_than_examples_are_separated(rng):
 
 
 def test_two_examples_are_enough(rng):
-    X, y = separated(rng)
+    X, _ = separated(rng)
     for labels in ([0, 1], ["b", "a"]):
         model = LinearSVC(C=100.0, random_state=0, **LONG).fit(X[:2], labels)
         assert list(model.predict(X[:2])) == labels
@@ -553,19 +554,20 @@ def works_or_says_why(fit):
     try:
         return fit()
     except ValueError as refusal:
-        assert "scale" in str(refusal)
+        if "scale" not in str(refusal):
+            raise
         return None
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [1e30, 1e-30])
+@pytest.mark.filterwarnings("ignore:invalid value encountered")  # before an overflow is refused
 def test_the_unit_of_the_features_does_not_matter_when_C_follows(size, dtype, rng):
     """P(w/c) for data cX and C/c² is P(w) for X and C up to the factor c²; steps are found by trial in any unit."""
     X, y = separated(rng)
     unit = LinearSVC(intercept="none", random_state=0, **LONG).fit(X, y).certificate_.primal
-    model = works_or_says_why(
-        lambda: LinearSVC(C=float(size) ** -2, intercept="none", random_state=0, **LONG).fit((X * size).astype(dtype), y)
-    )
+    scaled = LinearSVC(C=float(size) ** -2, intercept="none", random_state=0, **LONG)
+    model = works_or_says_why(lambda: scaled.fit((X * size).astype(dtype), y))
     if model is not None:
         assert model.certificate_.primal == pytest.approx(unit, rel=CLOSE)
 

@@ -70,7 +70,7 @@ class Preparation:
             return cls(None, False, False)
         to_float32 = isinstance(kernel, (RBF, Laplacian)) and X.dtype == np.float64
         if sp.issparse(X):
-            return cls(None, to_float32, False)
+            return cls(None, to_float32, True)
         as_csr = np.count_nonzero(X) < SPARSE_BELOW * X.size
         return cls(X.mean(axis=0) if to_float32 and not as_csr else None, to_float32, as_csr)
 
@@ -80,6 +80,8 @@ class Preparation:
             return X
         if self.as_csr and not sp.issparse(X):
             X = sp.csr_matrix(X)
+        elif sp.issparse(X) and not self.as_csr:
+            X = X.toarray()
         if self.centre is not None:
             X = X - self.centre
         if self.as_float32:
