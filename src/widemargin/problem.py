@@ -200,7 +200,7 @@ class Problem:
 
     def output_losses(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """(1/n) Σ sᵢ ℓ for each output (a joint loss in the first) at weights W of shape (d, n_outputs)."""
-        out = np.zeros(self.n_outputs)
+        out, W = np.zeros(self.n_outputs), np.ascontiguousarray(W)
         _add_losses(self.X, self.target, self.y, self.sample_weight, W, b, np.empty(self.n_outputs), out)
         return out / self.n
 
@@ -279,7 +279,7 @@ class Problem:
         return Certificate(primal, dual, primal - dual)
 
     def _dual_from(self, W: np.ndarray, b: np.ndarray, width: float, scalable: bool) -> float:
-        A = np.zeros((self.d, self.n_outputs), self.dtype)
+        A, W = np.zeros((self.d, self.n_outputs), self.dtype), np.ascontiguousarray(W)
         free = self.intercept in ("unregularized", "exact", "search")
         if free and self.is_joint:
             return -math.inf

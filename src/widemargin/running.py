@@ -32,6 +32,7 @@ FIRST_SLICE = 64
 STOP_REASONS = {
     "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled",
     "max_iter": "all epochs done",
+    "stalled": "rounding allows no further progress",
     "max_seconds": "the time limit was reached",
     "early_stopping": "the validation error stopped improving",
     "callback": "a callback asked to stop",
@@ -257,6 +258,8 @@ def run(
                 reason = "max_iter"
             elif unimproved >= patience:
                 reason = "early_stopping"
+            elif getattr(state, "stalled", False) and not measured.get("gap", math.inf) <= tol * abs(objective):
+                reason = "stalled"
             elif tol > 0.0 and measured.get("gap", abs(previous - objective)) <= tol * abs(objective):
                 reason = "tol"
             previous = objective

@@ -301,17 +301,17 @@ def test_plain_callbacks_receive_the_progress(rng):
     assert sum(isinstance(entry, Progress) for entry in seen) == 2 * len(several.history_)
 
 
-def test_a_progress_bar_is_shown_on_standard_error_and_changes_nothing(rng, capsys):
+def test_a_progress_bar_is_shown_on_standard_error_and_changes_nothing(rng, capsys, monkeypatch):
     pytest.importorskip("rich")
+    monkeypatch.setenv("COLUMNS", "200")  # a narrow terminal shortens the columns
     X, y, _ = data(rng)
     silent = quick(LinearSVC).fit(X, y)
     assert capsys.readouterr() == ("", "")
     shown = quick(LinearSVC, verbose=1).fit(X, y)
     out, err = capsys.readouterr()
     assert out == ""
-    for part in ("LinearSVC", "epoch 5/5", "objective", "left"):
-        assert part in " ".join(err.split()) or "…" in err  # a narrow terminal shortens columns
-    assert "LinearSVC" in err
+    for part in ("LinearSVC", "epoch 5/5", "objective", "steps/s", "left"):
+        assert part in err
     np.testing.assert_array_equal(shown.coef_, silent.coef_)
     np.testing.assert_array_equal(shown.history_["objective"], silent.history_["objective"])
 

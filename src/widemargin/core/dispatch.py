@@ -19,6 +19,7 @@ from typing import Any
 
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
 
@@ -47,6 +48,8 @@ def borrow(typingctx, array):
 @intrinsic
 def flat(typingctx, array):
     """A C-ordered array as one borrowed dimension: its stride is then known to the compiler."""
+    if array.layout != "C":
+        raise TypingError("flat takes C-ordered arrays only")
     line = types.Array(array.dtype, 1, "C", readonly=not array.mutable)
 
     def codegen(context, builder, signature, args):

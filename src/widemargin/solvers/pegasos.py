@@ -116,7 +116,7 @@ SMALLEST_SCALE = 1e-3
 
 
 class Iterate(NamedTuple):
-    """w_c = scale[c]·V[:, c] with bias b[c]; norm2[c] = ‖w_c‖² (b_c² in it if regularised)."""
+    """w_c = scale[c]·V[:, c] with bias b[c]; norm2[c] = ‖w_c‖² (with b_c² if regularised) if projected."""
 
     V: np.ndarray
     scale: np.ndarray
@@ -227,7 +227,10 @@ def take_steps(X, target, y, s, order, batch, t, w, average, rule, radius2, z, g
                 if rule.bias != EXACT_BIAS:
                     z[c] += w.b[c]
             if rule.smoothness > 0.0:
-                curvature += weight[r] * (row_norm2(X, i) + (rule.bias != FIXED_BIAS))
+                heaviest = 0.0
+                for c in range(outputs):
+                    heaviest = max(heaviest, losses.output_weight(target, y[i], c))
+                curvature += weight[r] * heaviest * (row_norm2(X, i) + (rule.bias != FIXED_BIAS))
             if rule.bias == EXACT_BIAS:
                 Y[r] = y[i]
                 for c in range(outputs):
@@ -478,7 +481,7 @@ class Pegasos(Solver):
 
     def advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
         """Take n_steps steps, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
-        if state.search is None:
+        if state.search is None or n_steps == 0:
             self._advance(problem, state, n_steps)
             return
         per_round = self.search_epochs * self.steps_per_epoch(problem)
@@ -506,6 +509,8 @@ class Pegasos(Solver):
             counters.feature_reads += int(reads)
 
         if isinstance(problem, StructuredProblem):
+            if n_steps == 0:
+                take(*problem.answers(np.zeros(problem.d), state.order[:0]), state.order[:0])  # compiles
             for _ in range(n_steps):
                 w = self._weights(state, "none")[0][:, 0]
                 take(*problem.answers(w, self._next_visits(problem.n, state, k)), np.arange(k, dtype=np.int32))
@@ -590,8 +595,8 @@ class Pegasos(Solver):
     def _find_eta0(self, problem: Any, state: State) -> float:
         """η₀ by trial: one pass over a sample from a copy of the state for each candidate; the lowest objective wins.
 
-        Candidates are powers of 4 around 1/mean ‖x‖², then the neighbours of the
-        best by a factor of 2, so the search does not depend on the scale of the data.
+        Candidates are powers of 16 times 1/mean ‖x‖², then the neighbours of the best by factors
+        of 4 and 2, so the search does not depend on the scale of the data.
         """
         if isinstance(problem, StructuredProblem):
             return min(1.0, 1.0 / problem.lam)

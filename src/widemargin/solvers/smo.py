@@ -258,6 +258,7 @@ class State:
     episode: Episode | None = None
     episodes: int = 0
     promising: np.ndarray | None = None
+    stalled: bool = False
     bias: float = 0.0
     primal: float = np.inf
     dual: float = 0.0
@@ -468,6 +469,7 @@ class SMO(Solver):
         variables = Variables.of(problem)
         before = state.alpha[episode.active]
         changed = np.flatnonzero(episode.alpha != before)
+        state.stalled = changed.size == 0 and episode.bound == 1.0
         state.alpha[episode.active] = episode.alpha
         others = np.setdiff1d(np.arange(problem.n), episode.rows, assume_unique=True)
         problem._kept = None  # type: ignore[attr-defined]
