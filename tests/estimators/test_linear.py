@@ -40,11 +40,11 @@ def quick(estimator, **parameters):
 
 # ---------------------------------------------------------------- the problem of the rivals
 #
-# 500 epochs of 120 examples are T = 6e4 steps. With λ = 1/n the suboptimality of the t-weighted average is of the order
-# of G²/(λT) with G² ≈ ‖x‖² ≈ d, some 1e-2 in units of the loss at zero with the worst constants, and in practice 1e-3
-# (over 60 seeds at most 0.0024 of the optimum). A wrong problem (a weight, a λ or an intercept off) misses by far more.
+# 2000 epochs of 120 examples are T = 2.4e5 steps. The suboptimality of the t-weighted average is of the order of G²/(λT)
+# with λ = 1/(Cn) and G² ≈ ‖x‖² ≈ d: some 2e-3 in units of the mean loss, and no more than 0.4 % of the optimum over
+# hundreds of seeds. A wrong problem (a weight, a λ or an intercept off) misses by far more than CLOSE.
 CLOSE = 0.01
-LONG = {"tol": 0, "max_iter": 500}
+LONG = {"tol": 0, "max_iter": 2000}
 
 
 def half_square(*parts):
@@ -270,9 +270,9 @@ def test_early_stopping_watches_examples_it_does_not_train_on(estimator, rng):
     errors = model.history_["validation_error"]
     if model.stop_reason_ == "early_stopping":
         assert np.argmin(errors) == len(errors) - 3  # the first of the lowest, and two checkpoints after it
-    else:  # it went on improving, which a seed in thirty does
+    else:  # it went on improving up to the end or nearly, as one seed in thirty does
         assert model.stop_reason_ == "max_iter"
-        assert np.argmin(errors) >= len(errors) - 2
+        assert np.argmin(errors) >= len(errors) - 3
     per_epoch = model.history_["steps"][0]
     assert per_epoch == pytest.approx(150, abs=2)  # a class gives its share, rounded
     # the weights kept are those of the best checkpoint: the same run, ended there, has them too
