@@ -15,7 +15,7 @@ $(VENV)/.base: pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,check,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,check]'
 	touch $@
 
 demo: $(VENV)/.base

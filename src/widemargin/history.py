@@ -23,7 +23,8 @@ class Counters:
     updates : int
         Visits with a non-zero sub-gradient, which changed the weights.
     feature_reads : int
-        Stored entries of the data matrix read, each row once per visit.
+        Stored entries of the data matrix read, each row once per visit. Trial runs that find a step size are not
+        counted, nor is evaluation.
     kernel_evals : int
         Kernel values computed.
     """
@@ -89,6 +90,11 @@ class History:
         if column not in self.columns:
             raise KeyError(f"history has no column {column!r}; it has {', '.join(self.columns) or 'none'}")
         return np.array([row.get(column, np.nan) for row in self.rows])
+
+    def last(self, column: str) -> float:
+        """The last number in a column; 0 if there is none."""
+        found = [row[column] for row in self.rows if column in row]
+        return float(found[-1]) if found else 0.0
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,8 @@ class LinearModel:
         header, arrays = read_npz(path)
         if header.get("kind") != "LinearModel":
             raise ValueError(f"{os.fspath(path)} holds a {header.get('kind')}, not a LinearModel")
+        if not {"coef", "intercept"} <= arrays.keys():
+            raise ValueError(f"{os.fspath(path)} is not a whole widemargin file: it lacks coef or intercept")
         return cls(arrays["coef"], arrays["intercept"])
 
 
@@ -96,27 +100,30 @@ def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np
     """Write arrays and a JSON header to ``path`` at once: a crash or a full disk leaves the old file as it was."""
     path = Path(path)
     text = json.dumps({"widemargin": FORMAT, **header})
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, suffix=".part", delete=False) as part:
-        try:
-            np.savez(part, header=np.array(text), **arrays)  # type: ignore[arg-type]
-            part.flush()
-            os.fsync(part.fileno())
-            os.replace(part.name, path)
-        except BaseException:
-            os.unlink(part.name)
-            raise
+    part = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    try:
+        with open(part, "xb") as file:
+            np.savez(file, header=np.array(text), **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays of a file written by :func:`write_npz`."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.lib.npyio.NpzFile(stream, allow_pickle=False) as file:
             header = json.loads(str(file["header"]))
             arrays = {name: file[name] for name in file.files if name != "header"}
-    except (ValueError, KeyError, OSError, EOFError) as bad:
-        if isinstance(bad, FileNotFoundError):
-            raise
-        raise ValueError(f"{os.fspath(path)} is not a widemargin file: {bad}") from bad
+        if not isinstance(header, dict):
+            raise ValueError("its header is not a JSON object")
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as bad:
+        raise ValueError(f"{os.fspath(path)} is not a whole widemargin file: {bad}") from bad
     if header.get("widemargin", 0) > FORMAT:
         raise ValueError(
             f"{os.fspath(path)} has format {header['widemargin']} and this version reads up to {FORMAT}: upgrade it"

@@ -49,12 +49,14 @@ def convergence(
     named = _named(estimators)
     for name, history in named.items():
         horizontal, vertical = history[x], history[y]
+        known = np.isfinite(horizontal) & np.isfinite(vertical)
+        horizontal, vertical = horizontal[known], vertical[known]
         if optimum is not None:
             vertical = np.maximum(vertical - optimum, np.finfo(float).eps * abs(optimum))
         ax.plot(horizontal, vertical, marker="o", markersize=3, label=name)
     if optimum is not None:
         ax.set_yscale("log")
-    positive = all((history[x] > 0).all() for history in named.values())
+    positive = all(np.nanmin(history[x], initial=np.inf) > 0 for history in named.values())
     if positive:
         ax.set_xscale("log")
     ax.set_xlabel(LABELS.get(x, x))

@@ -155,11 +155,32 @@ class Problem:
             raise ValueError(f"lam must be a finite number > 0, got {self.lam}")
         if self.intercept not in INTERCEPTS:
             raise ValueError(f"intercept must be one of {', '.join(INTERCEPTS)}, got {self.intercept!r}")
+        self._check_sizes()
         if losses.is_joint(self.target) and self.intercept in ("exact", "search"):
             raise ValueError(
                 f"intercept={self.intercept!r} treats one output at a time and a joint multi-class loss ties them: "
                 "use 'regularized', 'unregularized' or 'none', or multi_class='ovr'"
             )
+
+    def _check_sizes(self) -> None:
+        """Compiled loops check no bounds, so everything they index has its size checked here."""
+        n, outputs = self.n, self.n_outputs
+        if self.y.shape != (n,):
+            raise ValueError(f"y must have one entry for each of {n} rows, got shape {self.y.shape}")
+        if self.sample_weight.shape not in ((0,), (n,)):
+            raise ValueError(f"sample_weight must be empty or have {n} entries, got shape {self.sample_weight.shape}")
+        if isinstance(self.target, losses.Single):
+            expected = 1
+        elif isinstance(self.target, losses.OneVsRest):
+            expected = self.target.positive_weight.size
+        elif isinstance(self.target, losses.MulticlassHinge):
+            expected = self.target.cost.shape[0] if self.target.cost.shape[0] == self.target.cost.shape[1] else -1
+        else:
+            expected = outputs
+        if outputs != expected:
+            raise ValueError(f"n_outputs is {outputs} and the target has {expected}: make them agree")
+        if outputs > 1 and n > 0 and (self.y.min() < 0 or self.y.max() >= outputs):
+            raise ValueError(f"y must hold class indices from 0 to {outputs - 1}, got {self.y.min()} to {self.y.max()}")
 
     @property
     def n(self) -> int:
@@ -275,11 +296,13 @@ class Problem:
         primal = self.primal(W, b)
         kinked = losses.SMOOTHNESS[type(losses.scalar_loss(self.target))] == math.inf
         widths = (0.0, 0.3) if kinked and not self.is_joint else (0.0,)
-        dual = max(self._dual_from(W, b, width, kinked) for width in widths)
+        # no loss is negative, so 0 is a dual value too
+        dual = max(0.0, *(self._dual_from(W, b, width, kinked) for width in widths))
         return Certificate(primal, dual, primal - dual)
 
     def _dual_from(self, W: np.ndarray, b: np.ndarray, width: float, scalable: bool) -> float:
-        A, W = np.zeros((self.d, self.n_outputs), self.dtype), np.ascontiguousarray(W)
+        # in float64: a bound must not suffer from a long sum's rounding
+        A, W = np.zeros((self.d, self.n_outputs)), np.ascontiguousarray(W)
         free = self.intercept in ("unregularized", "exact", "search")
         if free and self.is_joint:
             return -math.inf
@@ -289,7 +312,7 @@ class Problem:
                 loss, y, s = self.binary_part(c)
                 scores = self.column_scores(W, c)
                 lo, hi, share = best_bias(loss, scores, y, s, width)
-                column = np.zeros((self.d, 1), self.dtype)
+                column = np.zeros((self.d, 1))
                 conjugates += _add_balanced_slopes(
                     self.X, loss, y, s, scores, width, lo, hi, share, np.empty(1), column
                 )
@@ -428,6 +451,15 @@ class StructuredProblem:
     intercept = "none"
     n_outputs = 1
     dtype = np.dtype(np.float64)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lam) and self.lam > 0):
+            raise ValueError(f"lam must be a finite number > 0, got {self.lam}")
+        if len(self.examples) == 0:
+            raise ValueError("examples must not be empty, got none")
+        if self.n_features < 1:
+            raise ValueError(f"n_features must be ≥ 1, got {self.n_features}")
+
     sample_weight = NO_WEIGHTS
     is_joint = False
     target = losses.Single(losses.StructuredHinge())
@@ -446,7 +478,12 @@ class StructuredProblem:
         """The oracle's answers at w for the chosen examples: rows of differences, and costs."""
         rows, costs = np.empty((len(chosen), self.d)), np.empty(len(chosen))
         for r, i in enumerate(chosen):
-            rows[r], costs[r] = self.oracle(w, *self.examples[i])
+            difference, costs[r] = self.oracle(w, *self.examples[i])
+            if np.shape(difference) != (self.d,):
+                raise ValueError(
+                    f"the oracle must return a difference of {self.d} features, got shape {np.shape(difference)}"
+                )
+            rows[r] = difference
         return DenseRows(rows), costs
 
     def primal(self, W: np.ndarray, b: np.ndarray) -> float:

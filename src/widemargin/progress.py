@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from typing import Any
 
 from .running import Progress
 
-log = logging.getLogger("widemargin")
-
 
 class ProgressBar:
-    """A bar on standard error; without ``rich`` a log line at each checkpoint.
+    """A bar on standard error; without ``rich`` a line at each checkpoint.
 
     Use as a context manager, and give ``on_slice`` and ``on_checkpoint`` to
     :func:`widemargin.running.run`.
@@ -61,7 +58,7 @@ class ProgressBar:
         if self._bar is not None:
             self.on_slice(progress)
         else:
-            log.info("%s: %s", self.title, self._status(progress))
+            print(f"{self.title}: {self._status(progress)}", file=sys.stderr)
 
     def _status(self, progress: Progress) -> str:
         rate = progress.steps / max(progress.seconds, 1e-9)

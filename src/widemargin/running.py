@@ -196,7 +196,7 @@ def run(
     last = max(1, math.ceil(max_epochs * per_epoch))
     solver.advance(problem, state, 0)  # compiles, off the clock
     watch = Stopwatch()
-    watch.seconds = float(history["seconds"][-1]) if len(history) else 0.0
+    watch.seconds = history.last("seconds")
     progress = Progress(solver, problem, state, history, max_epochs=last / per_epoch)
     chooses = getattr(solver, "at_checkpoint", None)
     stops = iter(()) if chooses else iter(sorted(checkpoints)) if checkpoints is not None else _doubling(per_epoch)
@@ -205,7 +205,8 @@ def run(
     best: tuple[float, Any] | None = None
     # the first slice feels out how fast steps are; no slice is more than 16 times the one before
     unimproved, previous, done, rate = 0, math.nan, 0, FIRST_SLICE / SLICE
-    earlier = float(history["epochs"][-1]) if len(history) else 0.0
+    earlier = history.last("epochs")
+    settled = getattr(solver, "settled", lambda problem, state, tol: True)
     reason = ""
     with Interrupts() as interrupts:
         while not reason:
@@ -261,7 +262,7 @@ def run(
             elif getattr(state, "stalled", False) and not measured.get("gap", math.inf) <= tol * abs(objective):
                 reason = "stalled"
             elif tol > 0.0 and measured.get("gap", abs(previous - objective)) <= tol * abs(objective):
-                reason = "tol"
+                reason = "tol" if settled(problem, state, tol) else ""
             previous = objective
     if best is not None and best[1] is not model:
         model = best[1]
@@ -301,7 +302,7 @@ def _flatten(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
         arrays[name] = value
         return {"array": name}
     if isinstance(value, np.random.Generator):
-        return {"generator": json.loads(json.dumps(value.bit_generator.state, default=int))}
+        return {"generator": json.loads(json.dumps(value.bit_generator.state, default=lambda v: v.tolist()))}
     if is_dataclass(value) or hasattr(value, "_fields"):
         names = [f.name for f in fields(value)] if is_dataclass(value) else value._fields  # type: ignore[union-attr]
         parts = {part: _flatten(getattr(value, part), f"{name}/{part}", arrays) for part in names}

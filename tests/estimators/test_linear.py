@@ -40,9 +40,9 @@ def quick(estimator, **parameters):
 
 # ---------------------------------------------------------------- the problem of the rivals
 #
-# 2000 epochs of 120 examples are T = 2.4e5 steps. The suboptimality of the t-weighted average is of the order of G²/(λT)
-# with λ = 1/(Cn) and G² ≈ ‖x‖² ≈ d: some 2e-3 in units of the mean loss, and no more than 0.4 % of the optimum over
-# hundreds of seeds. A wrong problem (a weight, a λ or an intercept off) misses by far more than CLOSE.
+# 2000 epochs of 120 examples are T = 2.4e5 steps. The suboptimality of the t-weighted average is of the order of
+# G²/(λT) with λ = 1/(Cn) and G² ≈ ‖x‖² ≈ d: some 2e-3 in units of the mean loss, and no more than 0.4 % of the optimum
+# over hundreds of seeds. A wrong problem (a weight, a λ or an intercept off) misses by far more than CLOSE.
 CLOSE = 0.01
 LONG = {"tol": 0, "max_iter": 2000}
 

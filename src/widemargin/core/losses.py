@@ -62,7 +62,7 @@ class SquaredEpsilon(NamedTuple):
 
 
 class StructuredHinge(NamedTuple):
-    """δ − z: the loss of an argmax oracle's answer (Pegasos, Example 5).
+    """max(0, δ − z): the loss of an argmax oracle's answer (Pegasos, Example 5); an argmax is never below 0.
 
     The row is φ(x, y) − φ(x, ŷ) for the oracle's ŷ, the target its cost δ(ŷ, y).
     """
@@ -220,12 +220,14 @@ def _(loss, u, y):
 
 @value.case(StructuredHinge)
 def _(loss, z, y):
-    return y - z
+    return max(0.0, y - z)
 
 
 @slope.case(StructuredHinge)
 def _(loss, z, y):
-    return -1.0
+    if y - z > 0.0:
+        return -1.0
+    return 0.0
 
 
 # ---------------------------------------------------------------- targets

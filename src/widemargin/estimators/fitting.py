@@ -86,14 +86,27 @@ def check_rows(
             order="C",
             **options,
         )
-    except ValueError as error:
-        if "could not convert string to float" in str(error):
-            value = str(error).split(":", 1)[-1].strip()
+    except (ValueError, TypeError) as error:
+        said = str(error)
+        if "could not convert string to float" in said or "float() argument" in said:
+            name = "X" if isinstance(y, str) or not _is_text(y) else "y"
+            value = said.split(":", 1)[-1].strip().removeprefix("np.str_(").removesuffix(")")
+            if isinstance(error, TypeError):
+                raise TypeError(f"{name} must hold numbers: {said}") from error
             raise ValueError(
-                f"X must hold numbers, got the string {value}: encode text or categories as numbers first, "
+                f"{name} must hold numbers, got the string {value}: encode text or categories as numbers first, "
                 "for example with OneHotEncoder or TfidfVectorizer"
             ) from error
         raise
+
+
+def _is_text(y: Any) -> bool:
+    """Whether numeric targets cannot be made of y."""
+    try:
+        np.asarray(y, dtype=np.float64)
+    except (ValueError, TypeError):
+        return True
+    return False
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
@@ -102,7 +115,10 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
         return np.empty(0)
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n, float(sample_weight))
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"sample_weight must hold numbers, one per example: {error}") from error
     if weights.ndim != 1:
         raise ValueError(f"sample_weight must be 1-dimensional, got an array of shape {weights.shape}")
     if weights.size != n:
@@ -123,7 +139,7 @@ def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) ->
     if isinstance(class_weight, str):
         if class_weight != "balanced":
             raise ValueError(f"class_weight must be None, 'balanced' or a dictionary, got {class_weight!r}")
-        return counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
+        return counts.sum() / (np.count_nonzero(counts) * np.where(counts > 0, counts, 1.0))
     if not isinstance(class_weight, dict):
         raise TypeError(f"class_weight must be None, 'balanced' or a dictionary, got {class_weight!r}")
     labels = classes.tolist()
@@ -132,7 +148,18 @@ def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) ->
             raise ValueError(f"class_weight names the class {label!r}, which is not among the classes {labels}")
         if not (isinstance(weight, Real) and math.isfinite(weight) and float(weight) >= 0):
             raise ValueError(f"class_weight of class {label!r} must be a number ≥ 0, got {weight!r}")
-    return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    if not weights.any():
+        raise ValueError(f"class_weight must leave some class a weight > 0, not zero for all, got {class_weight!r}")
+    return weights
+
+
+def numeric_targets(y: Any) -> np.ndarray:
+    """Targets of a regression as float64."""
+    try:
+        return np.asarray(y).astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"y must hold numbers for a regression: {error}") from error
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -141,9 +168,13 @@ def generator(random_state: Any) -> np.random.Generator:
         return random_state
     if random_state is None:
         return np.random.default_rng()
-    if isinstance(random_state, Integral):
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
         return np.random.default_rng(int(random_state))
-    return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+    if isinstance(random_state, np.random.RandomState) or random_state is np.random:
+        return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+    raise ValueError(
+        f"random_state must be None, an integer ≥ 0, a numpy Generator or a RandomState, got {random_state!r}"
+    )
 
 
 # ---------------------------------------------------------------- the run
@@ -176,7 +207,11 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
     def _own_callbacks(self) -> list[Any]:
         if self.callbacks is None:
             return []
-        return [self.callbacks] if callable(self.callbacks) else list(self.callbacks)
+        if callable(self.callbacks):
+            return [self.callbacks]
+        if not isinstance(self.callbacks, Iterable):
+            raise TypeError(f"callbacks must be a callable or a list of callables, got {self.callbacks!r}")
+        return list(self.callbacks)
 
     def run(
         self,

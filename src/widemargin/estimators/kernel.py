@@ -31,6 +31,7 @@ from .fitting import (
     generator,
     not_negative,
     now,
+    numeric_targets,
     one_of,
     positive,
     whole,
@@ -170,6 +171,8 @@ class _Kernel(TrainedByRun):
     def _warn(self, certificates: Iterable[Certificate], indefinite: bool, reasons: Iterable[str]) -> None:
         """Say which fits stopped short of ``tol``."""
         unfinished = [c for c, reason in zip(certificates, reasons) if reason == "max_iter"]
+        if isinstance(self._configured(), KernelPerceptron):
+            unfinished = []  # it does not minimise the objective, so its gap says nothing
         if unfinished and self.tol > 0 and not indefinite:
             worst = max(c.relative_gap for c in unfinished)
             warnings.warn(
@@ -253,6 +256,9 @@ class SVC(ClassifierMixin, _Kernel):
     history_ : History
         With a column ``problem`` that numbers the binary problems.
     stop_reason_ : str
+        As in :class:`LinearSVC`, or "stalled": rounding allows no further progress.
+    n_iter_ : ndarray
+        Rounds (SMO) or visits of each binary problem.
 
     Notes
     -----
@@ -330,7 +336,9 @@ class SVC(ClassifierMixin, _Kernel):
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes = self.classes_.size
         if n_classes < 2:
-            raise ValueError(f"SVC needs examples of at least 2 classes, got 1 class only: {self.classes_[0]!r}")
+            raise ValueError(
+                f"SVC needs examples of at least 2 classes, got 1 class only: {self.classes_.tolist()[0]!r}"
+            )
         counts = np.bincount(codes, minlength=n_classes).astype(float)
         of_class = class_weights(self.class_weight, self.classes_, counts)
         rng = generator(self.random_state)
@@ -385,13 +393,14 @@ class SVC(ClassifierMixin, _Kernel):
         X: Any, y: np.ndarray, codes: np.ndarray, indefinite: bool,
     ) -> None:  # fmt: skip
         """Run each binary problem and put their support vectors together."""
-        n, n_classes = codes.size, self.classes_.size
+        n = codes.size
         solver, history = self._configured(), History()
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
+        limit = None
         for k, (chosen, problem) in enumerate(problems):
             start = getattr(self, "_start", None)
             state = None if start is None else solver.init(problem, rng, start)
-            outcome = self.run(solver, problem, started=started, state=state, rng=rng, X=X, y=y)
+            outcome = self.run(solver, problem, started=started, state=state, rng=rng, max_epochs=limit, X=X, y=y)
             own = np.zeros(n)
             own[chosen[outcome.model.support]] = outcome.model.coef[0]
             coefficients.append(own)
@@ -402,10 +411,10 @@ class SVC(ClassifierMixin, _Kernel):
             for row in outcome.history:
                 history.append(None, problem=k, **row)
             problem.gram = None
-            if outcome.stop_reason == "interrupted" and k == 0 and n_classes > 2:
-                raise KeyboardInterrupt("interrupted before all binary problems had a model")
+            if outcome.stop_reason == "interrupted":
+                limit = 1e-9  # the problems that are left get one round each, so that there is a model
         self.history_ = history
-        self.stop_reason_ = next((r for r in reasons if r not in ("tol",)), "tol")
+        self.stop_reason_ = "interrupted" if limit else next((r for r in reasons if r != "tol"), "tol")
         self.n_iter_ = np.array(rounds)
         self.certificate_ = None if indefinite else certificates[0] if len(certificates) == 1 else certificates
         self._warn(certificates, indefinite, reasons)
@@ -564,7 +573,7 @@ class SVR(RegressorMixin, _Kernel):
         self._check_parameters()
         not_negative("epsilon", self.epsilon)
         X, y = self._check_data(X, y, y_numeric=True)
-        y = column_or_1d(y).astype(np.float64)
+        y = numeric_targets(column_or_1d(y))
         weights = check_sample_weight(sample_weight, y.size)
         rng = generator(self.random_state)
         kernel, rows = self._prepare(X)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
 from ..core.rows import as_rows
+from ..history import History, Stopwatch
 from ..models import LinearModel
 from ..problem import INTERCEPTS, Certificate, Problem
 from ..solvers.pegasos import Pegasos
@@ -24,6 +25,7 @@ from .fitting import (
     held_out,
     not_negative,
     now,
+    numeric_targets,
     one_of,
     positive,
     with_callbacks,
@@ -46,6 +48,7 @@ class _Linear(TrainedByRun):
     random_state: Any
     classes_: np.ndarray
     history_: Any
+    certificate_: Any
     _state: Any
 
     def _check_parameters(self) -> None:
@@ -65,7 +68,13 @@ class _Linear(TrainedByRun):
         self.check_limits()
 
     def _solver(self) -> Any:
-        return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
+        solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
+        if self.intercept == "exact" and solver.batch_size == 1:
+            raise ValueError(
+                "intercept='exact' minimises b inside each mini-batch, and a batch of 1 leaves nothing to learn but b: "
+                "use solver=Pegasos(batch_size=100) or more, or another intercept"
+            )
+        return solver
 
     def _lam(self, n: int) -> float:
         return float(self.lam) if self.lam is not None else 1.0 / (self.C * n)
@@ -87,6 +96,8 @@ class _Linear(TrainedByRun):
             validation, problem = problem.take(holdout), problem.take(training)
         if self.warm_start and getattr(self, "_state", None) is not None:
             state, history = self._state, self.history_
+            if (state.search is not None) != (problem.intercept == "search"):
+                raise ValueError("warm_start cannot change intercept to or from 'search': set warm_start=False")
             shape = (problem.d, problem.n_outputs)
             if state.w.V.shape != shape:
                 raise ValueError(
@@ -103,25 +114,41 @@ class _Linear(TrainedByRun):
         self._state = outcome.state
         self._adopt(outcome.model)
         if outcome.stop_reason in ("max_seconds", "interrupted"):
-            # whoever is out of patience does not wait for a dual value; the trivial bound stands
-            self.certificate_ = Certificate(outcome.objective, -math.inf, math.inf)
+            # whoever is out of patience does not wait for a dual value; the trivial one, zero, stands
+            self.certificate_ = Certificate(outcome.objective, 0.0, outcome.objective)
         else:
-            self.certificate_ = problem.certificate(outcome.W, outcome.b)
+            try:
+                self.certificate_ = problem.certificate(outcome.W, outcome.b)
+            except KeyboardInterrupt:
+                self.certificate_ = Certificate(outcome.objective, 0.0, outcome.objective)
+                self.stop_reason_ = "interrupted"
         self.warn_if_unfinished(outcome)
 
     def _partial_fit_problem(self, problem: Problem, started: float) -> None:
         """One pass over the examples in the order given, from the last state on."""
         solver = self._solver()
+        # a stream's part has the size it has, so batches may be smaller; its order is the stream's
+        solver.check_batch_size()
+        solver = replace(solver, batch_size=min(solver.batch_size, problem.n), sampling="fixed")
         solver.check(problem)
         state = getattr(self, "_state", None)
         if state is None:
             state = solver.init(problem, generator(self.random_state))
         solver.bind(problem, state, in_order=True)
-        solver.advance(problem, state, problem.n // solver.batch_size)
+        solver.advance(problem, state, 0)
+        with Stopwatch() as watch:
+            solver.advance(problem, state, problem.n // solver.batch_size)
+            rest = problem.n % solver.batch_size
+            if rest:
+                replace(solver, batch_size=rest).advance(problem, state, 1)
         self._state = state
         self._adopt(solver.model(problem, state))
         self.n_iter_ = 1
         self.stop_reason_ = "partial_fit"
+        self.certificate_ = None  # what was proven of older weights does not hold for these
+        self.history_ = getattr(self, "history_", None) or History()
+        seconds, epochs = self.history_.last("seconds"), self.history_.last("epochs")
+        self.history_.append(state.counters, epochs=epochs + 1.0, seconds=seconds + watch.seconds)
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -272,11 +299,18 @@ class LinearSVC(ClassifierMixin, _Linear):
         if self.multi_class == "crammer_singer":
             if self.loss == "log":
                 return losses.MulticlassLog(), n_classes
-            cost = 1.0 - np.eye(n_classes) if self.cost_matrix is None else np.asarray(self.cost_matrix, np.float64)
+            try:
+                cost = 1.0 - np.eye(n_classes) if self.cost_matrix is None else np.asarray(self.cost_matrix, np.float64)
+            except (ValueError, TypeError) as error:
+                raise type(error)(f"cost_matrix must hold numbers: {error}") from error
             if cost.shape != (n_classes, n_classes):
                 raise ValueError(f"cost_matrix must have shape ({n_classes}, {n_classes}), got {cost.shape}")
-            if not np.isfinite(cost).all() or cost.min() < 0 or np.diag(cost).any():
-                raise ValueError("cost_matrix must be finite, ≥ 0 and zero on its diagonal")
+            wrong = ~np.isfinite(cost) | (cost < 0) | (np.eye(n_classes, dtype=bool) & (cost != 0))
+            if wrong.any():
+                r, c = np.argwhere(wrong)[0]
+                raise ValueError(
+                    f"cost_matrix must be finite, ≥ 0 and zero on its diagonal, got {cost[r, c]} at [{r}, {c}]"
+                )
             return losses.MulticlassHinge(np.ascontiguousarray(cost)), n_classes
         loss = losses.BINARY[self.loss]()
         if n_classes == 2:
@@ -319,7 +353,9 @@ class LinearSVC(ClassifierMixin, _Linear):
         weights = check_sample_weight(sample_weight, y.size)
         classes = np.unique(y)
         if classes.size < 2:
-            raise ValueError(f"LinearSVC needs examples of at least 2 classes, got 1 class only: {classes[0]!r}")
+            raise ValueError(
+                f"LinearSVC needs examples of at least 2 classes, got 1 class only: {classes.tolist()[0]!r}"
+            )
         if self.warm_start and hasattr(self, "classes_") and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"warm_start needs the classes of the last fit, {self.classes_.tolist()}, got {classes.tolist()}: "
@@ -327,7 +363,7 @@ class LinearSVC(ClassifierMixin, _Linear):
             )
         self.classes_ = classes
         codes = self._codes(y)
-        counts = np.array([np.count_nonzero(codes == c) for c in range(classes.size)], dtype=float)
+        counts = self._count(codes, weights)
         problem = self._problem(X, codes, weights, counts, codes.size)
         self._fit_problem(problem, started, X, y, codes if self.early_stopping else None)
         self._seen, self._counts = float(codes.size), counts
@@ -376,18 +412,24 @@ class LinearSVC(ClassifierMixin, _Linear):
             )
         codes = self._codes(y)
         self._seen += codes.size
-        self._counts = self._counts + np.bincount(codes.astype(np.intp), minlength=self.classes_.size)
+        self._counts = self._counts + self._count(codes, weights)
         problem = self._problem(X, codes, weights, self._counts, int(self._seen))
         self._partial_fit_problem(problem, started)
         return self
+
+    def _count(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Examples of each class, each counted with its weight."""
+        counts = np.bincount(codes.astype(np.intp), weights if weights.size else None, self.classes_.size)
+        return counts.astype(float)
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
         """Indices into classes_, as float64."""
         places = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
         unknown = self.classes_[places] != y
         if unknown.any():
+            strange = y[unknown].tolist()[0]
             raise ValueError(
-                f"y holds the label {y[unknown][0]!r}, which is not among the classes {self.classes_.tolist()}: "
+                f"y holds the label {strange!r}, which is not among the classes {self.classes_.tolist()}: "
                 "announce all labels with classes= at the first call of partial_fit"
             )
         return places.astype(np.float64)
@@ -502,7 +544,7 @@ class LinearSVR(RegressorMixin, _Linear):
         started = now()
         self._check_parameters()
         X, y = check_rows(self, X, y, y_numeric=True)
-        y = column_or_1d(y).astype(np.float64)
+        y = numeric_targets(column_or_1d(y))
         weights = check_sample_weight(sample_weight, y.size)
         self._fit_problem(self._problem(X, y, weights, y.size), started, X, y, None)
         self._seen = float(y.size)
@@ -516,7 +558,7 @@ class LinearSVR(RegressorMixin, _Linear):
             raise ValueError("intercept='search' trains anew for each b: use it with fit, or another intercept here")
         first = not hasattr(self, "coef_")
         X, y = check_rows(self, X, y, reset=first, y_numeric=True)
-        y = column_or_1d(y).astype(np.float64)
+        y = numeric_targets(column_or_1d(y))
         weights = check_sample_weight(sample_weight, y.size)
         self._seen = (0.0 if first else self._seen) + y.size
         self._partial_fit_problem(self._problem(X, y, weights, int(self._seen)), started)

@@ -64,7 +64,11 @@ class InverseTime:
 
 @dataclass
 class Norma:
-    """η_t = p/(λ√t), Kivinen, Smola and Williamson's; ``p=None`` is the bound's optimum 0.5(2 + 0.5 n^−½)^½."""
+    """η_t = p/(λ√t), Kivinen, Smola and Williamson's.
+
+    ``p=None`` is 0.5(2 + 0.5 T^−½)^½, the bound's optimum, with the number of examples for T: training may end at
+    any time, and p is between 0.707 and 0.79 whatever T is.
+    """
 
     p: float | None = None
 
@@ -85,7 +89,6 @@ class Bottou:
 
 
 STEPS = {"pegasos": InverseTime, "norma": Norma, "constant": Constant, "bottou": Bottou}
-AVERAGES = ("none", "uniform", "suffix", "weighted")
 SAMPLINGS = ("iid", "permutation", "fixed")
 
 
@@ -110,7 +113,10 @@ BIAS = {
 }
 NO_AVERAGE, UNIFORM, SUFFIX, WEIGHTED = 0, 1, 2, 3
 AVERAGE = {"none": NO_AVERAGE, "uniform": UNIFORM, "suffix": SUFFIX, "weighted": WEIGHTED}
+AVERAGES = tuple(AVERAGE)
 
+#: A larger mean square of rows is refused in float32, where steps times rows would leave its range.
+FLOAT32_LIMIT = 1e20
 #: A scale of v below this is folded into v.
 SMALLEST_SCALE = 1e-3
 
@@ -393,16 +399,25 @@ class Pegasos(Solver):
             raise ValueError(f"average must be one of {', '.join(AVERAGES)}, got {self.average!r}")
         if self.sampling not in SAMPLINGS:
             raise ValueError(f"sampling must be one of {', '.join(SAMPLINGS)}, got {self.sampling!r}")
-        if not (isinstance(self.batch_size, (int, np.integer)) and self.batch_size >= 1):
-            raise ValueError(f"batch_size must be an integer ≥ 1, got {self.batch_size!r}")
+        self.check_batch_size()
         if self.batch_size > problem.n:
             raise ValueError(f"batch_size must be at most the number of examples {problem.n}, got {self.batch_size}")
         if not (isinstance(self.search_epochs, (int, np.integer)) and self.search_epochs >= 1):
             raise ValueError(f"search_epochs must be an integer ≥ 1, got {self.search_epochs!r}")
         policy = self.policy
+        if not isinstance(self.projection, (bool, np.bool_)):
+            raise TypeError(f"projection must be True or False, got {self.projection!r}")
+        if isinstance(policy, Bottou) and not isinstance(policy.sample, (int, np.integer)):
+            raise TypeError(f"sample of Bottou must be an integer > 0, got {policy.sample!r}")
         for name, value in vars(policy).items():
-            if value is not None and not (math.isfinite(value) and value > 0):
+            if value is not None and not (isinstance(value, (int, float, np.number)) and 0 < value < math.inf):
                 raise ValueError(f"{name} of {type(policy).__name__} must be a finite number > 0, got {value!r}")
+
+    def check_batch_size(self) -> None:
+        """An integer ≥ 1, or a sentence."""
+        k = self.batch_size
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+            raise ValueError(f"batch_size must be an integer ≥ 1, got {k!r}")
 
     @property
     def policy(self) -> InverseTime | Norma | Constant | Bottou:
@@ -456,9 +471,33 @@ class Pegasos(Solver):
             shuffle(state.order, state.rng)
         if self.projection:
             fixed = state.w.b if problem.intercept == "search" else np.zeros_like(state.w.b)
-            state.radius2 = problem.norm_bound(fixed) ** 2
+            # a stream's later parts must not shrink the ball that earlier ones needed
+            known = np.where(np.isfinite(state.radius2), state.radius2, 0.0)
+            state.radius2 = np.maximum(known, problem.norm_bound(fixed) ** 2)
+            for c in range(problem.n_outputs):
+                state.w.norm2[c] = _norm2(state.w, c, problem.intercept == "regularized")
         if isinstance(self.policy, Bottou) and math.isnan(state.eta0):
             state.eta0 = self.policy.eta0 or self._find_eta0(problem, state)
+
+    def fits(self, problem: Problem | StructuredProblem, state: State) -> None:
+        """Refuse a state that was made for another solver or problem: compiled loops check no bounds."""
+        d = problem.d
+        found = (state.w.V.shape, state.average.U.shape[0], state.average.previous.shape[0], state.order.size)
+        averaged, suffix = self.average != "none", self.average == "suffix"
+        wanted = ((d, problem.n_outputs), d * averaged, d * suffix, problem.n)
+        if found != wanted or (state.search is not None and problem.intercept != "search"):
+            raise ValueError(
+                f"the state was made for another problem, average or intercept: weights of shape {found[0]} and "
+                f"{found[3]} examples, wanted {wanted[0]} and {wanted[3]} with average={self.average!r}, "
+                f"intercept={problem.intercept!r}: start anew, or bind the state to the problem"
+            )
+
+    def settled(self, problem: Problem | StructuredProblem, state: State, tol: float) -> bool:
+        """Whether an unchanged objective means convergence: a search over b must have closed its brackets."""
+        if state.search is None:
+            return True
+        low, high = state.search.low, state.search.high
+        return bool(np.all(high - low <= max(tol, 1e-12) * np.maximum(1.0, np.abs(state.w.b))))
 
     # -- stepping
 
@@ -481,15 +520,16 @@ class Pegasos(Solver):
 
     def advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
         """Take n_steps steps, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
+        self.fits(problem, state)
         if state.search is None or n_steps == 0:
             self._advance(problem, state, n_steps)
             return
         per_round = self.search_epochs * self.steps_per_epoch(problem)
         while n_steps > 0:
-            inner = min(n_steps, per_round - state.t)
+            inner = max(0, min(n_steps, per_round - state.t))
             self._advance(problem, state, inner)
             n_steps -= inner
-            if state.t == per_round:
+            if state.t >= per_round:
                 self._next_bias(problem, state, state.search)
 
     def _advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
@@ -515,8 +555,13 @@ class Pegasos(Solver):
                 w = self._weights(state, "none")[0][:, 0]
                 take(*problem.answers(w, self._next_visits(problem.n, state, k)), np.arange(k, dtype=np.int32))
             return
-        if n_steps == 0:
-            take(problem.X, problem.y, state.order[:0])  # compiles
+        if n_steps == 0:  # compiles
+            take(problem.X, problem.y, state.order[:0])
+            draw_subsets(state.order[:0], np.empty(0), k, state.order[:0])
+            if state.search is not None:
+                loss, nothing = losses.scalar_loss(problem.target), np.empty(0)
+                loss_slopes(loss, nothing, nothing)
+                loss_values(loss, nothing, nothing)
         while n_steps > 0:
             visits = self._next_visits(problem.n, state, n_steps * k)
             take(problem.X, problem.y, visits)
@@ -610,7 +655,13 @@ class Pegasos(Solver):
         typical = float(np.mean(weights * (norms2 + (problem.intercept != "none"))))
         if not (0.0 < typical < math.inf):
             return 1.0 / problem.lam
-        solver = Pegasos(Bottou(1.0), "none", "fixed", 1, False)
+        if sample.dtype == np.float32 and typical > FLOAT32_LIMIT:
+            raise ValueError(
+                f"the rows have a mean square of {typical:.1e}, and products with them leave the range of float32: "
+                "scale the features to about unit size, or use float64"
+            )
+        k = min(self.batch_size, size)
+        solver = Pegasos(Bottou(1.0), "none", "fixed", k, False)
         order = rng.permutation(size).astype(np.int32)
         no_average = Average(*(part[:0] if part.ndim == 2 else part.copy() for part in state.average))
         results: dict[int, float] = {}
@@ -621,8 +672,9 @@ class Pegasos(Solver):
                     w=deepcopy(state.w), average=no_average, order=order, position=0, t=0,
                     eta0=2.0**power / typical, radius2=state.radius2, rng=rng,
                 )  # fmt: skip
-                solver._advance(sample, trial, size)
-                value = sample.primal(*solver._weights(trial, "none"))
+                solver._advance(sample, trial, size // k)
+                W, b = solver._weights(trial, "none")
+                value = sample.primal(W, sample.best_intercept(W) if problem.intercept == "exact" else b)
                 results[power] = value if math.isfinite(value) else math.inf
             return results[power]
 

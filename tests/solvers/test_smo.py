@@ -1,0 +1,369 @@
+"""SMO: the optimum of tiny problems by a general method, KKT conditions, certificates, laws of states and caches."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import smo as textbook
+from widemargin.core.kernels import RBF, Linear, Polynomial
+from widemargin.core.losses import EpsilonInsensitive, Hinge, Single, SquaredHinge
+from widemargin.core.rows import as_rows
+from widemargin.problem import KernelProblem
+from widemargin.running import load_state, run, save_state
+from widemargin.solvers.smo import SMALL, SMO, State, Variables, balance, solve_pairs, solve_singles
+
+INTERCEPTS = ["unregularized", "regularized", "none"]
+KERNELS = [RBF(0.5), Linear(), Polynomial(0.5, 1.0, 2)]
+EPSILON = 0.1
+
+
+def make(
+    rng, n=30, *, regression=False, intercept="unregularized", kernel=KERNELS[0], C=1.0, d=3, sparse=False, **more
+):
+    """A noisy problem with some structure."""
+    X = rng.normal(size=(n, d))
+    t = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
+    if not regression:
+        t = np.where(t > 0, 1.0, -1.0)
+        t[:2] = 1.0, -1.0  # both classes are there
+    loss = EpsilonInsensitive(EPSILON) if regression else Hinge()
+    rows = as_rows(sp.csr_matrix(X) if sparse else X)
+    return KernelProblem(kernel, rows, t, Single(loss), 1.0 / (C * n), intercept=intercept, **more)
+
+
+def gram(problem):
+    """The kernel values the solver sees, rounded to float32 as they are there, with the constant."""
+    everything = np.arange(problem.n)
+    return problem.matrix(everything, everything).block(everything).astype(np.float64) + problem.constant
+
+
+def dual_problem(problem):
+    """(K, σ, h, C) over the variables, for the textbook."""
+    epsilon = None if isinstance(problem.target.loss, Hinge) else problem.target.loss.epsilon
+    sigma, h, cap, row = textbook.variables(problem.y, epsilon, problem.caps)
+    return gram(problem)[np.ix_(row, row)], sigma, h, cap
+
+
+def solved(problem, rng, tol=1e-6, **parameters):
+    return run(SMO(tol=tol, **parameters), problem, rng=rng, tol=tol, max_epochs=10000)
+
+
+def random_feasible(rng, problem):
+    v = Variables.of(problem)
+    alpha = v.cap * rng.uniform(size=v.cap.size) * rng.integers(0, 2, v.cap.size)
+    return balance(alpha, v.sigma, v.cap) if problem.has_free_bias else alpha
+
+
+tiny = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32 - 1),
+        "n": st.integers(2, 9),
+        "regression": st.booleans(),
+        "intercept": st.sampled_from(INTERCEPTS),
+        "kernel": st.sampled_from(KERNELS),
+        "C": st.sampled_from([0.01, 1.0, 20.0]),
+    }
+)
+
+
+def from_seed(seed, **how):
+    rng = np.random.default_rng(seed)
+    problem = make(rng, **how)
+    problem.sample_weight = rng.uniform(0.2, 2.0, problem.n)
+    return problem, rng
+
+
+# ---------------------------------------------------------------- the optimum
+
+
+@given(tiny)
+@settings(max_examples=60)
+def test_the_inner_solvers_reach_the_optimum_of_a_general_method(how):
+    problem, _ = from_seed(**how)
+    K, sigma, h, cap = dual_problem(problem)
+    primal, dual = textbook.optimal_values(K, sigma, h, cap, problem.has_free_bias)
+    solve = solve_pairs if problem.has_free_bias else solve_singles
+    alpha, e = np.zeros(h.size), h.copy()
+    steps = solve(K.astype(np.float32), sigma, cap, alpha, e, 1e-9, 100000)
+    assert steps < 100000
+    # the general method ends with a gap of its own; ours is between its dual and its primal value
+    slack = 1e-7 * (1.0 + abs(primal))
+    assert dual - slack <= textbook.dual_value(K, sigma, h, alpha) <= primal + slack
+    np.testing.assert_allclose(e, h - K @ (sigma * alpha), atol=1e-6 * (1.0 + np.abs(K).max() * cap.sum()))
+    assert np.all((alpha >= 0.0) & (alpha <= cap))
+    if problem.has_free_bias:
+        # every step adds and subtracts the same t: rounding of as many additions
+        assert abs(sigma @ alpha) <= 1e-15 * (steps + h.size) * cap.sum()
+
+
+@given(tiny)
+@settings(max_examples=60)
+def test_smo_ends_at_the_optimum_of_a_general_method(how):
+    problem, rng = from_seed(**how)
+    K, sigma, h, cap = dual_problem(problem)
+    primal, dual = textbook.optimal_values(K, sigma, h, cap, problem.has_free_bias)
+    outcome = solved(problem, rng)
+    certificate = SMO().certificate(problem, outcome.state)
+    slack = 1e-7 * (1.0 + abs(primal))
+    assert certificate.primal / problem.lam <= primal * (1.0 + 1e-6) + slack
+    assert dual * (1.0 - 1e-6) - slack <= certificate.dual / problem.lam <= primal + slack
+
+
+@given(tiny, st.integers(0, 3))
+@settings(max_examples=60)
+def test_the_gap_of_any_feasible_point_bounds_its_suboptimality(how, rounds):
+    """Weak duality: D ≤ D* = P* ≤ P, so P − P* ≤ P − D; and primal and dual are those of the textbook."""
+    problem, rng = from_seed(**how)
+    K, sigma, h, cap = dual_problem(problem)
+    best_primal, best_dual = textbook.optimal_values(K, sigma, h, cap, problem.has_free_bias)
+    solver = SMO()
+    state = solver.init(problem, rng, random_feasible(rng, problem))
+    solver.advance(problem, state, 1 + rounds)
+    primal, dual, gap = (value / problem.lam for value in solver.certificate(problem, state))
+    # kernel values are float64 sums rounded to float32, so they are the same numbers here and there, but for rare
+    # cases of a last bit
+    slack = 1e-7 * (1.0 + abs(primal) + np.abs(K).max() * state.alpha.sum() * 2.0 * cap.sum())
+    assert primal == pytest.approx(textbook.primal_value(K, sigma, h, cap, state.alpha, state.bias), abs=slack)
+    assert dual == pytest.approx(textbook.dual_value(K, sigma, h, state.alpha), abs=slack)
+    assert dual <= best_primal + slack
+    assert primal >= best_dual - slack
+    assert gap >= primal - best_primal - slack
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_the_certificate_of_a_warm_start_holds_before_any_round(intercept, rng):
+    problem = make(rng, intercept=intercept)
+    K, sigma, h, _ = dual_problem(problem)
+    alpha = random_feasible(rng, problem)
+    solver = SMO()
+    certificate = solver.certificate(problem, solver.init(problem, rng, alpha))
+    dual = problem.lam * textbook.dual_value(K, sigma, h, alpha)
+    assert certificate.dual == pytest.approx(dual, rel=1e-6)
+    assert np.isfinite(certificate.primal)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_karush_kuhn_tucker_conditions_hold_at_the_end(intercept, regression, sparse, rng):
+    problem = make(rng, 500, intercept=intercept, regression=regression, C=3.0, sparse=sparse)
+    outcome = solved(problem, rng)
+    assert outcome.stop_reason == "tol"
+    K, sigma, h, cap = dual_problem(problem)
+    alpha = outcome.state.alpha
+    assert np.all((alpha >= 0.0) & (alpha <= cap))
+    if problem.has_free_bias:
+        # an addition rounds by 1e-16 of a bound; there are a few thousand
+        assert abs(sigma @ alpha) <= 1e-11 * cap.max()
+    # each term of the gap is non-negative: (C − α)[s]₊ + α[−s]₊, so none is above the whole
+    s = sigma * (h - K @ (sigma * alpha) - outcome.state.bias)
+    gap = 1e-6 * outcome.objective / problem.lam
+    rounding = 1e-6 * np.abs(s).max()
+    assert ((cap - alpha) * np.maximum(s, 0.0)).max() <= gap + rounding
+    assert (alpha * np.maximum(-s, 0.0)).max() <= gap + rounding
+
+
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_the_dual_never_falls_from_round_to_round_of_an_episode(intercept, regression, rng):
+    problem = make(rng, 450, intercept=intercept, regression=regression, C=2.0)
+    solver = SMO(working_set=32, tol=1e-5)
+    state = solver.init(problem, rng)
+    K, sigma, h, cap = dual_problem(problem)
+    previous, alpha, rounds = 0.0, np.zeros(h.size), 0
+    for _ in range(60):
+        solver.advance(problem, state, 1)
+        if state.episode is None:
+            break
+        alpha = state.alpha.copy()
+        alpha[state.episode.active] = state.episode.alpha
+        assert np.all((alpha >= 0.0) & (alpha <= cap))
+        value = textbook.dual_value(K, sigma, h, alpha)
+        # the float32 rows are the same numbers here and there; only float64 sums are rounded
+        assert value >= previous - 1e-10 * abs(value)
+        previous, rounds = value, rounds + 1
+    assert rounds > 5
+
+
+def test_the_dual_never_falls_from_checkpoint_to_checkpoint(rng):
+    outcome = solved(make(rng, 700, C=10.0), rng, tol=1e-7, working_set=32)
+    duals = outcome.history["objective"] - outcome.history["gap"]
+    assert np.all(np.diff(duals) >= -1e-9 * np.abs(duals[1:]))
+
+
+# ---------------------------------------------------------------- episodes
+
+
+@pytest.mark.parametrize("intercept", ["unregularized", "none"])
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_start_from_a_sample_ends_at_the_same_optimum(intercept, regression, rng):
+    problem = make(rng, 2100, d=2, intercept=intercept, regression=regression)
+    outcomes = [solved(problem, rng, tol=1e-4, sample=sample) for sample in (8, 1)]
+    assert outcomes[0].state.episodes > outcomes[1].state.episodes
+    assert outcomes[0].objective == pytest.approx(outcomes[1].objective, rel=1e-4)
+    for outcome in outcomes:
+        assert outcome.stop_reason == "tol"
+        assert np.all(outcome.state.alpha <= Variables.of(problem).cap)
+
+
+def test_responses_are_up_to_date_at_a_checkpoint(rng):
+    problem = make(rng, 2100, d=2)
+    solver = SMO()
+    state = solver.init(problem, rng)
+    K, checked = gram(problem), 0
+    for _ in range(100):
+        solver.advance(problem, state, 5)
+        if solver.at_checkpoint(state):
+            expected = K @ (problem.y * state.alpha)
+            # the values are the same float32 numbers; sums of n of them in another order
+            np.testing.assert_allclose(state.f, expected, atol=1e-9 * state.alpha.sum())
+            checked += 1
+    assert checked
+
+
+def test_a_model_in_the_middle_of_an_episode_is_feasible_and_certified(rng):
+    problem = make(rng, 2100, d=2)
+    solver = SMO()
+    state = solver.init(problem, rng)
+    for _ in range(4):
+        solver.advance(problem, state, 1)
+        certificate = solver.certificate(problem, state)
+        assert certificate.gap >= 0.0
+        assert np.all(state.alpha <= problem.caps)
+        assert abs(problem.y @ state.alpha) <= 1e-10 * problem.caps.sum()
+
+
+# ---------------------------------------------------------------- caches, threads, states, counters
+
+
+def bits(outcome):
+    return outcome.state.alpha.tobytes(), outcome.state.f.tobytes(), outcome.state.bias
+
+
+def test_the_size_of_the_cache_does_not_change_the_model_while_a_working_set_fits(rng):
+    """Up to SMALL variables are one working set where all of them fit, so this begins above it."""
+    seed, n, kept = int(rng.integers(2**32)), SMALL + 200, []
+    for rows in (n // 2, 10 * n):
+        problem = make(np.random.default_rng(seed), n, cache_bytes=4 * n * rows)
+        kept.append(bits(solved(problem, np.random.default_rng(seed), tol=1e-4, working_set=64)))
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("n_bytes", [1.0, 4e4, 4e6])
+def test_any_cache_leads_to_the_same_optimum(n_bytes, rng):
+    problem = make(rng, 450, C=5.0)
+    best = solved(problem, rng, tol=1e-5).objective
+    problem.cache_bytes = n_bytes
+    assert solved(problem, rng, tol=1e-4).objective <= best * (1.0 + 1e-4)
+
+
+def test_threads_do_not_change_a_bit(rng):
+    seed = int(rng.integers(2**32))
+    # large enough for a block to be shared between threads: rows × columns × features > 2²⁴
+    results = [
+        bits(solved(make(np.random.default_rng(seed), 1000, d=80, kernel=RBF(0.01), threads=threads),
+                    np.random.default_rng(seed), tol=1e-3))
+        for threads in (1, 2)
+    ]  # fmt: skip
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("n", [450, 2100])
+def test_a_saved_state_goes_on_as_if_nothing_had_happened(n, rng, tmp_path):
+    seed = int(rng.integers(2**32))
+    problem = make(rng, n, C=5.0)
+    solver = SMO(working_set=32, tol=1e-6)
+    whole = solver.init(problem, np.random.default_rng(seed))
+    halted = solver.init(problem, np.random.default_rng(seed))
+    for state in (whole, halted):
+        for _ in range(3):
+            solver.advance(problem, state, 1)
+    save_state(tmp_path / "state.npz", halted)
+    halted = load_state(tmp_path / "state.npz", State)
+    assert halted.episode is not None
+    for state in (whole, halted):
+        for _ in range(30):
+            solver.advance(problem, state, 1)
+        solver.finish(problem, state)
+    assert whole.alpha.tobytes() == halted.alpha.tobytes()
+    assert whole.f.tobytes() == halted.f.tobytes()
+    assert (whole.bias, whole.primal, whole.dual) == (halted.bias, halted.primal, halted.dual)
+    assert whole.counters.updates == halted.counters.updates
+
+
+def test_rounds_may_be_asked_for_in_any_portions(rng):
+    seed = int(rng.integers(2**32))
+    problem = make(rng, 450, C=5.0)
+    solver = SMO(working_set=32, tol=1e-6)
+    states = [solver.init(problem, np.random.default_rng(seed)) for _ in range(2)]
+    assert solver.advance(problem, states[0], 12) == 12
+    for portion in (5, 1, 6):
+        solver.advance(problem, states[1], portion)
+    for state in states:
+        solver.finish(problem, state)
+    assert states[0].alpha.tobytes() == states[1].alpha.tobytes()
+
+
+@pytest.mark.parametrize("n", [300, 600, 2100])
+@pytest.mark.parametrize("rows", [20, 10000])
+def test_kernel_values_are_counted_exactly(n, rows, rng, monkeypatch):
+    made = []
+    original = KernelProblem.matrix
+
+    def recorded(self, *sides):
+        made.append(original(self, *sides))
+        return made[-1]
+
+    monkeypatch.setattr(KernelProblem, "matrix", recorded)
+    outcome = solved(make(rng, n, cache_bytes=4 * n * rows), rng, tol=1e-2)
+    assert outcome.state.counters.kernel_evals == sum(matrix.evaluations for matrix in made)
+    assert outcome.history["kernel_evals"][-1] == outcome.state.counters.kernel_evals
+
+
+def test_a_given_gram_matrix_changes_nothing_but_the_count(rng):
+    seed = int(rng.integers(2**32))
+    problem = make(rng, 600)
+    plain = solved(problem, np.random.default_rng(seed), tol=1e-4)
+    problem.gram = gram(problem).astype(np.float32)
+    shared = solved(problem, np.random.default_rng(seed), tol=1e-4)
+    assert shared.state.counters.kernel_evals == 0
+    assert shared.objective == pytest.approx(plain.objective, rel=1e-4)
+
+
+# ---------------------------------------------------------------- warm starts and bad input
+
+
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_a_warm_start_at_the_optimum_is_soon_done(intercept, regression, rng):
+    problem = make(rng, 450, intercept=intercept, regression=regression)
+    solver = SMO(tol=1e-5, working_set=32)
+    cold = run(solver, problem, rng=rng, tol=1e-5, max_epochs=10000)
+    warm = run(solver, problem, state=solver.init(problem, rng, cold.state.alpha), rng=rng, tol=1e-5, max_epochs=10000)
+    assert warm.objective <= cold.objective * (1.0 + 1e-5)
+    assert warm.state.counters.steps <= 0.5 * cold.state.counters.steps
+
+
+def test_balance_gives_the_nearest_feasible_point(rng):
+    cap, sigma = rng.uniform(0.5, 2.0, 20), np.where(rng.uniform(size=20) < 0.4, 1.0, -1.0)
+    sigma[:2] = 1.0, -1.0
+    alpha = rng.uniform(0.0, 1.0, 20) * cap
+    near = balance(alpha, sigma, cap)
+    assert abs(sigma @ near) <= 1e-12 * cap.sum()
+    assert np.all((near >= 0.0) & (near <= cap))
+    # no other feasible point is nearer: the way there makes no acute angle with the way to any other
+    for _ in range(20):
+        other = balance(rng.uniform(0.0, 1.0, 20) * cap, sigma, cap)
+        assert (alpha - near) @ (other - near) <= 1e-10
+
+
+def test_what_smo_cannot_solve_is_refused_in_a_sentence(rng):
+    problem = make(rng)
+    problem.target = Single(SquaredHinge())
+    with pytest.raises(ValueError, match="SMO solves the hinge and the ε-insensitive loss, got SquaredHinge"):
+        SMO().init(problem, rng)
+    for name, value in [("working_set", 1), ("sample", 0), ("max_rounds", 0), ("working_set", 2.5)]:
+        with pytest.raises(ValueError, match=f"{name} must be an integer ≥ ., got {value}"):
+            SMO(**{name: value}).init(make(rng), rng)
