@@ -401,6 +401,13 @@ class KernelProblem:
             return take_rows(self.X, chosen)
         return self.X[chosen] if not isinstance(self.kernel, Precomputed) else DenseRows(self.X.values[chosen])
 
+    def value_at_zero(self) -> float:
+        """The objective of w = 0, b = 0, for the hinge and the ε-insensitive loss."""
+        weights = self.sample_weight if self.sample_weight.size else 1.0
+        loss = losses.scalar_loss(self.target)
+        values = np.abs(self.y) - loss.epsilon if isinstance(loss, losses.EpsilonInsensitive) else np.ones(self.n)
+        return float(np.mean(weights * np.maximum(values, 0.0)))
+
     def matrix(self, rows: np.ndarray, columns: np.ndarray) -> Any:
         """The kernel between two sets of examples, computed by blocks of rows on demand, in float32."""
         if isinstance(self.kernel, Precomputed):

@@ -318,9 +318,7 @@ def test_a_fitted_member_of_a_path_starts_afresh_when_it_is_fitted_to_other_data
 def test_too_few_epochs_warn_with_the_gap(estimator, rng):
     X, y, t = data(rng, 600)
     model = estimator(C=100.0, max_iter=1, tol=1e-6, random_state=0)
-    with pytest.warns(
-        ConvergenceWarning, match="used all max_iter=1 epochs and has a relative duality gap of "
-    ) as seen:
+    with pytest.warns(ConvergenceWarning, match="stopped with a relative duality gap of ") as seen:
         model.fit(X, targets_for(estimator, y, t))
     assert model.stop_reason_ == "max_iter"
     assert f"{model.certificate_.relative_gap:.1e}" in str(seen[0].message)
@@ -393,7 +391,8 @@ def test_callbacks_of_scikit_learn_hear_of_every_checkpoint(estimator, rng):
     recorder = Recorder()
     model = estimator(random_state=0).set_callbacks(recorder).fit(X, targets_for(estimator, y, t))
     assert len(recorder.rows) == len(model.history_)
-    np.testing.assert_array_equal(scores_of(recorder.models[-1], X), scores_of(model, X))
+    # the same sums, but the final model lists its vectors by class
+    np.testing.assert_allclose(scores_of(recorder.models[-1], X), scores_of(model, X), rtol=1e-12, atol=1e-12)
 
 
 def test_predictions_keep_to_their_memory(rng, monkeypatch):

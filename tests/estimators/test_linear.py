@@ -41,8 +41,8 @@ def quick(estimator, **parameters):
 # ---------------------------------------------------------------- the problem of the rivals
 #
 # 2000 epochs of 120 examples are T = 2.4e5 steps. The suboptimality of the t-weighted average is of the order of
-# G²/(λT) with λ = 1/(Cn) and G² ≈ ‖x‖² ≈ d: some 2e-3 in units of the mean loss, and no more than 0.4 % of the optimum
-# over hundreds of seeds. A wrong problem (a weight, a λ or an intercept off) misses by far more than CLOSE.
+# G²/(λT) with λ = 1/(Cn) and G² ≈ ‖x‖² ≈ d: some 2e-3 in units of the mean loss, and measured at most 0.4 % of the
+# optimum over 250 seeds. A wrong problem (a weight, a λ or an intercept off) misses by far more than CLOSE.
 CLOSE = 0.01
 LONG = {"tol": 0, "max_iter": 2000}
 
@@ -270,7 +270,7 @@ def test_early_stopping_watches_examples_it_does_not_train_on(estimator, rng):
     errors = model.history_["validation_error"]
     if model.stop_reason_ == "early_stopping":
         assert np.argmin(errors) == len(errors) - 3  # the first of the lowest, and two checkpoints after it
-    else:  # it went on improving up to the end or nearly, as one seed in thirty does
+    else:  # it went on improving up to the end or nearly, as one seed in twenty does
         assert model.stop_reason_ == "max_iter"
         assert np.argmin(errors) >= len(errors) - 3
     per_epoch = model.history_["steps"][0]
@@ -609,9 +609,10 @@ def test_squared_losses_survive_a_tiny_lambda(lam, rng):
         regression = LinearSVR(loss="squared_epsilon_insensitive", **options).fit(X, t).history_["objective"][-1]
         zero = 1.0, np.mean(t**2)  # the objectives of the zero vector
         if step == "bottou":
-            # with so small a λ the steps found by trial never shrink, and the average of what they do lies somewhat off
-            # the minimum (over 400 seeds at most 0.19 of the zero vector's objective, in the median 1e-4)
-            assert classifier <= best + 0.3 * zero[0]
+            # with so small a λ the steps found by trial never shrink, and the average of what they do lies off the
+            # minimum: by 1e-4 of the zero vector's objective in the median of 250 seeds, by 0.23 in the worst. The
+            # bound is chosen from that, with room: it tells a run that works from one thrown off, not how well it works
+            assert classifier <= best + 0.5 * zero[0]
             assert regression <= least + 0.1 * zero[1]
         else:  # 1/(λt), capped at the inverse curvature throughout, hovers about the minimum but is not thrown off
             assert classifier <= 2 * zero[0]

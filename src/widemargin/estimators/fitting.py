@@ -224,16 +224,17 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         validation: Any = None,
         max_epochs: float | None = None,
         history: History | None = None,
+        quiet: bool = False,
         X: Any = None,
         y: Any = None,
         attributes: Callable[[Any], dict[str, Any]] | None = None,
     ) -> Outcome:
         """Train, with this estimator's limits, callbacks and progress bar; sets what every estimator has."""
-        callbacks = self._own_callbacks()
-        root = self._root_context(X, y)
+        callbacks = [] if quiet else self._own_callbacks()
+        root = None if quiet else self._root_context(X, y)
         if root is not None:
             callbacks.append(_TaskPerCheckpoint(self, root, X, y, attributes))
-        bar = ProgressBar(type(self).__name__) if self.verbose else None
+        bar = ProgressBar(type(self).__name__) if self.verbose and not quiet else None
         with bar or nullcontext():
             outcome = run(
                 solver,
@@ -297,7 +298,7 @@ class _TaskPerCheckpoint:
             "X": self.X,
             "y": self.y,
             "metadata": dict(progress.row),
-            "reconstruction_attributes": lambda: self.attributes(progress.model()),
+            "reconstruction_attributes": lambda: self.attributes(progress.model()) if self.attributes else {},
         }
         task.call_on_fit_task_begin(**given)
         return bool(task.call_on_fit_task_end(**given))

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
-from ..core.kernels import RBF, BlackBox, Laplacian, Precomputed, Sigmoid, as_kernel, resolve_gamma
+from ..core.kernels import RBF, BlackBox, Laplacian, Linear, Precomputed, Sigmoid, as_kernel, resolve_gamma
 from ..core.rows import DenseRows, as_rows
 from ..history import History
 from ..models import KernelModel
@@ -57,7 +57,8 @@ class Preparation:
     """How rows are laid out for kernel values: what keeps their precision and costs least.
 
     Kernels of distances do not change when a vector is subtracted from all rows, so float64 data is centred
-    before it is rounded to float32; that halves memory and doubles speed. Other kernels keep the data's dtype.
+    before it is rounded to float32; that halves memory and doubles speed. Under a linear kernel a free bias takes up
+    the shift, and dense data is centred too, since kernel rows are kept in float32. Other kernels keep the data.
     """
 
     centre: np.ndarray | None
@@ -65,7 +66,7 @@ class Preparation:
     as_csr: bool
 
     @classmethod
-    def of(cls, kernel: Any, X: Any) -> Preparation:
+    def of(cls, kernel: Any, X: Any, free_bias: bool) -> Preparation:
         """Chosen by the training data."""
         if isinstance(kernel, (Precomputed, BlackBox)):
             return cls(None, False, False)
@@ -73,7 +74,8 @@ class Preparation:
         if sp.issparse(X):
             return cls(None, to_float32, True)
         as_csr = np.count_nonzero(X) < SPARSE_BELOW * X.size
-        return cls(X.mean(axis=0) if to_float32 and not as_csr else None, to_float32, as_csr)
+        shiftable = to_float32 or (isinstance(kernel, Linear) and free_bias)
+        return cls(X.mean(axis=0, dtype=np.float64) if shiftable and not as_csr else None, to_float32, as_csr)
 
     def rows(self, kernel: Any, X: Any) -> Any:
         """X as the rows the kernel takes."""
@@ -84,7 +86,7 @@ class Preparation:
         elif sp.issparse(X) and not self.as_csr:
             X = X.toarray()
         if self.centre is not None:
-            X = X - self.centre
+            X = (X - self.centre).astype(X.dtype, copy=False)
         if self.as_float32:
             X = X.astype(np.float32)
         return as_rows(X)
@@ -147,8 +149,31 @@ class _Kernel(TrainedByRun):
         gamma = resolve_gamma(self.gamma, X) if needs_gamma else 1.0
         kernel = as_kernel(self.kernel, gamma, self.degree, self.coef0)
         self._gamma = gamma
-        self._preparation = Preparation.of(kernel, X)
+        self._preparation = Preparation.of(kernel, X, self._intercept() == "unregularized")
         return kernel, self._preparation.rows(kernel, X)
+
+    def _shift(self, X: Any, support: np.ndarray, coefficients: np.ndarray) -> Any:
+        """⟨w, centre⟩ of a linear kernel, which the intercept of the user's own rows takes up."""
+        if self._preparation.centre is None or self.kernel != "linear":
+            return 0.0
+        centred = np.asarray(X[support], np.float64) - self._preparation.centre
+        return coefficients @ (centred @ self._preparation.centre)
+
+    def _check_precision(self, problem: KernelProblem, reason: str, certificate: Certificate) -> bool:
+        """Whether the certificate can be true: w = 0 is feasible, so a solution is not worse; warns where it is.
+
+        Kernel values are kept in float32, which is too coarse for very large ones.
+        """
+        at_zero = problem.value_at_zero()
+        if reason not in ("tol", "stalled") or certificate.primal <= at_zero * (1.0 + 1e-3):
+            return True
+        warnings.warn(
+            f"the objective {certificate.primal:.1e} is above that of w = 0, {at_zero:.1e}: kernel values are too "
+            "large for float32, and there is no certificate: centre or scale the data",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+        return False
 
     def _intercept(self) -> str:
         if self.intercept != "auto":
@@ -170,14 +195,18 @@ class _Kernel(TrainedByRun):
 
     def _warn(self, certificates: Iterable[Certificate], indefinite: bool, reasons: Iterable[str]) -> None:
         """Say which fits stopped short of ``tol``."""
-        unfinished = [c for c, reason in zip(certificates, reasons) if reason == "max_iter"]
+        unfinished = [
+            c
+            for c, reason in zip(certificates, reasons)
+            if reason in ("max_iter", "stalled") and c.gap > self.tol * abs(c.primal)
+        ]
         if isinstance(self._configured(), KernelPerceptron):
             unfinished = []  # it does not minimise the objective, so its gap says nothing
         if unfinished and self.tol > 0 and not indefinite:
             worst = max(c.relative_gap for c in unfinished)
             warnings.warn(
-                f"{type(self).__name__} used all max_iter={self.max_iter} epochs and has a relative duality gap of "
-                f"{worst:.1e} (tol={self.tol:g}): raise max_iter or tol, or scale the data",
+                f"{type(self).__name__} stopped with a relative duality gap of {worst:.1e}, short of tol={self.tol:g} "
+                f"(max_iter={self.max_iter}): raise max_iter or tol, or scale the data",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -188,6 +217,11 @@ class _Kernel(TrainedByRun):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _partly(self, model: KernelModel) -> dict[str, Any]:
+        """What a checkpoint's model needs to predict."""
+        known = {"_model": model, "_preparation": self._preparation}
+        return {**known, "classes_": self.classes_} if hasattr(self, "classes_") else known
 
     def _decisions(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -396,17 +430,22 @@ class SVC(ClassifierMixin, _Kernel):
         n = codes.size
         solver, history = self._configured(), History()
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
-        limit = None
+        limit, exact = None, True
         for k, (chosen, problem) in enumerate(problems):
-            start = getattr(self, "_start", None)
-            state = None if start is None else solver.init(problem, rng, start)
-            outcome = self.run(solver, problem, started=started, state=state, rng=rng, max_epochs=limit, X=X, y=y)
+            start, self._start = getattr(self, "_start", None), None
+            warm = start is not None and isinstance(solver, SMO)
+            state = solver.init(problem, rng, start) if warm else None
+            outcome = self.run(
+                solver, problem, started=started, state=state, rng=rng, max_epochs=limit, quiet=limit is not None,
+                X=X, y=y, attributes=self._partly if self.classes_.size == 2 else None,
+            )  # fmt: skip
             own = np.zeros(n)
             own[chosen[outcome.model.support]] = outcome.model.coef[0]
             coefficients.append(own)
             intercepts.append(outcome.model.intercept[0])
             certificates.append(solver.certificate(problem, outcome.state))
             reasons.append(outcome.stop_reason)
+            exact &= self._check_precision(problem, reasons[-1], certificates[-1])
             rounds.append(outcome.state.counters.steps)
             for row in outcome.history:
                 history.append(None, problem=k, **row)
@@ -417,6 +456,8 @@ class SVC(ClassifierMixin, _Kernel):
         self.stop_reason_ = "interrupted" if limit else next((r for r in reasons if r != "tol"), "tol")
         self.n_iter_ = np.array(rounds)
         self.certificate_ = None if indefinite else certificates[0] if len(certificates) == 1 else certificates
+        if not exact:
+            self.certificate_ = None
         self._warn(certificates, indefinite, reasons)
         self._adopt(X, codes, np.array(coefficients), np.array(intercepts), problem)
 
@@ -437,7 +478,7 @@ class SVC(ClassifierMixin, _Kernel):
             self.dual_coef_ = M
         else:
             self.dual_coef_ = self._libsvm_layout(M, codes[self.support_])
-        self.intercept_ = intercepts + problem.constant * M.sum(axis=1)
+        self.intercept_ = intercepts + problem.constant * M.sum(axis=1) - self._shift(X, self.support_, M)
 
     def _support_rows(self, kernel: Any, X: Any) -> Any:
         if isinstance(kernel, Precomputed):
@@ -584,15 +625,17 @@ class SVR(RegressorMixin, _Kernel):
             self._intercept(), self._cache_bytes(), self.n_jobs or 1,
         )  # fmt: skip
         solver = self._configured()
-        outcome = self.run(solver, problem, started=started, rng=rng, X=X, y=y)
+        outcome = self.run(solver, problem, started=started, rng=rng, X=X, y=y, attributes=self._partly)
         certificate = solver.certificate(problem, outcome.state)
-        self.certificate_ = None if indefinite else certificate
+        exact = self._check_precision(problem, outcome.stop_reason, certificate)
+        self.certificate_ = certificate if exact and not indefinite else None
         self._warn([certificate], indefinite, [outcome.stop_reason])
         self._model = outcome.model
         self.support_ = outcome.model.support
         self.support_vectors_ = X[self.support_] if self.kernel != "precomputed" else np.empty((0, 0))
         self.dual_coef_ = outcome.model.coef
-        self.intercept_ = outcome.model.intercept + problem.constant * self.dual_coef_.sum(axis=1)
+        constant = problem.constant * self.dual_coef_.sum(axis=1)
+        self.intercept_ = outcome.model.intercept + constant - self._shift(X, self.support_, self.dual_coef_)
         self.n_support_ = np.array([self.support_.size], dtype=np.int32)
         return self
 
@@ -625,14 +668,15 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
     [0.1, 1.0, 10.0]
     """
     Cs = [positive("each of Cs", C) for C in Cs]
+    labels = np.unique(y)
+    if labels.size != 2:
+        raise ValueError(f"svm_path needs two classes, got {labels.size}: {labels.tolist()}")
     models: dict[float, SVC] = {}
     alpha, previous = None, math.nan
     for C in sorted(set(Cs)):
         model = SVC(C=C, **parameters)
         model._start = None if alpha is None else alpha * (C / previous)
         model.fit(X, y, sample_weight=sample_weight)
-        if model.classes_.size != 2:
-            raise ValueError(f"svm_path needs two classes, got {model.classes_.size}: {model.classes_.tolist()}")
         alpha, previous = np.zeros(len(y)), C
         alpha[model.support_] = np.abs(model.dual_coef_[0])
         models[C] = model

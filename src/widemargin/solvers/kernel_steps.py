@@ -188,11 +188,12 @@ class KernelSteps(Solver):
 
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> None:
         """Take n_steps visits, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
+        known = getattr(problem, "_row_cache", None) is not None
         cache, diagonal = self._kept(problem)
         weight = problem.sample_weight if problem.sample_weight.size else np.ones(problem.n)
         rule, cap = self.rule(problem), problem.caps
         out = np.empty(min(AHEAD, cache.capacity), np.int64)
-        before = cache.matrix.evaluations
+        before = cache.matrix.evaluations if known else 0
         while n_steps > 0:
             order = self._next_visits(state, n_steps)
             done = 0

@@ -57,6 +57,8 @@ from ..running import Solver
 SMALL = 400
 #: Relative gap at which an episode that only finds out which examples matter may stop.
 ROUGHLY = 0.05
+#: Violations this small are rounding.
+ROUNDING = 1e-14
 #: Smallest curvature of a direction; an indefinite kernel can have less.
 TAU = 1e-12
 
@@ -316,6 +318,7 @@ class SMO(Solver):
             support = np.flatnonzero(state.alpha)
             self._add_responses(problem, variables, state, support, state.alpha[support], np.arange(problem.n))
             state.episodes = 2
+        self._close(problem, variables, state)
         return state
 
     # -- rounds
@@ -398,7 +401,7 @@ class SMO(Solver):
         if target <= 0.0:
             share = ROUGHLY if target == 0.0 else 0.4 * self.tol
             target = share * abs(float(np.sum(h * sigma * episode.alpha)))
-        if (gap <= target and episode.rounds > 0) or violation <= 1e-9 or episode.rounds >= self.max_rounds:
+        if (gap <= target and episode.rounds > 0) or violation <= ROUNDING or episode.rounds >= self.max_rounds:
             return False
 
         most = max(2, min(self.working_set, cache.capacity * 4 // 5))
@@ -419,7 +422,7 @@ class SMO(Solver):
                 K += np.float32(problem.constant)
         alpha, e = episode.alpha[chosen], h[chosen] - episode.f[episode.row[chosen]]
         solve = solve_pairs if problem.has_free_bias else solve_singles
-        moved = solve(K, sigma[chosen], cap[chosen], alpha, e, max(0.1 * violation, 1e-9), 100 * chosen.size)
+        moved = solve(K, sigma[chosen], cap[chosen], alpha, e, max(0.1 * violation, ROUNDING), 100 * chosen.size)
         change = sigma[chosen] * (alpha - episode.alpha[chosen])
         episode.alpha[chosen] = alpha
         per_row = np.bincount(place, change, rows.size)
