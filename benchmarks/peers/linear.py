@@ -169,8 +169,10 @@ def memory():
     """Peak of allocations while fitting CSR float32 data, beyond the data."""
     print("\nPeak memory of fit beyond the data (tracemalloc), float32 CSR")
     rng = np.random.default_rng(0)
-    for n, d in ((1_000_000, 1_000), (20_000, 1_000_000)):
+    for n, d, wide in ((1_000_000, 1_000, False), (20_000, 1_000_000, False), (1_000_000, 1_000, True)):
         X = sp.random(n, d, density=10 / d, format="csr", dtype=np.float32, random_state=rng)
+        if wide:
+            X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
         y = rng.integers(0, 2, n)
         LinearSVC(max_iter=1, tol=0).fit(X[:100], y[:100])
         tracemalloc.start()
@@ -181,7 +183,9 @@ def memory():
         tracemalloc.stop()
         allowed = 48 * n + 32 * d
         share = verdict(peak / allowed, 1)
-        print(f"    {n:>9,} rows {d:>9,} features: {peak / 2**20:7.1f} MiB, share of 48 n + 32 d {share}")
+        print(
+            f"    {n:>9,} rows {d:>9,} features, {X.indices.dtype} indices: {peak / 2**20:7.1f} MiB, share of 48 n + 32 d {share}"
+        )
 
 
 def start_up(repeats=5):
