@@ -183,9 +183,8 @@ def memory():
         tracemalloc.stop()
         allowed = 48 * n + 32 * d
         share = verdict(peak / allowed, 1)
-        print(
-            f"    {n:>9,} rows {d:>9,} features, {X.indices.dtype} indices: {peak / 2**20:7.1f} MiB, share of 48 n + 32 d {share}"
-        )
+        kind = f"{n:>9,} rows {d:>9,} features, {X.indices.dtype}"
+        print(f"    {kind}: {peak / 2**20:7.1f} MiB, share of 48 n + 32 d {share}")
 
 
 def start_up(repeats=5):

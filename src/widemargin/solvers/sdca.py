@@ -80,6 +80,8 @@ MEAN_ROWS = 4096
 WIDE_WEIGHTS = 2**20
 #: float32 weights are computed anew from α once in this many passes.
 REFRESH = 64
+#: Merges of the threads' copies in a pass.
+MERGES = 2
 #: A curvature of zero, that of a row of zeros, is taken for this: the step then runs to the bound.
 FLAT = 1e-100
 
@@ -246,7 +248,7 @@ def visit(X, target, y, s, order, t, rule, examples, U, w, r0, eta, sums, z, g):
             own = r[c]
             # ⟨u, w⟩ as the step sees it, less what W and b have of it
             lag = rule.theta * v[c] + (1.0 - rule.theta) * (r0[c] + rule.threads * own) - r0[c] - rule.sigma * own
-            score = z[c] + rule.constant * b[c] + lag * m[i]
+            score = z[c] + b[c] + lag * m[i]
             along2 = m[i] * m[i]
             late = rule.threads * (1.0 - rule.theta * (1.0 - eta[c]))
             curvature = max(rule.sigma * (q[i] - along2) + late * along2, FLAT)
@@ -262,7 +264,7 @@ def visit(X, target, y, s, order, t, rule, examples, U, w, r0, eta, sums, z, g):
             if change != 0.0:
                 moved = True
                 alpha[i * outputs + c] = after
-                b[c] += g[c]
+                b[c] += rule.constant * g[c]
                 r[c] += change * m[i]
             v[c] += rule.threads * eta[c] * (r0[c] + rule.threads * r[c] - v[c])
         if moved:
@@ -319,22 +321,30 @@ def merge(W, base, sigma, low, high):
 
 
 @compiled
-def combine(X, alpha, scale, g, W):
-    """W += scale Σ xᵢαᵢᵀ, for α of shape (rows, outputs)."""
+def combine(X, alpha, g, W):
+    """W += Σ xᵢαᵢᵀ for α of shape (n, outputs); returns the entries of X read."""
     X, alpha, g, W = borrowed(X), borrow(alpha), borrow(g), borrow(W)
+    reads = 0
     for i in range(alpha.shape[0]):
         some = False
         for c in range(g.size):
-            g[c] = scale * alpha[i, c]
+            g[c] = alpha[i, c]
             some = some or g[c] != 0.0
         if some:
+            reads += row_size(X, i)
             row_add(X, i, g, W)
+    return reads
 
 
 @compiled
-def add_row(X, i, g, W):
-    """W += xᵢgᵀ."""
-    row_add(X, i, g, W)
+def add_rows(X, n, step, g, U):
+    """U += g Σ xᵢ over i = 0, step, 2 step … < n; returns the entries of X read."""
+    X, g, U = borrowed(X), borrow(g), borrow(U)
+    reads = 0
+    for i in range(0, n, step):
+        reads += row_size(X, i)
+        row_add(X, i, g, U)
+    return reads
 
 
 @compiled
@@ -557,35 +567,182 @@ class SDCA(Solver):
         state.w.v[:] = state.merged.r + state.w.r.sum(axis=0)
 
     def _find_common_direction(self, problem: Problem, state: State) -> None:
+        """Set u to the direction of the mean row and the constant feature, or of the latter alone."""
         constant = float(problem.intercept == "regularized")
-        state.U, state.along, state.theta = np.empty((0, 1), state.w.W.dtype), 0.0, 0.0
-        if not self.lag:
-            return
         n, d = problem.n, problem.d
-        mean = np.zeros((d if d <= n else 0, 1), state.w.W.dtype)
+        mean = np.zeros((d if self.lag and d <= n else 0, 1), state.w.W.dtype)
         if mean.size:
-            chosen = np.arange(0, n, -(-n // MEAN_ROWS))
-            for i in chosen:
-                add_row(problem.X, i, np.full(1, 1.0 / chosen.size), mean)
+            step = -(-n // MEAN_ROWS)
+            share = np.full(1, 1.0 / len(range(0, n, step)))
+            state.counters.feature_reads += int(add_rows(problem.X, n, step, share, mean))
         length = math.sqrt(sum_of_squares(mean) + constant)
-        if length > 0.0:
-            state.U, state.along, state.theta = mean / mean.dtype.type(length), constant / length, THETA
+        state.theta = THETA if self.lag and length > 0.0 else 0.0
+        state.U = mean / mean.dtype.type(length) if state.theta else mean[:0]
+        state.along = constant / length if state.theta else 0.0
 
     def _refresh(self, problem: Problem, state: State) -> None:
         """w ← w(α), for all threads."""
         W, b = self._combined(problem, state)
         state.w.W[:] = W
         state.w.b[:] = b
-        state.merged.W[:] = W if state.merged.W.size else 0.0
+        state.w.r[:] = 0.0
+        if state.merged.W.size:
+            state.merged.W[:] = W
         state.merged.b[:] = b
         state.merged.r[:] = state.along * b
         if state.U.size:
             state.merged.r[:] += state.U[:, 0].astype(np.float64) @ W
-        state.w.r[:] = 0.0
 
     def _combined(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         """(W, b) = Σ αᵢ(xᵢ, 1), in float64."""
         W = np.zeros(state.w.W.shape[1:])
-        combine(problem.X, state.alpha, 1.0, np.empty(problem.n_outputs), W)
+        state.counters.feature_reads += int(combine(problem.X, state.alpha, np.empty(problem.n_outputs), W))
         b = state.alpha.sum(axis=0) if problem.intercept == "regularized" else np.zeros(problem.n_outputs)
         return W, b
+
+    # -- stepping
+
+    def advance(self, problem: Problem, state: State, n_steps: int) -> None:
+        """Make n_steps visits, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
+        if n_steps == 0:
+            self._visit(problem, state, 0, state.order[:0])
+        while n_steps > 0:
+            if state.position == state.awake:
+                self._next_pass(problem, state)
+            count = min(n_steps, self._segment_end(state) - state.position)
+            self._visit_all(problem, state, state.order[state.position : state.position + count])
+            state.position += count
+            n_steps -= count
+            if len(state.w.W) > 1 and state.position == self._segment_end(state, state.position - 1):
+                self._merge(state)
+            if state.position == state.awake:
+                self._end_pass(problem, state)
+
+    def _segment_end(self, state: State, position: int | None = None) -> int:
+        """The place of the order at which the threads' copies are merged next."""
+        if len(state.w.W) == 1:
+            return state.awake
+        length = -(-state.awake // MERGES)
+        position = state.position if position is None else position
+        return min(state.awake, (position // length + 1) * length)
+
+    def _visit_all(self, problem: Problem, state: State, order: np.ndarray) -> None:
+        """Visit the examples of a slice of the order, each thread those at its places."""
+        threads = len(state.w.W)
+        if threads == 1:
+            results = [self._visit(problem, state, 0, order)]
+        else:
+            parts = [np.ascontiguousarray(order[(k - state.position) % threads :: threads]) for k in range(threads)]
+            with ThreadPoolExecutor(threads - 1) as pool:
+                others = [pool.submit(self._visit, problem, state, k, parts[k]) for k in range(1, threads)]
+                results = [self._visit(problem, state, 0, parts[0]), *(other.result() for other in others)]
+        counters = state.counters
+        counters.steps += order.size
+        counters.visits += order.size
+        for updates, reads, gap in results:
+            counters.updates += int(updates)
+            counters.feature_reads += int(reads)
+            state.gap_sample += gap
+
+    def _visit(self, problem: Problem, state: State, thread: int, order: np.ndarray) -> tuple[int, int, float]:
+        outputs = problem.n_outputs
+        constant = float(problem.intercept == "regularized")
+        d, n = problem.d, problem.n
+        stride = max(8, d // 4) if state.sums.W.size else 0
+        rule = Rule(problem.C, constant, state.along, state.theta, state.sigma, len(state.w.W), stride)
+        w = Weights(*(part[thread] for part in state.w))
+        return visit(
+            problem.X, problem.target, problem.y, problem.sample_weight, order, state.counters.visits, rule,
+            state.examples, state.U, w, state.merged.r, state.eta, state.sums, np.empty(outputs), np.empty(outputs),
+        )  # fmt: skip
+
+    def _merge(self, state: State) -> None:
+        """Bring the threads' copies together, in place."""
+        w, merged, threads = state.w, state.merged, len(state.w.W)
+        copies, base = w.W.reshape(threads, -1), merged.W.reshape(-1)
+        cuts = [base.size * k // threads for k in range(threads + 1)]
+        with ThreadPoolExecutor(threads - 1) as pool:
+            others = [
+                pool.submit(merge, copies, base, state.sigma, cuts[k], cuts[k + 1]) for k in range(1, threads)
+            ]
+            merge(copies, base, state.sigma, cuts[0], cuts[1])
+            for other in others:
+                other.result()
+        merged.b[:] += (w.b - merged.b).sum(axis=0) / state.sigma
+        w.b[:] = merged.b
+        merged.r[:] += w.r.sum(axis=0)
+        w.r[:] = 0.0
+        w.v[:] = w.v.mean(axis=0)
+
+    def _next_pass(self, problem: Problem, state: State) -> None:
+        """List the examples awake, in a new order."""
+        if not self.shrinking:
+            state.examples.wait[:] = 0
+        state.awake = 0
+        while state.awake == 0:  # all may rest: then passes without visits go by
+            state.awake = int(list_awake(state.examples.wait, state.order))
+        state.position = 0
+        shuffle(state.order[: state.awake], state.rng)
+
+    def _end_pass(self, problem: Problem, state: State) -> None:
+        """Close a pass: its mean becomes the previous one, its gap is known, and once an epoch D is looked at."""
+        state.passes += 1
+        for old, new in zip(state.previous, state.sums, strict=True):
+            old[:] = new
+            new[:] = 0.0
+        state.gap, state.gap_sample = SAMPLED * state.gap_sample, 0.0
+        if state.w.W.dtype == np.float32 and state.passes % REFRESH == 0:
+            self._refresh(problem, state)
+        if state.counters.visits - state.checked >= problem.n:
+            state.checked = state.counters.visits
+            dual = self._dual(problem, state, state.w.W[0], state.w.b[0])
+            fell = dual < state.dual
+            state.eta[fell] = np.minimum(1.0, 4.0 * state.eta[fell])
+            if fell.any():
+                state.sigma = min(len(state.w.W), 1.25 * state.sigma)
+            state.dual = dual
+
+    def _dual(self, problem: Problem, state: State, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """D/λ of each output for weights w(α)."""
+        out = np.zeros(problem.n_outputs)
+        add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, state.alpha, out)
+        return out - 0.5 * (np.array([sum_of_squares(W[:, c]) for c in range(problem.n_outputs)]) + b**2)
+
+    # -- output
+
+    def weights(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """(W, b) that the solver stands for now: of shape (d, n_outputs) and (n_outputs,)."""
+        count = state.sums.count[0] + state.previous.count[0]
+        if count > 0.0:
+            W, b, lag = ((new + old) / count for new, old in zip(state.sums[:3], state.previous[:3], strict=True))
+        else:
+            w, merged = state.w, state.merged
+            W, b = w.W[0].astype(np.float64), w.b[0].copy()
+            if len(w.W) > 1:
+                W = merged.W + (w.W - merged.W).sum(axis=0, dtype=np.float64) / state.sigma
+                b = merged.b + (w.b - merged.b).sum(axis=0) / state.sigma
+            lag = state.theta * (w.v.mean(axis=0) - merged.r - w.r.sum(axis=0))
+        if state.U.size:
+            W = W + state.U * lag
+        return W.astype(problem.dtype), b + state.along * lag
+
+    def model(self, problem: Problem, state: State) -> LinearModel:
+        """A finished copy."""
+        W, b = self.weights(problem, state)
+        return LinearModel(W.T, b)
+
+    def gap_estimate(self, problem: Problem, state: State) -> float:
+        """The relative gap as the last pass saw it, at no cost: for deciding when a certificate is worth its pass.
+
+        It takes each score at the moment of its visit, and so overstates the gap of the averaged weights.
+        """
+        dual = float(state.dual.sum())
+        return state.gap / (state.gap + dual) if math.isfinite(state.gap) and state.gap + dual > 0.0 else math.inf
+
+    def certificate(self, problem: Problem, state: State) -> Certificate:
+        """Primal value of the weights, dual value of α itself, and their difference."""
+        reads = state.counters.feature_reads
+        dual = problem.lam * float(self._dual(problem, state, *self._combined(problem, state)).sum())
+        state.counters.feature_reads = reads  # an evaluation is no part of the training
+        primal = problem.primal(*self.weights(problem, state))
+        return Certificate(primal, dual, primal - dual)
