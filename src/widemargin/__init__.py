@@ -17,6 +17,7 @@ _HOMES = {
     "svm_path": "estimators.kernel",
     "Pegasos": "solvers.pegasos",
     "SMO": "solvers.smo",
+    "SDCA": "solvers.sdca",
     "KernelPerceptron": "solvers.kernel_steps",
     "plots": "plots",
 }
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .estimators.linear import LinearSVR as LinearSVR
     from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos
+    from .solvers.sdca import SDCA as SDCA
     from .solvers.smo import SMO as SMO
 
 
