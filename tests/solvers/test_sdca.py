@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC as RivalSVC
 
-from widemargin import SDCA
+from widemargin import SDCA, LinearSVC
 from widemargin.core import losses
 from widemargin.core.rows import as_rows
 from widemargin.problem import Problem
@@ -68,6 +68,28 @@ def test_steps_can_be_cut_anywhere_and_a_state_goes_on_from_disk(rng, tmp_path):
     for ours, theirs in zip(solver.weights(problem, part), solver.weights(problem, whole), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert part.counters == whole.counters
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_linear_svc_stops_at_a_proven_gap(classes, rng):
+    X = rng.normal(size=(150, 4))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=150), [0.0, 0.7][: classes - 1])
+    model = LinearSVC(solver="sdca", tol=1e-4, max_iter=2000, random_state=0).fit(X, y)
+    assert model.stop_reason_ == "tol"
+    assert 0.0 <= model.certificate_.relative_gap <= 1e-4
+    rival = RivalSVC(loss="hinge", tol=1e-10, max_iter=10**6).fit(X, y)
+    # both are near the optimum, so they disagree next to the boundary only
+    assert np.mean(model.predict(X) == rival.predict(X)) > 0.97
+
+
+def test_linear_svc_goes_on_from_its_dual_variables(rng):
+    X = rng.normal(size=(150, 4))
+    y = X[:, 0] + 0.3 * rng.normal(size=150) > 0
+    model = LinearSVC(solver="sdca", tol=0, max_iter=2, warm_start=True, random_state=0).fit(X, y)
+    before = model.certificate_.dual
+    assert model.fit(X, y).certificate_.dual >= before - 1e-9
+    with pytest.raises(ValueError, match="pegasos"):
+        model.partial_fit(X, y)
 
 
 def test_a_free_intercept_is_refused(rng):

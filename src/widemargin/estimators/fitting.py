@@ -275,6 +275,15 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         if outcome.stop_reason == "max_iter" and self.tol > 0 and self.max_iter > 1:
             objectives = outcome.history["objective"]
             change = abs(objectives[-1] - objectives[-2]) / abs(objectives[-1]) if len(objectives) > 1 else math.nan
+            if "gap" in outcome.history.columns:
+                gap = outcome.history["gap"][-1] / abs(objectives[-1])
+                warnings.warn(
+                    f"{type(self).__name__} used all max_iter={self.max_iter} epochs and has a relative duality gap of "
+                    f"{gap:.1e} (tol={self.tol:g}): raise max_iter or tol, or scale the features",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+                return
             if not change <= self.tol:
                 warnings.warn(
                     f"{type(self).__name__} used all max_iter={self.max_iter} epochs and its objective still changed "

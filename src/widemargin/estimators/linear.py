@@ -16,6 +16,7 @@ from ..history import History, Stopwatch
 from ..models import LinearModel
 from ..problem import INTERCEPTS, Certificate, Problem
 from ..solvers.pegasos import Pegasos
+from ..solvers.sdca import SDCA
 from .fitting import (
     TrainedByRun,
     check_rows,
@@ -31,7 +32,7 @@ from .fitting import (
     with_callbacks,
 )
 
-SOLVERS = {"auto": Pegasos, "pegasos": Pegasos}
+SOLVERS = {"auto": Pegasos, "pegasos": Pegasos, "sdca": SDCA}
 
 
 class _Linear(TrainedByRun):
@@ -69,7 +70,7 @@ class _Linear(TrainedByRun):
 
     def _solver(self) -> Any:
         solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
-        if self.intercept == "exact" and solver.batch_size == 1:
+        if self.intercept == "exact" and isinstance(solver, Pegasos) and solver.batch_size == 1:
             raise ValueError(
                 "intercept='exact' minimises b inside each mini-batch, and a batch of 1 leaves nothing to learn but b: "
                 "use solver=Pegasos(batch_size=100) or more, or another intercept"
@@ -96,10 +97,12 @@ class _Linear(TrainedByRun):
             validation, problem = problem.take(holdout), problem.take(training)
         if self.warm_start and getattr(self, "_state", None) is not None:
             state, history = self._state, self.history_
-            if (state.search is not None) != (problem.intercept == "search"):
+            if isinstance(solver, Pegasos) != hasattr(state, "search"):
+                raise ValueError("warm_start cannot change the solver: set warm_start=False to start anew")
+            if isinstance(solver, Pegasos) and (state.search is not None) != (problem.intercept == "search"):
                 raise ValueError("warm_start cannot change intercept to or from 'search': set warm_start=False")
             shape = (problem.d, problem.n_outputs)
-            if state.w.V.shape != shape:
+            if isinstance(solver, Pegasos) and state.w.V.shape != shape:
                 raise ValueError(
                     f"warm_start needs the shape of the last fit, {state.w.V.shape} (features, outputs), got {shape}: "
                     "set warm_start=False to start anew"
@@ -118,7 +121,10 @@ class _Linear(TrainedByRun):
             self.certificate_ = Certificate(outcome.objective, 0.0, outcome.objective)
         else:
             try:
-                self.certificate_ = problem.certificate(outcome.W, outcome.b)
+                exact = isinstance(solver, SDCA) and validation is None
+                self.certificate_ = (
+                    solver.certificate(problem, outcome.state) if exact else problem.certificate(outcome.W, outcome.b)
+                )
             except KeyboardInterrupt:
                 self.certificate_ = Certificate(outcome.objective, 0.0, outcome.objective)
                 self.stop_reason_ = "interrupted"
@@ -127,6 +133,10 @@ class _Linear(TrainedByRun):
     def _partial_fit_problem(self, problem: Problem, started: float) -> None:
         """One pass over the examples in the order given, from the last state on."""
         solver = self._solver()
+        if not isinstance(solver, Pegasos):
+            raise ValueError(
+                f"partial_fit needs the solver 'pegasos': {type(solver).__name__} keeps a variable for each example"
+            )
         # a stream's part has the size it has, so batches may be smaller; its order is the stream's
         solver.check_batch_size()
         solver = replace(solver, batch_size=min(solver.batch_size, problem.n), sampling="fixed")
@@ -177,8 +187,9 @@ class LinearSVC(ClassifierMixin, _Linear):
     C : float, default=1.0
         Trade-off: larger values fit the training set more closely.
     loss : {"hinge", "squared_hinge", "log"}, default="hinge"
-    solver : {"auto", "pegasos"} or Pegasos, default="auto"
-        The method, or a configured one: ``Pegasos(batch_size=16, average="weighted")``.
+    solver : {"auto", "pegasos", "sdca"} or a configured solver, default="auto"
+        The method, or a configured one: ``Pegasos(batch_size=16, average="weighted")``, ``SDCA(n_jobs=2)``.
+        "auto" is "pegasos", the quickest to a good model; "sdca" is exact, and stops at a proven duality gap.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One classifier per class against the rest, or one joint loss: the multi-class
         hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).
@@ -194,8 +205,8 @@ class LinearSVC(ClassifierMixin, _Linear):
     lam : float, optional
         λ itself; overrides ``C``.
     tol : float, default=1e-3
-        Stop when the objective changed by less than this share of itself while the
-        number of epochs doubled; 0 switches it off.
+        "pegasos": stop when the objective changed by less than this share of itself while the
+        number of epochs doubled. "sdca": stop at this relative duality gap. 0 switches it off.
     max_iter : int, default=100
         Most epochs (passes over the examples).
     max_seconds : float, optional
