@@ -242,7 +242,7 @@ def test_sparse_rows_with_millions_of_features_use_little_scratch():
     X = CSRRows(S.data, S.indices.astype(np.int32), S.indptr.astype(np.int32), d)
     K = KernelMatrix(RBF(0.05), X)
     np.testing.assert_allclose(K.block(range(40)), pairwise.rbf_kernel(S, S, 0.05), atol=1e-6)
-    ((slot, _),) = K._source._scratch
+    (slot,) = K._source._slots
     assert slot.nbytes == 4 * d
     assert not slot.any()
 

@@ -1,20 +1,107 @@
 """A cache of kernel rows with a fixed number of bytes, least recently used rows giving way.
 
-Rows are computed in blocks (see :mod:`.kernels`), so a value is the same whether
-it was kept or computed anew. The buffer and the block that fills it stay within
-the bytes given; at least :data:`LEAST_ROWS` rows are held whatever was asked.
+A row is the same bits with whichever rows it is computed (see :mod:`.kernels`), so a value is the same whether
+it was kept or computed anew. The buffer stays within the bytes given; at least :data:`LEAST_ROWS` rows are
+held whatever was asked.
+
+Compiled loops get the cache as :class:`Held`, and rows by :func:`fetch_rows`: where the kernel is one that compiled
+code can compute, missing rows appear without a return to Python.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from .kernels import KernelMatrix
+from .dispatch import compiled, generic
+from .kernels import KernelMatrix, Packed, PairByPair, Scattered, compute_rows
 
 #: A solver can always hold this many rows at once.
 LEAST_ROWS = 16
-#: Most rows computed in one block.
-BLOCK = 256
+
+
+class Held(NamedTuple):
+    """The arrays of a cache.
+
+    ``rows`` (capacity × n) is the buffer; ``slot_of`` the slot of each row of the matrix, −1 where it is not held;
+    ``row_in`` the row in each slot, −1 where it is free; ``used`` the time of a slot's last use; ``counts`` the time,
+    the rows found, the rows computed, and the slots ever filled.
+    """
+
+    rows: np.ndarray
+    slot_of: np.ndarray
+    row_in: np.ndarray
+    used: np.ndarray
+    counts: np.ndarray
+
+
+@compiled
+def claim(held, wanted, slots, missing):
+    """slots ← those of the wanted rows, which are distinct and at most as many as there are slots.
+
+    Rows that are not held get the slots least recently used, and their places in ``wanted`` stand in ``missing``;
+    returns how many they are. The caller fills them.
+    """
+    slot_of, row_in, used, counts = held.slot_of, held.row_in, held.used, held.counts
+    counts[0] += 1
+    lacking = 0
+    for k in range(wanted.size):
+        slots[k] = slot_of[wanted[k]]
+        if slots[k] >= 0:
+            used[slots[k]] = counts[0]
+        else:
+            missing[lacking] = k
+            lacking += 1
+    counts[1] += wanted.size - lacking
+    counts[2] += lacking
+    free = min(used.size - counts[3], lacking)
+    for k in range(free):
+        slots[missing[k]] = counts[3] + k
+        used[counts[3] + k] = counts[0]
+    counts[3] += free
+    if lacking > free:
+        oldest = np.argsort(used)
+        for k in range(free, lacking):
+            slots[missing[k]] = oldest[k - free]
+    for k in range(lacking):
+        slot, row = slots[missing[k]], wanted[missing[k]]
+        if row_in[slot] >= 0:
+            slot_of[row_in[slot]] = -1
+        row_in[slot] = row
+        slot_of[row] = slot
+        used[slot] = counts[0]
+    return lacking
+
+
+class Elsewhere(NamedTuple):
+    """In place of a recipe: missing rows are computed in Python."""
+
+
+@generic
+def fetch_rows(recipe, held, wanted, slots, missing):
+    """slots ← those of the wanted rows, as :func:`claim`; False, and nothing changed, where Python must compute some."""
+
+
+@fetch_rows.case(Elsewhere)
+def _(recipe, held, wanted, slots, missing):
+    for k in range(wanted.size):
+        if held.slot_of[wanted[k]] < 0:
+            return False
+    claim(held, wanted, slots, missing)
+    return True
+
+
+def _fetch_by_recipe(recipe, held, wanted, slots, missing):
+    lacking = claim(held, wanted, slots, missing)
+    if lacking > 0:
+        places = missing[:lacking]
+        compute_rows(recipe, wanted[places], slots[places], 0, held.rows.shape[1], held.rows)
+    return True
+
+
+for _recipe in (Packed, Scattered, PairByPair):
+    fetch_rows.case(_recipe)(_fetch_by_recipe)
 
 
 class RowCache:
@@ -23,11 +110,13 @@ class RowCache:
     Parameters
     ----------
     matrix : KernelMatrix
-    n_bytes : int
+    n_bytes : float
         Memory for rows.
 
     Attributes
     ----------
+    held : Held
+        The arrays, for compiled loops.
     rows : ndarray of shape (capacity, n)
         The buffer; ``rows[slots]`` are the rows that :meth:`fetch` answered with.
     slot_of : ndarray of shape (n,)
@@ -37,67 +126,65 @@ class RowCache:
     """
 
     def __init__(self, matrix: KernelMatrix, n_bytes: float):
-        self.matrix = matrix
+        self.matrix: KernelMatrix | None = matrix
         n, width = matrix.shape
-        affordable = int(n_bytes // (4 * max(width, 1)))
-        block = min(BLOCK, max(affordable // 9, 1), n)
-        self.capacity = min(n, max(affordable - block, LEAST_ROWS))
-        self.rows = np.empty((self.capacity, width), np.float32)
-        self._block = np.empty((block, width), np.float32)
-        self.slot_of = np.full(n, -1, np.int64)
-        self._row_in = np.full(self.capacity, -1, np.int64)
-        self._used = np.zeros(self.capacity, np.int64)
-        self._clock = 0
-        self.hits = self.misses = 0
+        self.capacity = min(n, max(int(n_bytes // (4 * max(width, 1))), LEAST_ROWS))
+        self.held = Held(
+            np.empty((self.capacity, width), np.float32), np.full(n, -1), np.full(self.capacity, -1),
+            np.zeros(self.capacity, np.int64), np.zeros(4, np.int64),
+        )  # fmt: skip
 
     @classmethod
     def of_all(cls, gram: np.ndarray) -> RowCache:
         """A cache that holds a whole matrix from the start."""
         cache = cls.__new__(cls)
         n = gram.shape[0]
-        cache.capacity = n
-        cache.rows = np.ascontiguousarray(gram, np.float32)
-        cache._block = np.empty((0, n), np.float32)
-        cache.slot_of = np.arange(n)
-        cache._row_in = np.arange(n)
-        cache._used = np.zeros(n, np.int64)
-        cache._clock = cache.hits = cache.misses = 0
+        cache.matrix, cache.capacity = None, n
+        rows = np.ascontiguousarray(gram, np.float32)
+        cache.held = Held(rows, np.arange(n), np.arange(n), np.zeros(n, np.int64), np.array([0, 0, 0, n]))
         return cache
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self.held.rows
+
+    @property
+    def slot_of(self) -> np.ndarray:
+        return self.held.slot_of
+
+    @property
+    def hits(self) -> int:
+        return int(self.held.counts[1])
+
+    @property
+    def misses(self) -> int:
+        return int(self.held.counts[2])
 
     @property
     def n_bytes(self) -> int:
         """Bytes held."""
-        return self.rows.nbytes + self._block.nbytes
+        return self.rows.nbytes
+
+    @property
+    def recipe(self) -> Any:
+        """How :func:`fetch_rows` gets missing rows: in compiled code where one thread computes them there."""
+        recipe = self.matrix.recipe if self.matrix is not None and self.matrix.threads == 1 else None
+        return Elsewhere() if recipe is None else recipe
 
     def fetch(self, wanted: np.ndarray) -> np.ndarray:
         """Slots of the wanted rows, which must be distinct and at most ``capacity``; computes what is missing."""
-        self._clock += 1
-        slots = self.slot_of[wanted]
-        self._used[slots[slots >= 0]] = self._clock
-        missing = np.flatnonzero(slots < 0)
-        self.hits += wanted.size - missing.size
-        self.misses += missing.size
+        slots, missing = np.empty(wanted.size, np.int64), np.empty(wanted.size, np.int64)
+        missing = missing[: claim(self.held, wanted, slots, missing)]
         if missing.size:
-            oldest = self._oldest(missing.size)
-            evicted = self._row_in[oldest]
-            self.slot_of[evicted[evicted >= 0]] = -1
-            for first in range(0, missing.size, self._block.shape[0]):
-                part = missing[first : first + self._block.shape[0]]
-                self.rows[oldest[first : first + part.size]] = self.matrix.block(
-                    wanted[part], out=self._block[: part.size]
-                )
-            self._row_in[oldest] = wanted[missing]
-            self.slot_of[wanted[missing]] = oldest
-            self._used[oldest] = self._clock
-            slots[missing] = oldest
+            assert self.matrix is not None
+            try:
+                self.matrix.fill(wanted[missing], slots[missing], self.rows)
+            except BaseException:
+                self.slot_of[wanted[missing]] = -1
+                self.held.row_in[slots[missing]] = -1
+                raise
         return slots
 
     def holds(self, wanted: np.ndarray) -> np.ndarray:
         """Which of the wanted rows are here."""
         return self.slot_of[wanted] >= 0
-
-    def _oldest(self, count: int) -> np.ndarray:
-        """Slots not used in this fetch, the least recently used first."""
-        if count == self.capacity:
-            return np.arange(count)
-        return np.argpartition(self._used, count - 1)[:count]

@@ -11,11 +11,11 @@
 :func:`pair` is one kernel value, from two rows, in float64. :class:`KernelMatrix` gives
 many: rows I of the matrix K[i, j] = k(xᵢ, zⱼ), each against all zⱼ.
 
-How a block is computed. Rows of X are packed, sixteen at a time, into a tile with one
-column per row of X, so that feature k of the sixteen stands in one or two vector registers.
-Then, for every row z of Z, and for its entries zₖ in order,
+How a block is computed. Sixteen rows at a time are packed into a tile with one column per row, so
+that feature k of the sixteen stands in one or two vector registers. Then, for a row v, and for its
+entries vₖ in order,
 
-    s ← s + m(tileₖ, zₖ)        (sixteen sums, in registers)
+    s ← s + m(tileₖ, vₖ)        (sixteen sums, in registers)
 
 with one of four measures m:
 
@@ -24,10 +24,12 @@ with one of four measures m:
     Absolute    |x − z|                            Σ = ‖x − z‖₁
     Overlap     min(|x|, |z|) if xz > 0, else 0    Σ = (‖x‖₁ + ‖z‖₁ − ‖x − z‖₁) / 2
 
-Inner and Overlap vanish where x does, so for CSR data only the columns that occur in the
-tile count: they are renumbered, the tile holds those alone, and its size is bounded by the
-entries of its rows however many features there are. Last, a fused pass maps sums to kernel values:
-both distances are Σ itself, or size(x) + size(z) − 2Σ, clipped at 0, with ‖x‖² or ‖x‖₁ as size.
+Dense data: all rows of Z are packed once, and the rows of X asked for are held against each tile, a dozen
+at a time. CSR data: the rows of X asked for are packed and held against each row of Z. Inner and Overlap
+vanish where x does, so only the columns that occur in the tile count: they are renumbered, the tile
+holds those alone, and its size is bounded by the entries of its rows however many features there are. Last,
+a pass maps sums to kernel values: both distances are Σ itself, or size(x) + size(z) − 2Σ, clipped at 0,
+with ‖x‖² or ‖x‖₁ as size.
 
 The law. The sixteen sums are independent, there are always sixteen (padded with zeros), and each
 runs over the same terms in the same order: the bits of a row are the same whichever rows it
@@ -62,7 +64,7 @@ from numba.extending import intrinsic
 
 from .dispatch import borrow, compiled, generic
 from .exp import exp
-from .rows import CSRRows, DenseRows, borrowed, row_norm2
+from .rows import CSRRows, DenseRows, borrowed, n_rows, row_norm2
 
 # ---------------------------------------------------------------------------------------------
 # Kernels
@@ -362,15 +364,6 @@ def pair(kernel, X, i, j):
 
 
 @compiled
-def _pairs(kernel, X, I, Z, first, last, out):
-    """out[r, j] ← k(x_I[r], zⱼ) for first ≤ j < last, in place, pair by pair."""
-    X, I, Z, out = borrowed(X), borrow(I), borrowed(Z), borrow(out)
-    for j in range(first, last):
-        for r in range(I.size):
-            out[r, j] = between(kernel, X, I[r], Z, j)
-
-
-@compiled
 def _self_values(kernel, X, out):
     """out[i] ← k(xᵢ, xᵢ), in place."""
     X, out = borrowed(X), borrow(out)
@@ -381,14 +374,14 @@ def _self_values(kernel, X, out):
 # ---------------------------------------------------------------------------------------------
 # Sixteen rows against every row of Z
 
-LANES = 16  # rows of X in a tile
-CHUNK = 192  # rows of Z between two maps from sums to kernel values
+LANES = 16  # rows in a tile
+CHUNK = 192  # columns between two maps from sums to kernel values
 DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and keeps the tile in the first cache
-# Dense rows of Z summed together, times bytes: 12 × 16 float32 sums are 12 registers of AVX-512, 6 × 16 are 12 of AVX2.
+# Dense rows held against a tile together, times bytes: 12 × 16 float32 sums are 12 registers of AVX-512, 6 × 16 are 12
+# of AVX2. What is left over goes in groups of a third of that.
 GROUP_BYTES = 48 if binding.get_host_cpu_features().get("avx512f") else 24
-TILE_BYTES = 2**21  # of the tiles of a pass over dense rows
+HEIGHT = 96  # dense rows held against a tile before the next tile is read
 TILE_ENTRIES = 2**17  # of sparse rows in a tile, unless one row alone has more
-SUMS = 2**16  # handed from one compiled call to the next, small enough for the second cache
 
 
 class Inner(NamedTuple):
@@ -470,40 +463,49 @@ def _require_c_order(*arrays: Any) -> None:
         raise TypingError("arrays must be C-ordered")
 
 
-@intrinsic
-def _add_dense(typingctx, measure, tile, Z, j, start, end, S, s):
-    """S[s + g] ← S[s + g] + Σₖ m(tile[k], Z[j + g, k]) for a group of rows g and start ≤ k < end, in place.
+def _adder(group_bytes: int) -> Any:
+    """The intrinsic that holds ``group_bytes`` / itemsize rows against a tile at once."""
 
-    Rows behind the last one repeat it; S must have room for a whole group.
-    """
-    _require_c_order(tile, Z, S)
-    signature = types.void(measure, tile, Z, j, start, end, S, s)
+    @intrinsic
+    def add(typingctx, measure, tile, V, j, start, end, sums, column):
+        """sums[j + g, column:column + 16] += Σₖ m(tile[k], V[j + g, k]) for a group of rows g and start ≤ k < end.
 
-    def codegen(context, builder, sig, args):
-        emit = _Emitter(context, builder, sig.args[1], sig.args[2])
-        array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 2, 6)}
-        tile, Z, S = array[1], array[2], array[6]
-        j, start, end, s = args[3], args[4], args[5], args[7]
-        n, width = builder.extract_value(Z.shape, 0), builder.extract_value(Z.shape, 1)
-        last = builder.sub(n, n.type(1))
-        group = range(GROUP_BYTES // emit.align)
-        sums = [emit.sums() for g in group]
-        rows = []
-        for g in group:
-            row = builder.add(j, j.type(g))
-            row = builder.select(builder.icmp_signed("<", row, last), row, last)
-            rows.append(builder.gep(Z.data, [builder.mul(row, width)]))
-        with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
-            x = emit.load(emit.row(tile, k))
+        Rows behind the last one repeat it; sums, with CHUNK columns, must have room for a whole group.
+        """
+        _require_c_order(tile, V, sums)
+        signature = types.void(measure, tile, V, j, start, end, sums, column)
+
+        def codegen(context, builder, sig, args):
+            emit = _Emitter(context, builder, sig.args[1], sig.args[2])
+            array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 2, 6)}
+            tile, V, totals = array[1], array[2], array[6]
+            j, start, end, column = args[3], args[4], args[5], args[7]
+            n, width = builder.extract_value(V.shape, 0), builder.extract_value(V.shape, 1)
+            last = builder.sub(n, n.type(1))
+            group = range(group_bytes // emit.align)
+            sums = [emit.sums() for g in group]
+            rows = []
             for g in group:
-                z = emit.spread(builder.gep(rows[g], [k]))
-                builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums[g]), x, z), sums[g])
-        for g in group:
-            place = emit.row(S, builder.add(s, s.type(g)))
-            emit.store(builder.fadd(emit.load(place), builder.load(sums[g])), place)
-        return context.get_dummy_value()
+                row = builder.add(j, j.type(g))
+                row = builder.select(builder.icmp_signed("<", row, last), row, last)
+                rows.append(builder.gep(V.data, [builder.mul(row, width)]))
+            with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
+                x = emit.load(emit.row(tile, k))
+                for g in group:
+                    z = emit.spread(builder.gep(rows[g], [k]))
+                    builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums[g]), x, z), sums[g])
+            for g in group:
+                row = builder.mul(builder.add(j, j.type(g)), j.type(CHUNK))
+                place = builder.bitcast(builder.gep(totals.data, [builder.add(row, column)]), emit.vector.as_pointer())
+                emit.store(builder.fadd(emit.load(place), builder.load(sums[g])), place)
+            return context.get_dummy_value()
 
-    return signature, codegen
+        return signature, codegen
+
+    return add
+
+
+_add_many, _add_few = _adder(GROUP_BYTES), _adder(GROUP_BYTES // 3)
 
 
 @intrinsic
@@ -527,29 +529,6 @@ def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s)
         return context.get_dummy_value()
 
     return signature, codegen
-
-
-@generic
-def _accumulate(Z, measure, tile, slot, first, last, S):
-    """S[j − first] ← Σₖ m(tile[k], zⱼₖ) for first ≤ j < last, in place."""
-
-
-@_accumulate.case(DenseRows)
-def _(Z, measure, tile, slot, first, last, S):
-    for j in range(CHUNK):
-        for t in range(LANES):
-            S[j, t] = 0
-    for k in range(0, Z.values.shape[1], DEPTH):
-        end = min(k + DEPTH, Z.values.shape[1])
-        for j in range(first, last, GROUP_BYTES // S.itemsize):
-            _add_dense(measure, tile, Z.values, j, k, end, S, j - first)
-
-
-@_accumulate.case(CSRRows)
-def _(Z, measure, tile, slot, first, last, S):
-    for j in range(first, last):
-        start, end = np.int64(Z.indptr[j]), np.int64(Z.indptr[j + 1])
-        _sum_sparse(measure, tile, slot, Z.data, Z.indices, start, end, S, j - first)
 
 
 @generic
@@ -606,39 +585,9 @@ _finish.case(RBF)(_exponential)
 _finish.case(Laplacian)(_exponential)
 
 
-@compiled
-def _sums(measure, tiles, Z, slot, first, last, sums):
-    """sums[r, j − first] ← Σₖ m(xₖ, zⱼₖ) for row r of the tiles and first ≤ j < last, in place."""
-    tiles, Z, slot, sums = borrow(tiles), borrowed(Z), borrow(slot), borrow(sums)
-    S = np.empty((CHUNK, LANES), sums.dtype)
-    for a in range(first, last, CHUNK):
-        b = min(a + CHUNK, last)
-        for u in range(tiles.shape[0]):
-            _accumulate(Z, measure, tiles[u], slot, a, b, S)
-            for t in range(min(LANES, sums.shape[0] - u * LANES)):
-                for j in range(b - a):
-                    sums[u * LANES + t, a - first + j] = S[j, t]
-
-
-@compiled
-def _values(kernel, weight, sums, x_size, z_size, first, last, out):
-    """out[r, j] ← the kernel value of sums[r, j − first], for first ≤ j < last, in place; may change sums.
-
-    Whole chunks are mapped, the last one with whatever stands behind its end, so that all values go through the
-    same vector instructions.
-    """
-    sums, x_size, z_size, out = borrow(sums), borrow(x_size), borrow(z_size), borrow(out)
-    values = np.empty(CHUNK, out.dtype)
-    for r in range(sums.shape[0]):
-        for a in range(first, last, CHUNK):
-            _finish(kernel, sums[r, a - first : a - first + CHUNK], weight, x_size[r], z_size[a : a + CHUNK], values)
-            for j in range(min(CHUNK, last - a)):
-                out[r, a + j] = values[j]
-
-
 @generic
 def _size(kernel, X, i):
-    """What a distance of this kernel is made of: ‖xᵢ‖² or ‖xᵢ‖₁."""
+    """What a distance of this kernel is made of: ‖xᵢ‖² or ‖xᵢ‖₁; 0 for kernels of inner products."""
 
 
 @_size.case(RBF)
@@ -651,12 +600,182 @@ def _(kernel, X, i):
     return row_norm1(X, i)
 
 
+for _of_products in (Linear, Polynomial, Sigmoid):
+    _size.case(_of_products)(lambda kernel, X, i: 0.0)
+
+
 @compiled
-def _sizes(kernel, X, I, out):
-    """out[r] ← size of row I[r], in place."""
-    X, I, out = borrowed(X), borrow(I), borrow(out)
+def _sizes(kernel, X, out):
+    """out[i] ← size of row i, in place."""
+    X, out = borrowed(X), borrow(out)
+    for i in range(n_rows(X)):
+        out[i] = _size(kernel, X, i)
+
+
+class Packed(NamedTuple):
+    """Dense rows X, and all rows of Z in tiles of shape (tile, feature, row of the tile).
+
+    ``z_size`` has the dtype of the sums and is padded to whole chunks; ``weight`` is that of sums in distances, 1 where
+    they are the distances. ``same``: Z is X and the diagonal is 1.
+    """
+
+    kernel: Any
+    measure: Any
+    weight: float
+    X: DenseRows
+    tiles: np.ndarray
+    z_size: np.ndarray
+    same: bool
+
+
+class Scattered(NamedTuple):
+    """CSR rows X and Z; ``slot`` (n_features, int32) is working space full of zeros. The rest as in Packed."""
+
+    kernel: Any
+    measure: Any
+    weight: float
+    X: CSRRows
+    Z: CSRRows
+    z_size: np.ndarray
+    same: bool
+    slot: np.ndarray
+
+
+class PairByPair(NamedTuple):
+    """Rows of which no sum over tiles is precise enough."""
+
+    kernel: Any
+    X: Any
+    Z: Any
+    same: bool
+
+
+@generic
+def _compute(recipe, I, places, first, last, out):
+    """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last; first is a multiple of CHUNK."""
+
+
+@_compute.case(Packed)
+def _(recipe, I, places, first, last, out):
+    values, tiles, z_size = borrow(recipe.X.values), borrow(recipe.tiles), borrow(recipe.z_size)
+    n_features = values.shape[1]
+    height = min(HEIGHT, I.size)
+    many, few = GROUP_BYTES // z_size.itemsize, GROUP_BYTES // 3 // z_size.itemsize
+    V = np.empty((height, n_features), z_size.dtype)
+    sums = np.empty((height + many, CHUNK), z_size.dtype)
+    sizes, kept = np.empty(height, z_size.dtype), np.empty(CHUNK, out.dtype)
+    for start in range(0, I.size, height):
+        rows = min(height, I.size - start)
+        block = V[:rows]
+        for r in range(rows):
+            i = I[start + r]
+            sizes[r] = _size(recipe.kernel, recipe.X, i) if recipe.weight < 0.0 else 0.0
+            for k in range(n_features):
+                block[r, k] = values[i, k]
+        for a in range(first, last, CHUNK):
+            u, end_tile = a // LANES, min((a + CHUNK) // LANES, tiles.shape[0])
+            sums[:] = 0
+            for k in range(0, n_features, DEPTH):
+                end = min(k + DEPTH, n_features)
+                j = 0
+                while rows - j > 2 * few:
+                    for v in range(u, end_tile):
+                        _add_many(recipe.measure, tiles[v], block, j, k, end, sums, (v - u) * LANES)
+                    j += many
+                while j < rows:
+                    for v in range(u, end_tile):
+                        _add_few(recipe.measure, tiles[v], block, j, k, end, sums, (v - u) * LANES)
+                    j += few
+            _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out)
+
+
+@_compute.case(Scattered)
+def _(recipe, I, places, first, last, out):
+    X, Z, z_size, slot = borrowed(recipe.X), borrowed(recipe.Z), borrow(recipe.z_size), borrow(recipe.slot)
+    S = np.empty((CHUNK, LANES), z_size.dtype)
+    sums = np.zeros((LANES, CHUNK), z_size.dtype)
+    sizes, kept = np.empty(LANES, z_size.dtype), np.empty(CHUNK, out.dtype)
+    start = 0
+    while start < I.size:
+        rows, entries = 0, 0
+        while rows < LANES and start + rows < I.size:
+            i = I[start + rows]
+            more = np.int64(X.indptr[i + 1] - X.indptr[i])
+            if rows > 0 and entries + more > TILE_ENTRIES:
+                break
+            entries += more
+            rows += 1
+        # place 0 of the tile is a row of zeros, for all features that do not occur
+        tile, used = np.zeros((entries + 1, LANES), z_size.dtype), 0
+        for r in range(rows):
+            i = I[start + r]
+            sizes[r] = _size(recipe.kernel, X, i) if recipe.weight < 0.0 else 0.0
+            for p in range(X.indptr[i], X.indptr[i + 1]):
+                column = X.indices[p]
+                if slot[column] == 0:
+                    used += 1
+                    slot[column] = used
+                tile[slot[column], r] = X.data[p]
+        for a in range(first, last, CHUNK):
+            b = min(a + CHUNK, last)
+            for j in range(a, b):
+                low, high = np.int64(Z.indptr[j]), np.int64(Z.indptr[j + 1])
+                _sum_sparse(recipe.measure, tile, slot, Z.data, Z.indices, low, high, S, j - a)
+            for t in range(rows):
+                for j in range(b - a):
+                    sums[t, j] = S[j, t]
+            _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out)
+        for r in range(rows):
+            i = I[start + r]
+            for p in range(X.indptr[i], X.indptr[i + 1]):
+                slot[X.indices[p]] = 0
+        start += rows
+
+
+@_compute.case(PairByPair)
+def _(recipe, I, places, first, last, out):
+    X, Z = borrowed(recipe.X), borrowed(recipe.Z)
     for r in range(I.size):
-        out[r] = _size(kernel, X, I[r])
+        for j in range(first, last):
+            out[places[r], j] = between(recipe.kernel, X, I[r], Z, j)
+        if recipe.same and first <= I[r] < last:
+            out[places[r], I[r]] = 1
+
+
+@compiled
+def _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out):
+    """out[places[start + r], j] ← the kernel values of sums[r, j − a], for a ≤ j < min(a + CHUNK, last).
+
+    Whole chunks are mapped, the last one with whatever stands behind its end, so that all values go through the
+    same vector instructions.
+    """
+    z_size = borrow(recipe.z_size)[a : a + CHUNK]
+    b = min(a + CHUNK, last)
+    for r in range(rows):
+        _finish(recipe.kernel, sums[r], recipe.weight, sizes[r], z_size, kept)
+        place, i = places[start + r], I[start + r]
+        for j in range(b - a):
+            out[place, a + j] = kept[j]
+        if recipe.same and a <= i < b:
+            out[place, i] = 1
+
+
+@compiled
+def compute_rows(recipe, I, places, first, last, out):
+    """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last, in place; first is a multiple of CHUNK."""
+    _compute(recipe, borrow(I), borrow(places), first, last, borrow(out))
+
+
+@compiled
+def _pack(values, tiles):
+    """tiles[u, k, t] ← values[16 u + t, k]; rows behind the last are zeros."""
+    values, tiles = borrow(values), borrow(tiles)
+    n, n_features = values.shape
+    for u in range(tiles.shape[0]):
+        for k in range(n_features):
+            for t in range(LANES):
+                i = u * LANES + t
+                tiles[u, k, t] = values[i, k] if i < n else 0
 
 
 # ---------------------------------------------------------------------------------------------
@@ -692,6 +811,14 @@ def _check_layout(name: str, rows: Any) -> None:
         raise ValueError(f"{name} must be C-ordered; use np.ascontiguousarray.")
 
 
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array whose first entry, and so every row of sixteen, starts a cache line."""
+    count = math.prod(shape)
+    raw = np.empty(count + LANES, dtype)
+    start = -raw.ctypes.data % 64 // dtype.itemsize
+    return raw[start : start + count].reshape(shape)
+
+
 class _FromRows:
     """Rows of K computed from rows of the data."""
 
@@ -710,19 +837,20 @@ class _FromRows:
         data = Z.values if isinstance(Z, DenseRows) else Z.data
         self.dtype = np.dtype(data.dtype if dtype is None else dtype)
         self.entries_per_row = data.size // max(1, m)
-        self._choose()
-        self._scratch: list[tuple[np.ndarray, np.ndarray]] = []  # one for each thread that was ever at work
+        self.recipe = self._choose()
+        # working space, one for each thread that was ever at work on sparse rows
+        self._slots = [self.recipe.slot] if isinstance(self.recipe, Scattered) else []
 
-    def _choose(self) -> None:
+    def _choose(self) -> Packed | Scattered | PairByPair:
         """Choose the measure, the dtype of the sums, and the sizes of Z, from Z and the kernel alone."""
-        kernel, Z, m = self.kernel, self.Z, self.shape[1]
-        sparse = isinstance(Z, CSRRows)
+        kernel, X, Z, (n, m) = self.kernel, self.X, self.Z, self.shape
+        sparse, same = isinstance(Z, CSRRows), self.one_on_diagonal and Z is X
         accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
         sizes = np.zeros(-(-m // CHUNK) * CHUNK)
-        self.measure: Any = Inner()
-        self.weight, self.pair_by_pair = 1.0, False
+        measure: Any = Inner()
+        weight = 1.0
         if self.one_on_diagonal:
-            _sizes(kernel, Z, np.arange(m), sizes)
+            _sizes(kernel, Z, sizes)
             largest = sizes.max(initial=0.0)
             # γ and the distances must both be in the range of the sums, with room to spare.
             most = float(np.finfo(accumulator).max) ** 0.75
@@ -730,93 +858,46 @@ class _FromRows:
                 accumulator = np.dtype(np.float64)
             limits = np.finfo(accumulator)
             cancels = not (largest < limits.max and kernel.gamma * largest * math.sqrt(limits.eps) <= 0.05)
+            if sparse and cancels:
+                return PairByPair(kernel, X, Z, same)
             if sparse:
-                self.measure, self.weight = (Inner() if isinstance(kernel, RBF) else Overlap()), -2.0
-                self.pair_by_pair = cancels
+                measure, weight = (Inner() if isinstance(kernel, RBF) else Overlap()), -2.0
             elif isinstance(kernel, RBF) and not cancels:
-                self.weight = -2.0
+                weight = -2.0
             else:
-                self.measure = Squared() if isinstance(kernel, RBF) else Absolute()
+                measure = Squared() if isinstance(kernel, RBF) else Absolute()
                 sizes[:] = 0.0
-        self.z_size = sizes.astype(accumulator)
+        z_size = sizes.astype(accumulator)
+        if sparse:
+            return Scattered(kernel, measure, weight, X, Z, z_size, same, np.zeros(X.n_features, np.int32))
+        tiles = _aligned((-(-m // LANES), Z.values.shape[1], LANES), accumulator)
+        _pack(Z.values, tiles)
+        return Packed(kernel, measure, weight, X, tiles, z_size, same)
 
-    def _x_size(self, I: np.ndarray) -> np.ndarray:
-        sizes = np.zeros(len(I))
-        if self.weight < 0:
-            _sizes(self.kernel, self.X, I, sizes)
-        with np.errstate(over="ignore"):
-            return sizes.astype(self.z_size.dtype)
-
-    def _height(self, I: np.ndarray) -> int:
-        """How many of the rows I to pack at once: tiles of dense rows share the reading of Z, sparse ones are large."""
-        if isinstance(self.X, DenseRows):
-            tiles = TILE_BYTES // max(1, self.X.values.shape[1] * LANES * self.z_size.itemsize)
-            return LANES * max(1, min(16, tiles))
-        I = I[:LANES]
-        entries = np.cumsum(self.X.indptr[I + 1] - self.X.indptr[I])
-        return max(1, int(np.searchsorted(entries, TILE_ENTRIES, side="right")))
-
-    def _piece(self, I: np.ndarray, x_size: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
+    def _piece(self, I: np.ndarray, places: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
         """Columns first to last of out; first is a multiple of CHUNK."""
-        if self.pair_by_pair:
-            _pairs(self.kernel, self.X, I, self.Z, first, last, out)
-            return
-        try:
-            slot, scratch = self._scratch.pop()
-        except IndexError:
-            slot = np.zeros(self.X.n_features if isinstance(self.X, CSRRows) else 0, np.int32)
-            scratch = np.zeros(SUMS, self.z_size.dtype)
-        r = 0
-        while r < len(I):
-            here = slice(r, r + self._height(I[r:]))
-            rows = I[here]
-            tiles, columns = self._pack(rows, slot)
-            width = SUMS // len(rows) // CHUNK * CHUNK
-            sums = scratch[: len(rows) * width].reshape(len(rows), width)
-            for a in range(first, last, width):
-                b = min(a + width, last)
-                _sums(self.measure, tiles, self.Z, slot, a, b, sums)
-                _values(self.kernel, self.weight, sums, x_size[here], self.z_size, a, b, out[here])
-            slot[columns] = 0
-            r = here.stop
-        self._scratch.append((slot, scratch))
+        recipe = self.recipe
+        if isinstance(recipe, Scattered):
+            try:
+                slot = self._slots.pop()
+            except IndexError:
+                slot = np.zeros(recipe.slot.size, np.int32)
+            recipe = recipe._replace(slot=slot)
+        compute_rows(recipe, I, places, first, last, out)
+        if isinstance(recipe, Scattered):
+            self._slots.append(recipe.slot)
 
-    def _pack(self, rows: np.ndarray, slot: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Tiles (tile, feature, row of the tile), and the features whose place in a sparse tile slot now holds.
-
-        Place 0 is a row of zeros, for all features that do not occur.
-        """
-        X, dtype = self.X, self.z_size.dtype
-        if isinstance(X, DenseRows):
-            count = -(-len(rows) // LANES)
-            padded = np.zeros((count * LANES, X.values.shape[1]), dtype)
-            with np.errstate(over="ignore"):
-                padded[: len(rows)] = X.values[rows]
-            return np.ascontiguousarray(padded.reshape(count, LANES, padded.shape[1]).transpose(0, 2, 1)), slice(0)
-        places = [np.arange(X.indptr[i], X.indptr[i + 1]) for i in rows]
-        place = np.concatenate(places)
-        columns, order = X.indices[place], np.arange(1, len(place) + 1)
-        slot[columns] = order  # of several entries in one column the last stays
-        kept = columns[slot[columns] == order]
-        slot[kept] = order[: len(kept)]
-        tiles = np.zeros((1, len(kept) + 1, LANES), dtype)
-        tiles[0, slot[columns], np.repeat(np.arange(len(rows)), [len(p) for p in places])] = X.data[place]
-        return tiles, kept
-
-    def fill(self, I: np.ndarray, out: np.ndarray) -> None:
+    def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         m = self.shape[1]
-        x_size = self._x_size(I)
         pieces = min(self.threads, -(-m // CHUNK), len(I) * m * self.entries_per_row // 2**23)
         if pieces <= 1:
-            self._piece(I, x_size, 0, m, out)
-        else:
-            step = -(-m // (pieces * CHUNK)) * CHUNK
-            with ThreadPoolExecutor(pieces) as pool:
-                futures = [pool.submit(self._piece, I, x_size, a, min(a + step, m), out) for a in range(0, m, step)]
-            for future in futures:
-                future.result()
-        if self.one_on_diagonal and self.Z is self.X:
-            out[np.arange(len(I)), I] = 1.0
+            self._piece(I, places, 0, m, out)
+            return
+        step = -(-m // (pieces * CHUNK)) * CHUNK
+        with ThreadPoolExecutor(pieces) as pool:
+            futures = [pool.submit(self._piece, I, places, a, min(a + step, m), out) for a in range(0, m, step)]
+        for future in futures:
+            future.result()
 
     def diagonal(self) -> tuple[np.ndarray, int]:
         out = np.ones(self.shape[0])
@@ -838,8 +919,8 @@ class _FromTable:
         self.shape = self.table.shape
         self.dtype = _of_data(self.table.dtype) if dtype is None else np.dtype(dtype)
 
-    def fill(self, I: np.ndarray, out: np.ndarray) -> None:
-        out[:] = self.table[I]
+    def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+        out[places] = self.table[I]
 
     def diagonal(self) -> tuple[np.ndarray, int]:
         n, m = self.shape
@@ -873,10 +954,10 @@ class _FromFunction:
             raise ValueError("the kernel function returned NaN or infinity; its values must be finite.")
         return values
 
-    def fill(self, I: np.ndarray, out: np.ndarray) -> None:
+    def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         step = self.kernel.rows_per_call
         for start in range(0, len(I), step):
-            out[start : start + step] = self.call(self.A[I[start : start + step]], self.B)
+            out[places[start : start + step]] = self.call(self.A[I[start : start + step]], self.B)
 
     def diagonal(self) -> tuple[np.ndarray, int]:
         n = self.shape[0]
@@ -919,6 +1000,7 @@ class KernelMatrix:
     kernel: Any
     shape: tuple[int, int]
     dtype: np.dtype
+    threads: int
     evaluations: int
 
     def __init__(self, kernel: Any, X: Any, Z: Any = None, *, dtype: Any = None, threads: int = 1):
@@ -928,14 +1010,14 @@ class KernelMatrix:
             raise ValueError(f"threads must be an integer >= 1, got {threads!r}.")
         if not isinstance(kernel, (BlackBox, *KERNELS.values())):
             raise TypeError(f"kernel must be a kernel object (as_kernel makes one), got {kernel!r}.")
-        self.kernel = as_kernel(kernel)
+        self.kernel, self.threads = as_kernel(kernel), int(threads)
         self._source: _FromRows | _FromTable | _FromFunction
         if isinstance(kernel, BlackBox):
             self._source = _FromFunction(kernel, X, Z, dtype)
         elif isinstance(kernel, Precomputed):
             self._source = _FromTable(X, Z, dtype)
         else:
-            self._source = _FromRows(self.kernel, X, Z, dtype, int(threads))
+            self._source = _FromRows(self.kernel, X, Z, dtype, self.threads)
         n, m = self._source.shape
         self.shape = (int(n), int(m))
         self.dtype = self._source.dtype
@@ -954,10 +1036,19 @@ class KernelMatrix:
             raise ValueError(
                 f"out must be a C-ordered {self.dtype} array of shape {expected}, got {out.dtype} of shape {out.shape}."
             )
-        if out.size:
-            self._source.fill(I, out)
-        self.evaluations += out.size
+        self.fill(I, np.arange(len(I)), out)
         return out
+
+    def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+        """out[places] ← rows I of the matrix, both as int64 arrays; nothing is checked."""
+        if len(I) and self.shape[1]:
+            self._source.fill(I, places, out)
+        self.evaluations += len(I) * self.shape[1]
+
+    @property
+    def recipe(self) -> Any:
+        """What compiled code needs to compute rows by :func:`compute_rows`; None where only Python can."""
+        return getattr(self._source, "recipe", None)
 
     def diagonal(self) -> np.ndarray:
         """k(xᵢ, xᵢ) for every row of X, in float64."""
