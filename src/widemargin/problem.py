@@ -413,9 +413,13 @@ class KernelProblem:
         if isinstance(self.kernel, Precomputed):
             table = DenseRows(self.X.values[np.ix_(rows, columns)])
             return KernelMatrix(self.kernel, table, dtype=np.float32)
-        same = rows is columns
-        X, Z = self.rows(rows), None if same else self.rows(columns)
+        X, Z = self._rows_or_all(rows), None if rows is columns else self._rows_or_all(columns)
         return KernelMatrix(self.kernel, X, Z, dtype=np.float32, threads=self.threads)
+
+    def _rows_or_all(self, chosen: np.ndarray) -> Any:
+        """The chosen rows; X itself, and no copy, where they are all rows in order."""
+        whole = chosen.size == self.n and np.array_equal(chosen, np.arange(self.n))
+        return self.X if whole else self.rows(chosen)
 
     def errors(self, model: Any) -> float:
         """Share of misclassified examples; for regression the mean absolute error."""

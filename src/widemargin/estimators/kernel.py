@@ -427,7 +427,6 @@ class SVC(ClassifierMixin, _Kernel):
         X: Any, y: np.ndarray, codes: np.ndarray, indefinite: bool,
     ) -> None:  # fmt: skip
         """Run each binary problem and put their support vectors together."""
-        n = codes.size
         solver, history = self._configured(), History()
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
         limit, exact = None, True
@@ -439,9 +438,7 @@ class SVC(ClassifierMixin, _Kernel):
                 solver, problem, started=started, state=state, rng=rng, max_epochs=limit, quiet=limit is not None,
                 X=X, y=y, attributes=self._partly if self.classes_.size == 2 else None,
             )  # fmt: skip
-            own = np.zeros(n)
-            own[chosen[outcome.model.support]] = outcome.model.coef[0]
-            coefficients.append(own)
+            coefficients.append((chosen[outcome.model.support], outcome.model.coef[0]))
             intercepts.append(outcome.model.intercept[0])
             certificates.append(solver.certificate(problem, outcome.state))
             reasons.append(outcome.stop_reason)
@@ -459,25 +456,32 @@ class SVC(ClassifierMixin, _Kernel):
         if not exact:
             self.certificate_ = None
         self._warn(certificates, indefinite, reasons)
-        self._adopt(X, codes, np.array(coefficients), np.array(intercepts), problem)
+        self._adopt(X, codes, coefficients, np.array(intercepts), problem)
 
     def _adopt(
-        self, X: Any, codes: np.ndarray, coefficients: np.ndarray, intercepts: np.ndarray, problem: KernelProblem
-    ) -> None:
-        """Set scikit-learn's attributes from the coefficients (problems × examples)."""
-        used = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
+        self, X: Any, codes: np.ndarray, coefficients: list[tuple[np.ndarray, np.ndarray]], intercepts: np.ndarray,
+        problem: KernelProblem,
+    ) -> None:  # fmt: skip
+        """Set scikit-learn's attributes from (rows, coefficients) of each problem's support vectors."""
+        place = np.zeros(codes.size, np.int64)
+        for rows, _ in coefficients:
+            place[rows] = 1
+        used = np.flatnonzero(place)
         self.support_ = used[np.argsort(codes[used], kind="stable")]
+        place[self.support_] = np.arange(self.support_.size)
         n_classes = self.classes_.size
         self.n_support_ = np.bincount(codes[self.support_], minlength=n_classes).astype(np.int32)
         self.support_vectors_ = X[self.support_] if self.kernel != "precomputed" else np.empty((0, 0))
-        M = coefficients[:, self.support_]
+        M = np.zeros((len(coefficients), self.support_.size))
+        for k, (rows, values) in enumerate(coefficients):
+            M[k, place[rows]] = values
         self._model = KernelModel(
             problem.kernel, self.support_, self._support_rows(problem.kernel, X), M, intercepts, problem.constant
         )
         if n_classes == 2 or self.multi_class == "ovr":
             self.dual_coef_ = M
         else:
-            self.dual_coef_ = self._libsvm_layout(M, codes[self.support_])
+            self.dual_coef_ = self._libsvm_layout(M)
         self.intercept_ = intercepts + problem.constant * M.sum(axis=1) - self._shift(X, self.support_, M)
 
     def _support_rows(self, kernel: Any, X: Any) -> Any:
@@ -485,15 +489,16 @@ class SVC(ClassifierMixin, _Kernel):
             return None
         return self._preparation.rows(kernel, X[self.support_])
 
-    def _libsvm_layout(self, M: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    def _libsvm_layout(self, M: np.ndarray) -> np.ndarray:
         """(n_classes − 1, n_support): the coefficient of a vector of class i against class j in row j − (j > i)."""
-        n_classes = self.classes_.size
-        out = np.zeros((n_classes - 1, codes.size))
+        n_classes, ends = self.classes_.size, np.cumsum(self.n_support_)
+        of_class = [slice(end - count, end) for end, count in zip(ends, self.n_support_, strict=True)]
+        out = np.zeros((n_classes - 1, M.shape[1]))
         k = 0
         for i in range(n_classes):
             for j in range(i + 1, n_classes):
-                out[j - 1, codes == i] = M[k, codes == i]
-                out[i, codes == j] = M[k, codes == j]
+                out[j - 1, of_class[i]] = M[k, of_class[i]]
+                out[i, of_class[j]] = M[k, of_class[j]]
                 k += 1
         return out
 

@@ -14,9 +14,10 @@ t e_v − ½ t² K_vv. With a free bias pairs move against each other, and at th
 
 without one, e_v ≤ 0 where it can rise and e_v ≥ 0 where it can fall.
 
-A round takes a working set of a few hundred variables, gets the kernel rows it lacks in one block, solves the
+A round takes a working set of up to a few hundred variables, gets the kernel rows it lacks in one block, solves the
 problem restricted to them by pairs chosen with second-order information (Fan, Chen and Lin 2005; without a bias,
-single coordinates of the largest gain), and adds the change to the responses in one pass. Rounds come in
+single coordinates of the largest gain), and adds the change to the responses in one pass. All of it is compiled; only
+kernels that are Python functions, and blocks shared by several threads, are fetched outside. Rounds come in
 *episodes* over an active set of variables; kernel rows, responses and cache are restricted to it, and the responses of
 the others are brought up to date when it ends, from the variables that changed. This is shrinking with
 gradient reconstruction, on a schedule:
@@ -26,9 +27,9 @@ gradient reconstruction, on a schedule:
 2. the examples that violate their margin under it;
 3. from then on, all variables but those at a bound with a margin to spare, until the gap is closed.
 
-An episode goes once over its variables in random order and takes the violators it meets, which settles most bounded
-variables; then each round takes the worst violators, half of the set from either end, and the free variables
-of the last round. Few variables whose kernel matrix fits into the cache are one working set, which is plain SMO.
+An episode goes over its variables in random order and takes the violators it meets, as long as they are frequent,
+which settles most bounded variables; then each round takes the worst violators, half of them from either end, and the
+free variables of the last round.
 
 The duality gap costs O(m), since the responses are at hand:
 
@@ -41,20 +42,27 @@ JMLR 6 (2005). Chang, Lin: LIBSVM (2011).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from ..core import losses
-from ..core.dispatch import borrow, compiled
-from ..core.kernel_cache import RowCache
+from ..core.dispatch import OPTIONS, REORDER, borrow, compiled
+from ..core.kernel_cache import RowCache, fetch_rows
 from ..core.shuffling import shuffle
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
 from ..running import Solver
 
-#: Up to so many variables are one working set if their kernel matrix fits into the cache.
-SMALL = 400
+#: A round takes one in this many variables of a small episode, but no fewer than LEAST.
+PORTION = 32
+LEAST = 32
+#: A violator that counts in the random pass misses its margin by this much.
+CLEARLY = 0.05
+#: The random pass ends when fewer of the variables it looks at violate than this share.
+FREQUENT = 0.5
 #: Relative gap at which an episode that only finds out which examples matter may stop.
 ROUGHLY = 0.05
 #: Violations this small are rounding.
@@ -62,48 +70,56 @@ ROUNDING = 1e-14
 #: Smallest curvature of a direction; an indefinite kernel can have less.
 TAU = 1e-12
 
+#: Searches for extremes become vector code where comparisons may disregard NaN and the sign of zero.
+searching = njit(cache=True, **{**OPTIONS, "fastmath": REORDER | {"nnan", "nsz"}})
 
-@compiled
-def solve_pairs(K, sigma, cap, alpha, e, tolerance, max_iter):
+
+@searching
+def bars(sigma, cap, alpha):
+    """0 where σα can rise, else −∞; 0 where it can fall, else +∞."""
+    if sigma > 0.0:
+        rises, falls = alpha < cap, alpha > 0.0
+    else:
+        rises, falls = alpha > 0.0, alpha < cap
+    return 0.0 if rises else -np.inf, 0.0 if falls else np.inf
+
+
+@searching
+def solve_pairs(K, sigma, cap, alpha, e, up, down, tolerance, max_iter):
     """Maximise the dual over all variables given, pairs at a time, with Σ σα kept; changes alpha and e in place.
 
-    K[v, w] is the kernel between the rows of v and w. Returns the number of pairs moved.
+    K[v, w] is the kernel between the rows of v and w; ``up`` and ``down`` are working space: 0 where σα can rise (fall),
+    else −∞ (+∞). Returns the number of pairs moved.
     """
     K, sigma, cap, alpha, e = borrow(K), borrow(sigma), borrow(cap), borrow(alpha), borrow(e)
+    up, down = borrow(up), borrow(down)
     m = alpha.size
+    top, bottom = -np.inf, np.inf
+    for v in range(m):
+        up[v], down[v] = bars(sigma[v], cap[v], alpha[v])
+        top, bottom = max(top, e[v] + up[v]), min(bottom, e[v] + down[v])
     for step in range(max_iter):
-        i, top, bottom = -1, -np.inf, np.inf
-        for v in range(m):
-            if sigma[v] > 0.0:
-                rises, falls = alpha[v] < cap[v], alpha[v] > 0.0
-            else:
-                rises, falls = alpha[v] > 0.0, alpha[v] < cap[v]
-            if rises and e[v] > top:
-                i, top = v, e[v]
-            if falls and e[v] < bottom:
-                bottom = e[v]
-        if i < 0 or top - bottom <= tolerance:
+        if not top - bottom > tolerance:
             return step
-        j, best = -1, 0.0
+        i = 0
+        while i < m - 1 and e[i] + up[i] != top:
+            i += 1
+        own, best = np.float64(K[i, i]), 0.0
         for v in range(m):
-            if sigma[v] > 0.0:
-                falls = alpha[v] > 0.0
-            else:
-                falls = alpha[v] < cap[v]
-            if falls and e[v] < top:
-                difference = top - e[v]
-                curvature = max(K[i, i] + K[v, v] - 2.0 * K[i, v], TAU)
-                gain = difference * difference / curvature
-                if gain > best:
-                    j, best = v, gain
-        if j < 0:
+            difference = max(top - (e[v] + down[v]), 0.0)
+            best = max(best, difference * difference / max(own + K[v, v] - 2.0 * K[i, v], TAU))
+        j, best = 0, best * (1.0 - 1e-12)
+        while j < m - 1:
+            difference = max(top - (e[j] + down[j]), 0.0)
+            if difference * difference / max(own + K[j, j] - 2.0 * K[i, j], TAU) >= best:
+                break
+            j += 1
+        if not e[j] + down[j] < top:
             return step
-        t = (top - e[j]) / max(K[i, i] + K[j, j] - 2.0 * K[i, j], TAU)
+        t = (top - e[j]) / max(own + K[j, j] - 2.0 * K[i, j], TAU)
         room = cap[i] - alpha[i] if sigma[i] > 0.0 else alpha[i]
         other = alpha[j] if sigma[j] > 0.0 else cap[j] - alpha[j]
-        limit = min(room, other)
-        if t >= limit:
-            t = limit
+        t = min(t, room, other)
         alpha[i] += sigma[i] * t
         alpha[j] -= sigma[j] * t
         # a variable that reached its bound stands on it exactly
@@ -111,8 +127,13 @@ def solve_pairs(K, sigma, cap, alpha, e, tolerance, max_iter):
             alpha[i] = cap[i] if sigma[i] > 0.0 else 0.0
         if t == other:
             alpha[j] = 0.0 if sigma[j] > 0.0 else cap[j]
+        up[i], down[i] = bars(sigma[i], cap[i], alpha[i])
+        up[j], down[j] = bars(sigma[j], cap[j], alpha[j])
+        top, bottom = -np.inf, np.inf
         for v in range(m):
-            e[v] -= t * (K[i, v] - K[j, v])
+            here = e[v] - t * (K[i, v] - K[j, v])
+            e[v] = here
+            top, bottom = max(top, here + up[v]), min(bottom, here + down[v])
     return max_iter
 
 
@@ -149,16 +170,21 @@ def solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter):
 
 @compiled
 def add_rows(rows, slots, coefficients, f):
-    """f += Σ coefficient × row, in place, the columns in pieces that stay in cache."""
+    """f += Σ coefficient × row, in place: four rows at a time, the columns in pieces that stay in cache."""
     rows, f = borrow(rows), borrow(f)
+    used, count = np.zeros(slots.size + 3, np.int64), 0
+    factors = np.zeros(slots.size + 3, np.float64)
+    for r in range(slots.size):
+        if coefficients[r] != 0.0:
+            used[count], factors[count] = slots[r], coefficients[r]
+            count += 1
     for first in range(0, f.size, 2048):
         last = min(first + 2048, f.size)
-        for r in range(slots.size):
-            c = coefficients[r]
-            if c != 0.0:
-                s = slots[r]
-                for i in range(first, last):
-                    f[i] += c * rows[s, i]
+        for r in range(0, count, 4):
+            a, b, c, d = factors[r], factors[r + 1], factors[r + 2], factors[r + 3]
+            i, j, k, q = used[r], used[r + 1], used[r + 2], used[r + 3]
+            for x in range(first, last):
+                f[x] += a * rows[i, x] + b * rows[j, x] + c * rows[k, x] + d * rows[q, x]
 
 
 @compiled
@@ -182,12 +208,13 @@ def violations(sigma, h, cap, row, alpha, f, up, down):
 
 @compiled
 def excess(sigma, h, cap, row, alpha, f, b):
-    """The duality gap Σ (C_v [σ_v(e_v − b)]₊ − α_vσ_v(e_v − b)) of the variables given."""
-    total = 0.0
+    """The duality gap Σ (C_v [σ_v(e_v − b)]₊ − α_vσ_v(e_v − b)) of the variables given, and Σ h_vσ_vα_v."""
+    total, linear = 0.0, 0.0
     for v in range(alpha.size):
         s = sigma[v] * (h[v] - f[row[v]] - b)
         total += cap[v] * max(0.0, s) - alpha[v] * s
-    return total
+        linear += h[v] * sigma[v] * alpha[v]
+    return total, linear
 
 
 @compiled
@@ -201,12 +228,194 @@ def primal_and_dual(sigma, h, cap, row, alpha, f, b):
     return losses, linear, norm2
 
 
+class Part(NamedTuple):
+    """The variables of an episode, and the responses of their examples: views of an Episode."""
+
+    sigma: np.ndarray
+    h: np.ndarray
+    cap: np.ndarray
+    row: np.ndarray
+    alpha: np.ndarray
+    f: np.ndarray
+    order: np.ndarray
+
+
+class Space(NamedTuple):
+    """Working space of a round: over variables ``up``, ``down`` and ``taken``; over the working set the rest."""
+
+    up: np.ndarray
+    down: np.ndarray
+    taken: np.ndarray
+    chosen: np.ndarray
+    wanted: np.ndarray
+    slots: np.ndarray
+    missing: np.ndarray
+    K: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, variables: int, largest: int) -> Space:
+        """For so many variables and working sets of at most ``largest``."""
+        return cls(
+            np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
+            *(np.empty(largest, np.int64) for _ in range(4)),
+            np.empty(largest * largest, np.float32), np.empty((7, largest)),
+        )  # fmt: skip
+
+
+class Rule(NamedTuple):
+    """What a round goes by: new variables it takes, free ones it keeps, the free bias, what is added to the kernel."""
+
+    most: int
+    keep: int
+    free_bias: bool
+    constant: float
+
+
+#: How rounds end: as many as allowed were made; the target is reached; rows are missing.
+GOING_ON, REACHED, MISSING = 0, 1, 2
+
+
 @compiled
-def gather(rows, slots, row, out):
-    """out[a, b] ← rows[slots[a], row[b]]."""
-    for a in range(slots.size):
-        for b in range(row.size):
-            out[a, b] = rows[slots[a], row[b]]
+def middle(top, bottom):
+    """The middle of the interval of optimal biases; its finite end where it has only one."""
+    if np.isfinite(top) and np.isfinite(bottom):
+        return 0.5 * (top + bottom)
+    if np.isfinite(top):
+        return top
+    return bottom if np.isfinite(bottom) else 0.0
+
+
+@compiled
+def take_extremes(values, sign, limit, count, taken, chosen, found):
+    """Append to chosen[:found] the ``count`` largest sign × values above the limit; returns the new number found."""
+    m = values.size
+    count = min(count, m)
+    edge = -np.partition(-sign * values, count - 1)[count - 1]
+    for tied in (False, True):
+        for v in range(m):
+            if count == 0:
+                break
+            value = sign * values[v]
+            if (value == edge if tied else value > edge) and value > limit:
+                count -= 1
+                if not taken[v]:
+                    taken[v] = True
+                    chosen[found] = v
+                    found += 1
+    return found
+
+
+@compiled
+def choose(part, rule, space, bias, top, bottom, position, rounds, previous):
+    """space.chosen ← the next working set, ``taken`` marks it; returns its size and the new position in the order."""
+    alpha, cap, sigma, h, f, row, order = part.alpha, part.cap, part.sigma, part.h, part.f, part.row, part.order
+    chosen, taken, m = space.chosen, space.taken, part.alpha.size
+    taken[:] = False
+    found, looked = 0, 0
+    untouched = rounds == 0 and not np.any(alpha)
+    while position < m and found < rule.most:
+        v = order[position]
+        position += 1
+        looked += 1
+        s = sigma[v] * (h[v] - f[row[v]] - bias)
+        if untouched or (s > CLEARLY and alpha[v] < cap[v]) or (s < -CLEARLY and alpha[v] > 0.0):
+            chosen[found] = v
+            taken[v] = True
+            found += 1
+    if looked > 0 and found < FREQUENT * looked:
+        position = m
+    if found < rule.most // 2:
+        floor, ceiling = 0.0, 0.0
+        if rule.free_bias and np.isfinite(top) and np.isfinite(bottom):
+            floor, ceiling = bottom, top
+        half = max(1, (rule.most - found) // 2)
+        found = take_extremes(space.up, 1.0, floor, half, taken, chosen, found)
+        found = take_extremes(space.down, -1.0, -ceiling, half, taken, chosen, found)
+    for k in range(max(0, previous.size - rule.keep), previous.size):
+        v = previous[k]
+        if not taken[v]:
+            taken[v] = True
+            chosen[found] = v
+            found += 1
+    return found, position
+
+
+@compiled
+def work(recipe, held, part, rule, space, previous, position, rounds, target, share, n_rounds):
+    """Up to n_rounds rounds on a part, in place.
+
+    It is done when the gap of the part is at most ``target``, or ``share`` of its dual value if there is no target.
+    Returns (how it ended, rounds made, their working sets' sizes, pairs or variables moved, position, previous); if
+    rows are missing they stand in ``space.wanted``, and the size is their number.
+    """
+    sigma, h, cap, row, alpha, f = part.sigma, part.h, part.cap, part.row, part.alpha, part.f
+    visits, moves = 0, 0
+    for made in range(n_rounds):
+        top, bottom = violations(sigma, h, cap, row, alpha, f, space.up, space.down)
+        bias, violation = 0.0, max(top, -bottom, 0.0)
+        if rule.free_bias:
+            violation = top - bottom
+            bias = middle(top, bottom)
+        gap, linear = excess(sigma, h, cap, row, alpha, f, bias)
+        enough = target if target > 0.0 else share * abs(linear)
+        if (gap <= enough and rounds + made > 0) or violation <= ROUNDING:
+            return REACHED, made, visits, moves, position, previous
+        size, after = choose(part, rule, space, bias, top, bottom, position, rounds + made, previous)
+        chosen = space.chosen[:size]
+        # two variables of a row stand next to each other in no order, so rows are marked as they are listed
+        listed = 0
+        for k in range(size):
+            space.taken[chosen[k]] = True
+        for k in range(size):
+            r, first = row[chosen[k]], True
+            if row.size != f.size:
+                for other in range(listed):
+                    first = first and space.wanted[other] != r
+            if first:
+                space.wanted[listed] = r
+                listed += 1
+        wanted = space.wanted[:listed]
+        slots = space.slots[:listed]
+        if not fetch_rows(recipe, held, wanted, slots, space.missing):
+            return MISSING, made, listed, moves, position, previous
+        position = after
+        K = space.K[: size * size].reshape(size, size)
+        s, c, a, e, start = (space.values[0, :size], space.values[1, :size], space.values[2, :size],
+                             space.values[3, :size], space.values[4, :size])  # fmt: skip
+        for k in range(size):
+            v = chosen[k]
+            s[k], c[k], a[k], e[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]]
+            start[k] = a[k]
+            values = held.rows[held.slot_of[row[v]]]
+            for other in range(size):
+                K[k, other] = values[row[chosen[other]]] + np.float32(rule.constant)
+        tolerance = max(0.1 * violation, ROUNDING)
+        if rule.free_bias:
+            moves += solve_pairs(
+                K, s, c, a, e, space.values[5, :size], space.values[6, :size], tolerance, 100 * size
+            )  # fmt: skip
+        else:
+            moves += solve_singles(K, s, c, a, e, tolerance, 100 * size)
+        shift, kept = 0.0, 0
+        for k in range(size):
+            v = chosen[k]
+            alpha[v] = a[k]
+            start[k] = s[k] * (a[k] - start[k])
+            shift += start[k]
+            space.slots[k] = held.slot_of[row[v]]
+            kept += 0.0 < a[k] < c[k]
+        add_rows(held.rows, space.slots[:size], start, f)
+        if rule.constant != 0.0:
+            f += rule.constant * shift
+        previous = np.empty(kept, np.int64)
+        kept = 0
+        for k in range(size):
+            if 0.0 < a[k] < c[k]:
+                previous[kept] = chosen[k]
+                kept += 1
+        visits += size
+    return GOING_ON, n_rounds, visits, moves, position, previous
 
 
 # ---------------------------------------------------------------- variables, state and solver
@@ -223,7 +432,14 @@ class Variables:
 
     @classmethod
     def of(cls, problem: KernelProblem) -> Variables:
-        """One variable per example for the hinge, two for the ε-insensitive loss."""
+        """One variable per example for the hinge, two for the ε-insensitive loss; made once for a problem."""
+        known = getattr(problem, "_variables", None)
+        if known is None:
+            known = problem._variables = cls._made(problem)  # type: ignore[attr-defined]
+        return known
+
+    @classmethod
+    def _made(cls, problem: KernelProblem) -> Variables:
         loss, caps = losses.scalar_loss(problem.target), problem.caps
         rows = np.arange(problem.n)
         if isinstance(loss, losses.Hinge):
@@ -250,6 +466,16 @@ class Episode:
     rounds: int = 0
 
 
+class Kept(NamedTuple):
+    """What an episode can do without and make again: its cache, and arrays made from the problem."""
+
+    episode: Episode
+    cache: RowCache
+    part: Part
+    rule: Rule
+    space: Space
+
+
 @dataclass
 class State:
     """α and the responses f of all examples as of the last episode's end, and the episode under way."""
@@ -274,7 +500,7 @@ class SMO(Solver):
     Parameters
     ----------
     working_set : int
-        Variables per round.
+        Most variables that a round takes up; as many free ones of the round before stay in.
     tol : float
         Relative duality gap at which episodes stop refining; the run stops at its own ``tol``.
     slack, first_slack : float
@@ -325,18 +551,21 @@ class SMO(Solver):
 
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> int:
         """Take up to n_steps rounds, stopping where an episode ends; returns the number taken."""
-        variables = Variables.of(problem)
-        for step in range(n_steps):
+        variables, taken = Variables.of(problem), 0
+        while taken < n_steps:
             if state.episode is None:
                 self._open(problem, variables, state)
             episode = state.episode
             assert episode is not None
-            cache = self._cache(problem, state, episode)
-            if not self._round(problem, variables, state, episode, cache):
+            kept = self._kept(problem, variables, episode)
+            allowed = min(n_steps - taken, self.max_rounds - episode.rounds)
+            made, reached = self._work(problem, state, episode, kept, allowed)
+            taken += made
+            if reached or episode.rounds >= self.max_rounds:
                 self.finish(problem, state)
                 if state.promising is None:
-                    return step + 1
-        return n_steps
+                    return max(1, taken)
+        return taken
 
     def at_checkpoint(self, state: State) -> bool:
         """Whether all responses are up to date."""
@@ -360,9 +589,10 @@ class SMO(Solver):
             idle = np.where(state.alpha >= variables.cap, s >= self.slack, (state.alpha <= 0.0) & (s <= -self.slack))
             active = np.flatnonzero(~idle)
             target = max(0.1 * (state.primal - state.dual), 0.4 * self.tol * abs(state.primal))
-        if active.size < 2:
-            active = np.arange(variables.h.size)
-        rows, row = np.unique(variables.row[active], return_inverse=True)
+        if active.size < 2 or active.size == variables.h.size:
+            active, rows, row = np.arange(variables.h.size), np.arange(n), variables.row
+        else:
+            rows, row = np.unique(variables.row[active], return_inverse=True)
         order = np.arange(active.size)
         shuffle(order, state.rng)
         state.episode = Episode(
@@ -370,97 +600,54 @@ class SMO(Solver):
             f=state.f[rows], order=order, position=0, previous=np.empty(0, np.int64),
         )  # fmt: skip
 
-    def _cache(self, problem: KernelProblem, state: State, episode: Episode) -> RowCache:
-        """The rows of the episode's examples against each other, as many as fit."""
+    def _kept(self, problem: KernelProblem, variables: Variables, episode: Episode) -> Kept:
+        """What belongs to an episode and is no part of its state: the rows of its examples against each other, as many
+        as fit, the bounds of its variables, working space.
+        """
         kept = getattr(problem, "_kept", None)
-        if kept is None or kept[0] is not episode.rows:
-            if problem.gram is not None:
-                whole = episode.rows.size == problem.n
-                gram = problem.gram if whole else problem.gram[np.ix_(episode.rows, episode.rows)]
-                kept = (episode.rows, RowCache.of_all(gram))
-            else:
-                matrix = problem.matrix(episode.rows, episode.rows)
-                kept = (episode.rows, RowCache(matrix, problem.cache_bytes))
-            problem._kept = kept  # type: ignore[attr-defined]
-        return kept[1]
-
-    def _round(
-        self, problem: KernelProblem, variables: Variables, state: State, episode: Episode, cache: RowCache
-    ) -> bool:
-        """One working set; False when the episode has reached its target instead."""
-        active = episode.active
-        sigma, h = variables.sigma[active], variables.h[active]
-        cap = variables.cap[active] * episode.bound
-        m = active.size
-        up, down = np.empty(m), np.empty(m)
-        top, bottom = violations(sigma, h, cap, episode.row, episode.alpha, episode.f, up, down)
-        bias = _bias(top, bottom) if problem.has_free_bias else 0.0
-        violation = top - bottom if problem.has_free_bias else max(top, -bottom, 0.0)
-        gap = excess(sigma, h, cap, episode.row, episode.alpha, episode.f, bias)
-        target = episode.target
-        if target <= 0.0:
-            share = ROUGHLY if target == 0.0 else 0.4 * self.tol
-            target = share * abs(float(np.sum(h * sigma * episode.alpha)))
-        if (gap <= target and episode.rounds > 0) or violation <= ROUNDING or episode.rounds >= self.max_rounds:
-            return False
-
-        most = max(2, min(self.working_set, cache.capacity * 4 // 5))
-        if m <= SMALL and cache.capacity >= episode.rows.size:
-            chosen = np.arange(m)
+        if kept is not None and kept.episode is episode:
+            return kept
+        if problem.gram is not None:
+            whole = episode.rows.size == problem.n
+            cache = RowCache.of_all(problem.gram if whole else problem.gram[np.ix_(episode.rows, episode.rows)])
         else:
-            chosen = self._choose(episode, sigma, h, cap, bias, up, down, top, bottom, most)
-        rows, place = np.unique(episode.row[chosen], return_inverse=True)
-        computed = cache.misses
-        slots = cache.fetch(rows)
-        state.counters.kernel_evals += (cache.misses - computed) * cache.rows.shape[1]
-        if chosen.size == rows.size == cache.rows.shape[1] and np.array_equal(slots, chosen):
-            K = cache.rows if not problem.constant else cache.rows + np.float32(problem.constant)
-        else:
-            K = np.empty((chosen.size, chosen.size), np.float32)
-            gather(cache.rows, slots[place], episode.row[chosen], K)
-            if problem.constant:
-                K += np.float32(problem.constant)
-        alpha, e = episode.alpha[chosen], h[chosen] - episode.f[episode.row[chosen]]
-        solve = solve_pairs if problem.has_free_bias else solve_singles
-        moved = solve(K, sigma[chosen], cap[chosen], alpha, e, max(0.1 * violation, ROUNDING), 100 * chosen.size)
-        change = sigma[chosen] * (alpha - episode.alpha[chosen])
-        episode.alpha[chosen] = alpha
-        per_row = np.bincount(place, change, rows.size)
-        add_rows(cache.rows, slots, per_row, episode.f)
-        if problem.constant:
-            episode.f += problem.constant * change.sum()
-        episode.previous = chosen[(alpha > 0.0) & (alpha < cap[chosen])]
-        episode.rounds += 1
-        counters = state.counters
-        counters.steps += 1
-        counters.visits += chosen.size
-        counters.updates += int(moved)
-        return True
+            cache = RowCache(problem.matrix(episode.rows, episode.rows), problem.cache_bytes)
+        m = episode.active.size
+        part = Part(
+            variables.sigma[episode.active], variables.h[episode.active], variables.cap[episode.active] * episode.bound,
+            episode.row, episode.alpha, episode.f, episode.order,
+        )  # fmt: skip
+        # a working set must fit into the cache
+        most = max(2, min(self.working_set, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
+        keep = max(0, min(self.working_set, cache.capacity - most))
+        rule = Rule(most, keep, problem.has_free_bias, problem.constant)
+        kept = Kept(episode, cache, part, rule, Space.of(m, most + keep))
+        problem._kept = kept  # type: ignore[attr-defined]
+        return kept
 
-    def _choose(
-        self, episode: Episode, sigma: np.ndarray, h: np.ndarray, cap: np.ndarray, bias: float,
-        up: np.ndarray, down: np.ndarray, top: float, bottom: float, most: int,
-    ) -> np.ndarray:  # fmt: skip
-        """The next working set: violators in random order once through, then the worst ones."""
-        alpha, m = episode.alpha, episode.active.size
-        if episode.position < m:
-            waiting = episode.order[episode.position :]
-            if episode.rounds == 0 and not alpha.any():
-                found = np.arange(min(most, waiting.size))
+    def _work(
+        self, problem: KernelProblem, state: State, episode: Episode, kept: Kept, n_rounds: int
+    ) -> tuple[int, bool]:
+        """Up to n_rounds rounds of an episode; returns their number, and whether the episode has reached its target."""
+        cache, counters, computed = kept.cache, state.counters, kept.cache.misses
+        share = ROUGHLY if episode.target == 0.0 else 0.4 * self.tol
+        total, end = 0, MISSING
+        while end == MISSING:
+            end, made, visits, moves, position, previous = work(
+                cache.recipe, cache.held, kept.part, kept.rule, kept.space, episode.previous, episode.position,
+                episode.rounds, episode.target, share, n_rounds - total,
+            )  # fmt: skip
+            episode.position, episode.previous = position, previous
+            episode.rounds += made
+            total += made
+            counters.steps += made
+            counters.updates += int(moves)
+            if end == MISSING:
+                cache.fetch(kept.space.wanted[:visits])
             else:
-                s = sigma[waiting] * (h[waiting] - episode.f[episode.row[waiting]] - bias)
-                rises = (alpha[waiting] < cap[waiting]) & (s > 0.05)
-                falls = (alpha[waiting] > 0.0) & (s < -0.05)
-                found = np.flatnonzero(rises | falls)[:most]
-            episode.position = m if found.size < most else episode.position + int(found[-1]) + 1
-            if found.size >= most // 2:
-                return waiting[found]
-        half = max(1, min(most // 2, m - 1))
-        rising = np.argpartition(-up, half - 1)[:half]
-        falling = np.argpartition(down, half - 1)[:half]
-        floor, ceiling = (bottom, top) if np.isfinite(top) and np.isfinite(bottom) else (0.0, 0.0)
-        chosen = np.unique(np.concatenate([rising[up[rising] > floor], falling[down[falling] < ceiling]]))
-        return np.unique(np.concatenate([chosen, episode.previous[-(most // 4) :]]))
+                counters.visits += visits
+        counters.kernel_evals += (cache.misses - computed) * cache.rows.shape[1]
+        return total, end == REACHED
 
     # -- the end of an episode
 
@@ -474,7 +661,7 @@ class SMO(Solver):
         changed = np.flatnonzero(episode.alpha != before)
         state.stalled = changed.size == 0 and episode.bound == 1.0
         state.alpha[episode.active] = episode.alpha
-        others = np.setdiff1d(np.arange(problem.n), episode.rows, assume_unique=True)
+        others = np.delete(np.arange(problem.n), episode.rows)
         problem._kept = None  # type: ignore[attr-defined]
         self._add_responses(
             problem, variables, state, episode.active[changed], (episode.alpha - before)[changed], others
@@ -518,7 +705,7 @@ class SMO(Solver):
         v = variables
         space = np.empty(v.h.size), np.empty(v.h.size)
         top, bottom = violations(v.sigma, v.h, v.cap, v.row, state.alpha, state.f, *space)
-        state.bias = _bias(top, bottom) if problem.has_free_bias else 0.0
+        state.bias = middle(top, bottom) if problem.has_free_bias else 0.0
         total, linear, norm2 = primal_and_dual(v.sigma, v.h, v.cap, v.row, state.alpha, state.f, state.bias)
         state.primal, state.dual = 0.5 * norm2 + total, linear - 0.5 * norm2
 
@@ -549,13 +736,6 @@ class SMO(Solver):
             problem.kernel, support, problem.rows(support), coefficients[support][None, :],
             np.array([state.bias]), problem.constant,
         )  # fmt: skip
-
-
-def _bias(top: float, bottom: float) -> float:
-    """The middle of the interval of optimal biases; its finite end where it has only one."""
-    if np.isfinite(top) and np.isfinite(bottom):
-        return 0.5 * (top + bottom)
-    return top if np.isfinite(top) else bottom if np.isfinite(bottom) else 0.0
 
 
 def balance(alpha: np.ndarray, sigma: np.ndarray, cap: np.ndarray) -> np.ndarray:
