@@ -12,7 +12,7 @@ from widemargin.core.losses import EpsilonInsensitive, Hinge, Single, SquaredHin
 from widemargin.core.rows import as_rows
 from widemargin.problem import KernelProblem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.smo import SMALL, SMO, State, Variables, balance, solve_pairs, solve_singles
+from widemargin.solvers.smo import SMO, State, Variables, balance, solve_pairs, solve_singles
 
 INTERCEPTS = ["unregularized", "regularized", "none"]
 KERNELS = [RBF(0.5), Linear(), Polynomial(0.5, 1.0, 2)]
@@ -84,9 +84,11 @@ def test_the_inner_solvers_reach_the_optimum_of_a_general_method(how):
     problem, _ = from_seed(**how)
     K, sigma, h, cap = dual_problem(problem)
     primal, dual = textbook.optimal_values(K, sigma, h, cap, problem.has_free_bias)
-    solve = solve_pairs if problem.has_free_bias else solve_singles
-    alpha, e = np.zeros(h.size), h.copy()
-    steps = solve(K.astype(np.float32), sigma, cap, alpha, e, 1e-9, 100000)
+    alpha, e, K32 = np.zeros(h.size), h.copy(), K.astype(np.float32)
+    if problem.has_free_bias:
+        steps = solve_pairs(K32, sigma, cap, alpha, e, np.empty(h.size), np.empty(h.size), 1e-9, 100000)
+    else:
+        steps = solve_singles(K32, sigma, cap, alpha, e, 1e-9, 100000)
     assert steps < 100000
     # the general method ends with a gap of its own; ours is between its dual and its primal value
     slack = 1e-7 * (1.0 + abs(primal))
@@ -243,8 +245,7 @@ def bits(outcome):
 
 
 def test_the_size_of_the_cache_does_not_change_the_model_while_a_working_set_fits(rng):
-    """Up to SMALL variables are one working set where all of them fit, so this begins above it."""
-    seed, n, kept = int(rng.integers(2**32)), SMALL + 200, []
+    seed, n, kept = int(rng.integers(2**32)), 600, []
     for rows in (n // 2, 10 * n):
         problem = make(np.random.default_rng(seed), n, cache_bytes=4 * n * rows)
         kept.append(bits(solved(problem, np.random.default_rng(seed), tol=1e-4, working_set=64)))

@@ -185,6 +185,11 @@ class RowCache:
                 raise
         return slots
 
+    def count_computed(self, since: int) -> None:
+        """Tell the matrix of the rows that compiled code has computed since there were ``since`` misses."""
+        if self.matrix is not None:
+            self.matrix.evaluations += (self.misses - since) * self.rows.shape[1]
+
     def holds(self, wanted: np.ndarray) -> np.ndarray:
         """Which of the wanted rows are here."""
         return self.slot_of[wanted] >= 0

@@ -70,6 +70,8 @@ ROUNDING = 1e-14
 #: Smallest curvature of a direction; an indefinite kernel can have less.
 TAU = 1e-12
 
+_compiled_for: set[tuple] = set()
+
 #: Searches for extremes become vector code where comparisons may disregard NaN and the sign of zero.
 searching = njit(cache=True, **{**OPTIONS, "fastmath": REORDER | {"nnan", "nsz"}})
 
@@ -288,21 +290,30 @@ def middle(top, bottom):
 
 @compiled
 def take_extremes(values, sign, limit, count, taken, chosen, found):
-    """Append to chosen[:found] the ``count`` largest sign × values above the limit; returns the new number found."""
-    m = values.size
-    count = min(count, m)
-    edge = -np.partition(-sign * values, count - 1)[count - 1]
-    for tied in (False, True):
-        for v in range(m):
-            if count == 0:
-                break
-            value = sign * values[v]
-            if (value == edge if tied else value > edge) and value > limit:
-                count -= 1
-                if not taken[v]:
-                    taken[v] = True
-                    chosen[found] = v
-                    found += 1
+    """Append to chosen[:found] the ``count`` largest sign × values above the limit; returns the new number found.
+
+    The best so far are kept in order, which most values do not disturb.
+    """
+    values = borrow(values)
+    best, where, held = np.empty(count), np.empty(count, np.int64), 0
+    edge = limit
+    for v in range(values.size):
+        value = sign * values[v]
+        if value > edge:
+            k = held if held < count else count - 1
+            while k > 0 and best[k - 1] < value:
+                best[k], where[k] = best[k - 1], where[k - 1]
+                k -= 1
+            best[k], where[k] = value, v
+            held = min(held + 1, count)
+            if held == count:
+                edge = best[count - 1]
+    for k in range(held):
+        v = where[k]
+        if not taken[v]:
+            taken[v] = True
+            chosen[found] = v
+            found += 1
     return found
 
 
@@ -363,13 +374,10 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
             return REACHED, made, visits, moves, position, previous
         size, after = choose(part, rule, space, bias, top, bottom, position, rounds + made, previous)
         chosen = space.chosen[:size]
-        # two variables of a row stand next to each other in no order, so rows are marked as they are listed
         listed = 0
         for k in range(size):
-            space.taken[chosen[k]] = True
-        for k in range(size):
             r, first = row[chosen[k]], True
-            if row.size != f.size:
+            if row.size != f.size:  # two variables may have one row
                 for other in range(listed):
                     first = first and space.wanted[other] != r
             if first:
@@ -552,6 +560,8 @@ class SMO(Solver):
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> int:
         """Take up to n_steps rounds, stopping where an episode ends; returns the number taken."""
         variables, taken = Variables.of(problem), 0
+        if n_steps == 0:
+            self._compile(problem)
         while taken < n_steps:
             if state.episode is None:
                 self._open(problem, variables, state)
@@ -566,6 +576,20 @@ class SMO(Solver):
                 if state.promising is None:
                     return max(1, taken)
         return taken
+
+    def _compile(self, problem: KernelProblem) -> None:
+        """Compile the rounds for this kind of problem, if that has not been done."""
+        kind = problem.kernel, problem.X, problem.threads == 1 and problem.gram is None
+        kind = type(kind[0]), type(kind[1]), kind[2]
+        if kind not in _compiled_for:
+            rows = np.arange(min(2, problem.n))
+            cache = RowCache(problem.matrix(rows, rows), 0.0) if problem.gram is None else RowCache.of_all(np.eye(2))
+            variables = Variables(*(np.zeros(2) for _ in range(3)), np.zeros(2, np.int64))
+            part = Part(*vars(variables).values(), np.zeros(2), np.zeros(2), np.zeros(2, np.int64))
+            rule = Rule(2, 0, problem.has_free_bias, problem.constant)
+            previous = np.empty(0, np.int64)
+            work(cache.recipe, cache.held, part, rule, Space.of(2, 2), previous, 0, 0, 0.0, 0.0, 0)
+            _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
         """Whether all responses are up to date."""
@@ -629,14 +653,16 @@ class SMO(Solver):
         self, problem: KernelProblem, state: State, episode: Episode, kept: Kept, n_rounds: int
     ) -> tuple[int, bool]:
         """Up to n_rounds rounds of an episode; returns their number, and whether the episode has reached its target."""
-        cache, counters, computed = kept.cache, state.counters, kept.cache.misses
+        cache, counters, first = kept.cache, state.counters, kept.cache.misses
         share = ROUGHLY if episode.target == 0.0 else 0.4 * self.tol
         total, end = 0, MISSING
         while end == MISSING:
+            misses = cache.misses
             end, made, visits, moves, position, previous = work(
                 cache.recipe, cache.held, kept.part, kept.rule, kept.space, episode.previous, episode.position,
                 episode.rounds, episode.target, share, n_rounds - total,
             )  # fmt: skip
+            cache.count_computed(misses)
             episode.position, episode.previous = position, previous
             episode.rounds += made
             total += made
@@ -646,7 +672,7 @@ class SMO(Solver):
                 cache.fetch(kept.space.wanted[:visits])
             else:
                 counters.visits += visits
-        counters.kernel_evals += (cache.misses - computed) * cache.rows.shape[1]
+        counters.kernel_evals += (cache.misses - first) * cache.rows.shape[1]
         return total, end == REACHED
 
     # -- the end of an episode
