@@ -296,7 +296,7 @@ class Team(NamedTuple):
 
 @generic
 def look(team, X, order, p, start, rule, examples, U, W, z, a):
-    """z, a ← scores and dual variables of the example at place p; returns its q and m, with q < 0 if a thread gave up."""
+    """z, a ← scores and dual variables of the example at place p; returns q and m, with q < 0 if a thread gave up."""
 
 
 @generic
