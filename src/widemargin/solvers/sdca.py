@@ -598,6 +598,13 @@ def add_squares(W, out):
                 out[c] += np.float64(W[j, c]) * np.float64(W[j, c])
 
 
+def apart(values: np.ndarray) -> np.ndarray:
+    """A copy with a margin of two cache lines, so that a thread that writes here does not slow down another."""
+    room = np.empty(values.size + 32, values.dtype)[16 : 16 + values.size].reshape(values.shape)
+    room[:] = values
+    return room
+
+
 # ---------------------------------------------------------------- state and solver
 
 
@@ -859,16 +866,21 @@ class SDCA(Solver):
             teams = []
             for k in range(threads):
                 parts = threads * order + order.dtype.type(k)
-                scores = state.scores if k == 0 else state.scores.copy()
-                space = np.empty((size, outputs)), np.empty(size), np.empty(size * outputs)
-                teams.append(Team(k, parts, scores, *space, board, np.zeros(1, np.int64)))
+                alpha, q, own_parts = (apart(np.zeros(shape)) for shape in ((size, outputs), size, size * outputs))
+                turn = apart(np.zeros(1, np.int64))
+                teams.append(Team(k, parts, apart(state.scores), alpha, q, own_parts, board, turn))
         data = (X, problem.target, problem.y, problem.sample_weight, order, start, stop, state.counters.visits - start)
         calls = []
-        for k, team in enumerate(teams):
-            own = w if k == 0 else Weights(w.W, w.b.copy(), w.r.copy(), w.v.copy())
-            z, g, a = np.empty((3, outputs))
+        copies = [Weights(w.W, apart(w.b), apart(w.r), apart(w.v)) for _ in teams]
+        for team, own in zip(teams, copies, strict=True):
+            z, g, a = apart(np.zeros((3, outputs)))
             calls.append((*data, rule, team, state.examples, state.U, own, state.eta, state.sums, z, g, a))
         results = [visit(*calls[0])] if threads == 1 else self._together(calls, board, pool)
+        # all threads have the same values
+        for kept, new in zip(w[1:], copies[0][1:], strict=True):
+            kept[:] = new
+        if isinstance(teams[0], Team):
+            state.scores[:] = teams[0].scores
         counters = state.counters
         counters.steps += stop - start
         counters.visits += stop - start
