@@ -16,7 +16,7 @@ from widemargin.core import losses
 from widemargin.core.rows import as_matrix, as_rows
 from widemargin.problem import Problem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.sdca import BLOCK, State
+from widemargin.solvers.sdca import BLOCK, State, dual_step
 
 LOSSES = [
     losses.Hinge(),
@@ -102,6 +102,17 @@ def test_iterates_are_those_of_the_textbook(loss, intercept, sparse, dtype, clas
             close = {"rtol": 0.0, "atol": 1e-9 * (1.0 + np.abs(their_alpha).max())}
             np.testing.assert_allclose(alpha[:, c], their_alpha, **close)
             np.testing.assert_allclose(W[: X.shape[1], c], their_w, **close)
+
+
+@pytest.mark.parametrize("loss", LOSSES, **by_name)
+def test_a_step_is_the_maximum_in_its_coordinate(loss, rng):
+    """Also from far away, where Newton's method for the log-loss would swing from end to end."""
+    for _ in range(500):
+        cap, q, z = rng.uniform(0.05, 4.0), rng.exponential(4.0) + 1e-3, rng.normal() * rng.choice([0.1, 1.0, 6.0])
+        y = rng.normal() if isinstance(loss, textbook.TUBES) else rng.choice([-1.0, 1.0])
+        a = np.copysign(cap, y) * rng.choice([0.0, 1e-3, rng.random()])
+        expected = textbook.maximum(loss, a, z, y, q, cap)
+        assert dual_step(loss, a, z, y, q, cap) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES, **by_name)

@@ -129,7 +129,8 @@ def _(loss, a, z, y, q, cap):
 @dual_step.case(Log)
 def _(loss, a, z, y, q, cap):
     # with ya = cap·p and p = 1/(1 + exp(−t)) the derivative vanishes where h(t) = t + offset + q·cap·p is zero;
-    # h grows at a rate between 1 and 1 + q·cap/4, so Newton steps that stay in the bracket find it in a few rounds
+    # h grows at a rate between 1 and 1 + q·cap/4, so Newton steps find it in a few rounds; one that leaves the bracket
+    # or is more than half the step before, as when it swings between the flat ends of p, is replaced by a bisection
     start = y * a
     offset = y * z - q * start
     low = -offset - q * cap
@@ -139,6 +140,7 @@ def _(loss, a, z, y, q, cap):
         t = math.log(start / (cap - start))
     t = min(max(t, low), high)
     p = 0.5
+    moved = high - low
     for _ in range(100):
         if t > 0.0:
             p = 1.0 / (1.0 + math.exp(-t))
@@ -151,11 +153,11 @@ def _(loss, a, z, y, q, cap):
         else:
             low = t
         newton = t - h / (1.0 + q * cap * p * (1.0 - p))
-        if not low <= newton <= high:
+        if not low <= newton <= high or abs(newton - t) > 0.5 * moved:
             newton = 0.5 * (low + high)
         moved = abs(newton - t)
         t = newton
-        if moved <= 1e-9 * (1.0 + abs(t)):
+        if moved <= 1e-11 * (1.0 + abs(t)):
             break
     # the last round moved t by next to nothing, and p with it
     return y * cap * p
