@@ -23,7 +23,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import scale
 
-from widemargin import SVC, SVR
+from widemargin import SVC, SVR, LinearSVC, LinearSVR
 
 #: Relative duality gap asked of ours; theirs get a tolerance on the gradient far below it.
 TOL = 1e-5
@@ -328,6 +328,106 @@ def test_linear_regression_without_a_free_bias_has_liblinears_optimum(intercept)
     assert np.all(np.abs(X @ w[0] + b[0] - X @ w[1] - b[1]) <= apart)
 
 
+# ---------------------------------------------------------------- linear machines against LIBLINEAR
+
+
+def powered(loss, power):
+    return lambda scores: loss(scores) ** power
+
+
+def check_linear(X, ours, theirs, losses, caps, C):
+    """Objectives and scores of two linear models with an output for each of the losses.
+
+    P is strongly convex in (w, b), so ‖(w, b) − (w*, b*)‖² ≤ 2(P − D) and a score is within ‖(x, 1)‖ times the root of
+    that. Returns the scores of theirs and by how much both models' together may be apart, in each output.
+    """
+    n, lengths = X.shape[0], np.sqrt(np.asarray(sp.csr_matrix(X).multiply(X).sum(axis=1)).ravel() + 1.0)
+    W = [np.atleast_2d(m.coef_) for m in (ours, theirs)]
+    b = [np.broadcast_to(np.ravel(m.intercept_), len(losses)) for m in (ours, theirs)]
+    scores = [np.asarray(X @ w.T) + c for w, c in zip(W, b)]
+    values = np.array(
+        [
+            [0.5 * (w[k] @ w[k] + c[k] ** 2) + caps @ loss(z[:, k]) for k, loss in enumerate(losses)]
+            for w, c, z in zip(W, b, scores)
+        ]
+    )
+    # the certificate speaks of the sum over outputs in the λ-form, and so does tol
+    scale = C * n
+    certificate = ours.certificate_
+    assert certificate.primal == pytest.approx(values[0].sum() / scale, rel=1e-9)
+    assert certificate.relative_gap <= TOL
+    assert values[0].sum() <= values[1].sum() * (1.0 + TOL)
+    assert certificate.dual * scale <= values[1].sum() * (1.0 + 1e-9)
+    # D is known for the sum; no output's gap is negative, so none is larger than the sum
+    gaps = np.maximum(values.sum(axis=1) - certificate.dual * scale, 0.0) + 1e-9 * values.sum(axis=1)
+    apart = np.sqrt(2.0 * gaps).sum() * lengths
+    assert np.all(np.abs(scores[0] - scores[1]) <= apart[:, None])
+    return scores[1], apart
+
+
+def linear_weights(how, y, rng):
+    return rng.uniform(0.1, 3.0, y.size) if how == "weighted" else None
+
+
+LINEAR = [("breast_cancer", 0.1), ("digits 3 or 8", 0.01), ("moons", 1.0), ("circles", 0.1), ("text-like", 1.0),
+          ("iris", 1.0), ("wine", 0.1), ("blobs", 0.1)]  # fmt: skip
+
+
+def check_linear_classifier(X, labels, C, loss, intercept, weights):
+    options = {"C": C, "loss": loss}
+    ours = fitted(
+        LinearSVC(**options, solver="sdca", intercept=intercept, tol=TOL, max_iter=50000, random_state=0),
+        X, labels, weights,
+    )  # fmt: skip
+    theirs = libsvm.LinearSVC(
+        **options, dual=True, fit_intercept=intercept == "regularized", tol=1e-7, max_iter=200000, random_state=0
+    ).fit(X, labels, weights)
+    classes = ours.classes_[1:] if ours.classes_.size == 2 else ours.classes_
+    power = 2 if loss == "squared_hinge" else 1
+    losses = [powered(hinge(np.where(labels == label, 1.0, -1.0)), power) for label in classes]
+    caps = C * (np.ones(labels.size) if weights is None else weights)
+    scores, apart = check_linear(X, ours, theirs, losses, caps, C)
+    if len(losses) == 1:
+        sure = np.abs(scores[:, 0]) > apart
+    else:  # the winner cannot change where its lead is more than two scores can move
+        ordered = np.sort(scores, axis=1)
+        sure = ordered[:, -1] - ordered[:, -2] > 2.0 * apart
+    assert sure.mean() > 0.5  # else the comparison says nothing
+    np.testing.assert_array_equal(ours.predict(X)[sure], theirs.predict(X)[sure])
+
+
+@pytest.mark.parametrize(("name", "C"), LINEAR)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("intercept", ["regularized", "none"])
+@pytest.mark.parametrize("how", ["weighted", "unweighted"])
+def test_sdca_has_liblinears_optimum_in_classification(name, C, loss, intercept, how, rng):
+    X, labels = SETS[name]()
+    check_linear_classifier(X, labels, C, loss, intercept, linear_weights(how, labels, rng))
+
+
+def check_linear_regressor(X, y, C, loss, intercept, weights, epsilon):
+    options = {"C": C, "loss": loss, "epsilon": epsilon}
+    ours = fitted(
+        LinearSVR(**options, solver="sdca", intercept=intercept, tol=TOL, max_iter=50000, random_state=0), X, y, weights
+    )
+    theirs = libsvm.LinearSVR(
+        **options, dual=True, fit_intercept=intercept == "regularized", tol=1e-7, max_iter=200000, random_state=0
+    ).fit(X, y, weights)
+    power = 2 if loss.startswith("squared") else 1
+    caps = C * (np.ones(y.size) if weights is None else weights)
+    check_linear(X, ours, theirs, [powered(tube(y, epsilon), power)], caps, C)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize("intercept", ["regularized", "none"])
+@pytest.mark.parametrize("how", ["weighted", "unweighted"])
+@pytest.mark.parametrize("name", ["diabetes", "text-like"])
+def test_sdca_has_liblinears_optimum_in_regression(name, loss, intercept, how, rng):
+    X, y = SETS[name]()
+    y = y / 50.0 if name == "diabetes" else np.asarray(X @ rng.normal(size=X.shape[1]))
+    check_linear_regressor(X, y, 0.1, loss, intercept, linear_weights(how, y, rng), 0.3)
+
+
 # ---------------------------------------------------------------- benchmark data
 
 
@@ -354,3 +454,17 @@ def test_usps_has_libsvms_optimum_in_every_pair(data_folder, monkeypatch):
 def test_cadata_has_libsvms_optimum(data_folder):
     X, y = stored(data_folder, "cadata", 500)
     check_regression(scale(X.toarray()), y / 1e5, {"kernel": "rbf", "gamma": 0.1, "C": 1.0, "epsilon": 0.1})
+
+
+@pytest.mark.parametrize(("name", "n", "C"), [("a9a", 1000, 0.1), ("ijcnn1", 1000, 1.0), ("dna", 500, 0.01)])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_linear_classes_of_the_benchmark_data_have_liblinears_optimum(name, n, C, loss, data_folder):
+    X, y = stored(data_folder, name, n)
+    check_linear_classifier(X, y, C, loss, "regularized", None)
+
+
+@pytest.mark.parametrize("name", ["cadata", "cpusmall"])
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_linear_regression_of_the_benchmark_data_has_liblinears_optimum(name, loss, data_folder):
+    X, y = stored(data_folder, name, 500)
+    check_linear_regressor(scale(X.toarray()), scale(y), 0.1, loss, "regularized", None, 0.1)

@@ -189,7 +189,9 @@ class LinearSVC(ClassifierMixin, _Linear):
     loss : {"hinge", "squared_hinge", "log"}, default="hinge"
     solver : {"auto", "pegasos", "sdca"} or a configured solver, default="auto"
         The method, or a configured one: ``Pegasos(batch_size=16, average="weighted")``, ``SDCA(n_jobs=2)``.
-        "auto" is "pegasos", the quickest to a good model; "sdca" is exact, and stops at a proven duality gap.
+        "auto" is "pegasos", the quickest to a good model; "sdca" is exact, and stops at a proven duality gap. It
+        needs ``intercept="regularized"`` or "none" and ``multi_class="ovr"``, keeps a variable for each example and
+        class, has no ``partial_fit``, and likes features scaled so that C‖x‖² is not large.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One classifier per class against the rest, or one joint loss: the multi-class
         hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).
@@ -481,7 +483,8 @@ class LinearSVR(RegressorMixin, _Linear):
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
     solver, intercept, lam, tol, max_iter, max_seconds, early_stopping, validation_fraction, n_iter_no_change, \
     warm_start, random_state, callbacks, verbose
-        As in :class:`LinearSVC`; the validation error is the mean absolute error.
+        As in :class:`LinearSVC`; the validation error is the mean absolute error. ``solver="sdca"`` is exact for both
+        losses, and stops when the relative duality gap is at most ``tol``.
 
     Attributes
     ----------
