@@ -86,7 +86,8 @@ def test_the_inner_solvers_reach_the_optimum_of_a_general_method(how):
     primal, dual = textbook.optimal_values(K, sigma, h, cap, problem.has_free_bias)
     alpha, e, K32 = np.zeros(h.size), h.copy(), K.astype(np.float32)
     if problem.has_free_bias:
-        steps = solve_pairs(K32, sigma, cap, alpha, e, np.empty(h.size), np.empty(h.size), 1e-9, 100000)
+        up, down, diagonal = np.empty(h.size), np.empty(h.size), K32.diagonal().astype(np.float64)
+        steps = solve_pairs(K32, diagonal, sigma, cap, alpha, e, up, down, 1e-9, 100000)
     else:
         steps = solve_singles(K32, sigma, cap, alpha, e, 1e-9, 100000)
     assert steps < 100000

@@ -45,10 +45,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core import losses
-from ..core.dispatch import OPTIONS, REORDER, borrow, compiled
+from ..core.dispatch import borrow, compiled
+from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache, fetch_rows
 from ..core.shuffling import shuffle
 from ..history import Counters
@@ -72,53 +72,47 @@ TAU = 1e-12
 
 _compiled_for: set[tuple] = set()
 
-#: Searches for extremes become vector code where comparisons may disregard NaN and the sign of zero.
-searching = njit(cache=True, **{**OPTIONS, "fastmath": REORDER | {"nnan", "nsz"}})
 
-
-@searching
+@compiled
 def bars(sigma, cap, alpha):
     """0 where σα can rise, else −∞; 0 where it can fall, else +∞."""
-    if sigma > 0.0:
-        rises, falls = alpha < cap, alpha > 0.0
-    else:
-        rises, falls = alpha > 0.0, alpha < cap
-    return 0.0 if rises else -np.inf, 0.0 if falls else np.inf
+    grows, shrinks = 0.0 if alpha < cap else np.inf, 0.0 if alpha > 0.0 else np.inf
+    return (-grows, shrinks) if sigma > 0.0 else (-shrinks, grows)
 
 
-@searching
-def solve_pairs(K, sigma, cap, alpha, e, up, down, tolerance, max_iter):
+@compiled
+def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter):
     """Maximise the dual over all variables given, pairs at a time, with Σ σα kept; changes alpha and e in place.
 
     K[v, w] is the kernel between the rows of v and w; ``up`` and ``down`` are working space: 0 where σα can rise (fall),
     else −∞ (+∞). Returns the number of pairs moved.
     """
-    K, sigma, cap, alpha, e = borrow(K), borrow(sigma), borrow(cap), borrow(alpha), borrow(e)
-    up, down = borrow(up), borrow(down)
+    K, diagonal, sigma, cap = borrow(K), borrow(diagonal), borrow(sigma), borrow(cap)
+    alpha, e, up, down = borrow(alpha), borrow(e), borrow(up), borrow(down)
     m = alpha.size
     top, bottom = -np.inf, np.inf
     for v in range(m):
         up[v], down[v] = bars(sigma[v], cap[v], alpha[v])
-        top, bottom = max(top, e[v] + up[v]), min(bottom, e[v] + down[v])
+        top, bottom = larger(top, e[v] + up[v]), smaller(bottom, e[v] + down[v])
     for step in range(max_iter):
         if not top - bottom > tolerance:
             return step
         i = 0
         while i < m - 1 and e[i] + up[i] != top:
             i += 1
-        own, best = np.float64(K[i, i]), 0.0
+        row, own, best = K[i], diagonal[i], 0.0
         for v in range(m):
-            difference = max(top - (e[v] + down[v]), 0.0)
-            best = max(best, difference * difference / max(own + K[v, v] - 2.0 * K[i, v], TAU))
+            difference = larger(top - (e[v] + down[v]), 0.0)
+            best = larger(best, difference * difference / larger(own + diagonal[v] - 2.0 * row[v], TAU))
         j, best = 0, best * (1.0 - 1e-12)
         while j < m - 1:
             difference = max(top - (e[j] + down[j]), 0.0)
-            if difference * difference / max(own + K[j, j] - 2.0 * K[i, j], TAU) >= best:
+            if difference * difference >= best * max(own + diagonal[j] - 2.0 * row[j], TAU):
                 break
             j += 1
         if not e[j] + down[j] < top:
             return step
-        t = (top - e[j]) / max(own + K[j, j] - 2.0 * K[i, j], TAU)
+        t = (top - e[j]) / max(own + diagonal[j] - 2.0 * row[j], TAU)
         room = cap[i] - alpha[i] if sigma[i] > 0.0 else alpha[i]
         other = alpha[j] if sigma[j] > 0.0 else cap[j] - alpha[j]
         t = min(t, room, other)
@@ -131,11 +125,12 @@ def solve_pairs(K, sigma, cap, alpha, e, up, down, tolerance, max_iter):
             alpha[j] = 0.0 if sigma[j] > 0.0 else cap[j]
         up[i], down[i] = bars(sigma[i], cap[i], alpha[i])
         up[j], down[j] = bars(sigma[j], cap[j], alpha[j])
+        against = K[j]
         top, bottom = -np.inf, np.inf
         for v in range(m):
-            here = e[v] - t * (K[i, v] - K[j, v])
+            here = e[v] - t * (row[v] - against[v])
             e[v] = here
-            top, bottom = max(top, here + up[v]), min(bottom, here + down[v])
+            top, bottom = larger(top, here + up[v]), smaller(bottom, here + down[v])
     return max_iter
 
 
@@ -181,42 +176,38 @@ def add_rows(rows, slots, coefficients, f):
             used[count], factors[count] = slots[r], coefficients[r]
             count += 1
     for first in range(0, f.size, 2048):
-        last = min(first + 2048, f.size)
+        part = slice(first, min(first + 2048, f.size))
+        piece = f[part]
         for r in range(0, count, 4):
             a, b, c, d = factors[r], factors[r + 1], factors[r + 2], factors[r + 3]
-            i, j, k, q = used[r], used[r + 1], used[r + 2], used[r + 3]
-            for x in range(first, last):
-                f[x] += a * rows[i, x] + b * rows[j, x] + c * rows[k, x] + d * rows[q, x]
+            A, B, C, D = rows[used[r], part], rows[used[r + 1], part], rows[used[r + 2], part], rows[used[r + 3], part]
+            for x in range(piece.size):
+                piece[x] += a * A[x] + b * B[x] + c * C[x] + d * D[x]
 
 
 @compiled
 def violations(sigma, h, cap, row, alpha, f, up, down):
     """up[v] ← e_v where σ_vα_v can rise, else −∞; down[v] ← e_v where it can fall, else +∞; returns their extremes."""
+    sigma, h, cap, row, alpha = borrow(sigma), borrow(h), borrow(cap), borrow(row), borrow(alpha)
+    f, up, down = borrow(f), borrow(up), borrow(down)
     top, bottom = -np.inf, np.inf
     for v in range(alpha.size):
         e = h[v] - f[row[v]]
-        if sigma[v] > 0.0:
-            rises, falls = alpha[v] < cap[v], alpha[v] > 0.0
-        else:
-            rises, falls = alpha[v] > 0.0, alpha[v] < cap[v]
-        up[v] = e if rises else -np.inf
-        down[v] = e if falls else np.inf
-        if rises and e > top:
-            top = e
-        if falls and e < bottom:
-            bottom = e
+        rises, falls = bars(sigma[v], cap[v], alpha[v])
+        up[v], down[v] = e + rises, e + falls
+        top, bottom = larger(top, up[v]), smaller(bottom, down[v])
     return top, bottom
 
 
 @compiled
 def excess(sigma, h, cap, row, alpha, f, b):
-    """The duality gap Σ (C_v [σ_v(e_v − b)]₊ − α_vσ_v(e_v − b)) of the variables given, and Σ h_vσ_vα_v."""
-    total, linear = 0.0, 0.0
+    """(duality gap Σ (C_v [σ_v(e_v − b)]₊ − α_vσ_v(e_v − b)), dual value) of the variables given, as if all."""
+    gap, dual = 0.0, 0.0
     for v in range(alpha.size):
         s = sigma[v] * (h[v] - f[row[v]] - b)
-        total += cap[v] * max(0.0, s) - alpha[v] * s
-        linear += h[v] * sigma[v] * alpha[v]
-    return total, linear
+        gap += cap[v] * larger(0.0, s) - alpha[v] * s
+        dual += sigma[v] * alpha[v] * (h[v] - 0.5 * f[row[v]])
+    return gap, dual
 
 
 @compiled
@@ -261,7 +252,7 @@ class Space(NamedTuple):
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
             *(np.empty(largest, np.int64) for _ in range(4)),
-            np.empty(largest * largest, np.float32), np.empty((7, largest)),
+            np.empty(largest * largest, np.float32), np.empty((8, largest)),
         )  # fmt: skip
 
 
@@ -368,8 +359,8 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
         if rule.free_bias:
             violation = top - bottom
             bias = middle(top, bottom)
-        gap, linear = excess(sigma, h, cap, row, alpha, f, bias)
-        enough = target if target > 0.0 else share * abs(linear)
+        gap, dual = excess(sigma, h, cap, row, alpha, f, bias)
+        enough = target if target > 0.0 else share * abs(dual)
         if (gap <= enough and rounds + made > 0) or violation <= ROUNDING:
             return REACHED, made, visits, moves, position, previous
         size, after = choose(part, rule, space, bias, top, bottom, position, rounds + made, previous)
@@ -398,10 +389,11 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
             values = held.rows[held.slot_of[row[v]]]
             for other in range(size):
                 K[k, other] = values[row[chosen[other]]] + np.float32(rule.constant)
+            space.values[7, k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
         if rule.free_bias:
             moves += solve_pairs(
-                K, s, c, a, e, space.values[5, :size], space.values[6, :size], tolerance, 100 * size
+                K, space.values[7, :size], s, c, a, e, space.values[5, :size], space.values[6, :size], tolerance, 100 * size
             )  # fmt: skip
         else:
             moves += solve_singles(K, s, c, a, e, tolerance, 100 * size)
@@ -607,7 +599,7 @@ class SMO(Solver):
             active = state.promising
         elif state.episodes == 0:
             active = np.arange(variables.h.size)
-            target = -1.0  # to the end
+            target = -1.0  # to the end, since the gap is that of the problem
         else:
             s = variables.sigma * (variables.h - state.f[variables.row] - state.bias)
             idle = np.where(state.alpha >= variables.cap, s >= self.slack, (state.alpha <= 0.0) & (s <= -self.slack))
@@ -654,7 +646,7 @@ class SMO(Solver):
     ) -> tuple[int, bool]:
         """Up to n_rounds rounds of an episode; returns their number, and whether the episode has reached its target."""
         cache, counters, first = kept.cache, state.counters, kept.cache.misses
-        share = ROUGHLY if episode.target == 0.0 else 0.4 * self.tol
+        share = ROUGHLY if episode.target == 0.0 else 0.95 * self.tol
         total, end = 0, MISSING
         while end == MISSING:
             misses = cache.misses

@@ -1,0 +1,30 @@
+"""The larger and the smaller of two numbers, such that loops which search for extremes become vector code.
+
+A comparison and a choice keep the order of a loop, since NaN and the sign of zero depend on it; these promise
+that neither matters. Infinities are welcome, NaN is not.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+def _extreme(name: str) -> Any:
+    @intrinsic
+    def extreme(typingctx, a, b):
+        def codegen(context, builder, signature, args):
+            double = args[0].type
+            kind = ir.FunctionType(double, [double, double])
+            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.f64")
+            return builder.call(function, args, fastmath=("nnan", "nsz", "reassoc"))
+
+        return types.float64(types.float64, types.float64), codegen
+
+    return extreme
+
+
+larger = _extreme("maxnum")
+smaller = _extreme("minnum")
