@@ -345,7 +345,7 @@ def test_a_warm_start_at_the_optimum_is_soon_done(intercept, regression, rng):
     cold = run(solver, problem, rng=rng, tol=1e-5, max_epochs=10000)
     warm = run(solver, problem, state=solver.init(problem, rng, cold.state.alpha), rng=rng, tol=1e-5, max_epochs=10000)
     assert warm.objective <= cold.objective * (1.0 + 1e-5)
-    assert warm.state.counters.steps <= 0.5 * cold.state.counters.steps
+    assert warm.state.counters.updates <= 0.5 * cold.state.counters.updates
 
 
 def test_balance_gives_the_nearest_feasible_point(rng):

@@ -80,7 +80,7 @@ class Elsewhere(NamedTuple):
 
 @generic
 def fetch_rows(recipe, held, wanted, slots, missing):
-    """slots ← those of the wanted rows, as :func:`claim`; False, and nothing changed, where Python must compute some."""
+    """slots ← those of the wanted rows, as :func:`claim`; False, and nothing changed, if Python must compute some."""
 
 
 @fetch_rows.case(Elsewhere)
@@ -126,7 +126,7 @@ class RowCache:
     """
 
     def __init__(self, matrix: KernelMatrix, n_bytes: float):
-        self.matrix: KernelMatrix | None = matrix
+        self.matrix: Any = matrix
         n, width = matrix.shape
         self.capacity = min(n, max(int(n_bytes // (4 * max(width, 1))), LEAST_ROWS))
         self.held = Held(
@@ -176,7 +176,6 @@ class RowCache:
         slots, missing = np.empty(wanted.size, np.int64), np.empty(wanted.size, np.int64)
         missing = missing[: claim(self.held, wanted, slots, missing)]
         if missing.size:
-            assert self.matrix is not None
             try:
                 self.matrix.fill(wanted[missing], slots[missing], self.rows)
             except BaseException:

@@ -697,7 +697,7 @@ def _(recipe, I, places, first, last, out):
     sizes, kept = np.empty(LANES, z_size.dtype), np.empty(CHUNK, out.dtype)
     start = 0
     while start < I.size:
-        rows, entries = 0, 0
+        rows, entries = 0, np.int64(0)
         while rows < LANES and start + rows < I.size:
             i = I[start + rows]
             more = np.int64(X.indptr[i + 1] - X.indptr[i])
@@ -843,7 +843,7 @@ class _FromRows:
 
     def _choose(self) -> Packed | Scattered | PairByPair:
         """Choose the measure, the dtype of the sums, and the sizes of Z, from Z and the kernel alone."""
-        kernel, X, Z, (n, m) = self.kernel, self.X, self.Z, self.shape
+        kernel, X, Z, m = self.kernel, self.X, self.Z, self.shape[1]
         sparse, same = isinstance(Z, CSRRows), self.one_on_diagonal and Z is X
         accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
         sizes = np.zeros(-(-m // CHUNK) * CHUNK)

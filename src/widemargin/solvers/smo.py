@@ -84,8 +84,8 @@ def bars(sigma, cap, alpha):
 def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter):
     """Maximise the dual over all variables given, pairs at a time, with Σ σα kept; changes alpha and e in place.
 
-    K[v, w] is the kernel between the rows of v and w; ``up`` and ``down`` are working space: 0 where σα can rise (fall),
-    else −∞ (+∞). Returns the number of pairs moved.
+    K[v, w] is the kernel between the rows of v and w; ``up`` and ``down`` are working space: 0 where σα can rise
+    (fall), else −∞ (+∞). Returns the number of pairs moved.
     """
     K, diagonal, sigma, cap = borrow(K), borrow(diagonal), borrow(sigma), borrow(cap)
     alpha, e, up, down = borrow(alpha), borrow(e), borrow(up), borrow(down)
@@ -251,8 +251,8 @@ class Space(NamedTuple):
         """For so many variables and working sets of at most ``largest``."""
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
-            *(np.empty(largest, np.int64) for _ in range(4)),
-            np.empty(largest * largest, np.float32), np.empty((8, largest)),
+            np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64),
+            np.empty(largest, np.int64), np.empty(largest * largest, np.float32), np.empty((8, largest)),
         )  # fmt: skip
 
 
@@ -576,8 +576,8 @@ class SMO(Solver):
         if kind not in _compiled_for:
             rows = np.arange(min(2, problem.n))
             cache = RowCache(problem.matrix(rows, rows), 0.0) if problem.gram is None else RowCache.of_all(np.eye(2))
-            variables = Variables(*(np.zeros(2) for _ in range(3)), np.zeros(2, np.int64))
-            part = Part(*vars(variables).values(), np.zeros(2), np.zeros(2), np.zeros(2, np.int64))
+            two, places = np.zeros(2), np.zeros(2, np.int64)
+            part = Part(two, two, two, places, two, two, places)
             rule = Rule(2, 0, problem.has_free_bias, problem.constant)
             previous = np.empty(0, np.int64)
             work(cache.recipe, cache.held, part, rule, Space.of(2, 2), previous, 0, 0, 0.0, 0.0, 0)
