@@ -27,6 +27,7 @@ import numpy as np
 from .core import losses
 from .core.bias import best_bias, mixed_slope, smoothed_slopes
 from .core.dispatch import borrow, compiled
+from .core.kernel_cache import SharedRows
 from .core.kernels import KernelMatrix, Precomputed
 from .core.rows import (
     CSRRows,
@@ -344,8 +345,8 @@ class KernelProblem:
         Memory for kernel rows.
     threads : int
         Threads that compute kernel values.
-    gram : ndarray of shape (n, n), optional
-        The whole kernel matrix, if someone has it already.
+    shared : (SharedRows, examples), optional
+        Kernel rows shared with other problems, and which of its examples are those of this problem.
     """
 
     kernel: Any
@@ -357,7 +358,7 @@ class KernelProblem:
     intercept: str = "unregularized"
     cache_bytes: float = 200 * 2**20
     threads: int = 1
-    gram: np.ndarray | None = None
+    shared: tuple[SharedRows, np.ndarray] | None = None
 
     n_outputs = 1
     dtype = np.dtype(np.float32)
@@ -410,6 +411,9 @@ class KernelProblem:
 
     def matrix(self, rows: np.ndarray, columns: np.ndarray) -> Any:
         """The kernel between two sets of examples, computed by blocks of rows on demand, in float32."""
+        if self.shared is not None:
+            rows_of_all, own = self.shared
+            return rows_of_all.part(own[rows], own[columns])
         if isinstance(self.kernel, Precomputed):
             table = DenseRows(self.X.values[np.ix_(rows, columns)])
             return KernelMatrix(self.kernel, table, dtype=np.float32)

@@ -94,11 +94,3 @@ def test_asking_for_nothing_computes_nothing():
     cache = cache_of(LEAST_ROWS)
     assert cache.fetch(np.empty(0, np.int64)).size == 0
     assert (cache.hits, cache.misses, cache.matrix.evaluations) == (0, 0, 0)
-
-
-def test_a_cache_of_a_whole_matrix_never_misses():
-    gram = matrix().block(np.arange(60))
-    cache = RowCache.of_all(gram)
-    wanted = np.array([5, 0, 59])
-    np.testing.assert_array_equal(cache.rows[cache.fetch(wanted)], gram[wanted])
-    assert (cache.hits, cache.misses) == (3, 0)

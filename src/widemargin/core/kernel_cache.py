@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import compiled, generic
+from .dispatch import borrow, compiled, generic
 from .kernels import KernelMatrix, Packed, PairByPair, Scattered, compute_rows
 
 #: A solver can always hold this many rows at once.
@@ -134,16 +134,6 @@ class RowCache:
             np.zeros(self.capacity, np.int64), np.zeros(4, np.int64),
         )  # fmt: skip
 
-    @classmethod
-    def of_all(cls, gram: np.ndarray) -> RowCache:
-        """A cache that holds a whole matrix from the start."""
-        cache = cls.__new__(cls)
-        n = gram.shape[0]
-        cache.matrix, cache.capacity = None, n
-        rows = np.ascontiguousarray(gram, np.float32)
-        cache.held = Held(rows, np.arange(n), np.arange(n), np.zeros(n, np.int64), np.array([0, 0, 0, n]))
-        return cache
-
     @property
     def rows(self) -> np.ndarray:
         return self.held.rows
@@ -168,7 +158,7 @@ class RowCache:
     @property
     def recipe(self) -> Any:
         """How :func:`fetch_rows` gets missing rows: in compiled code where one thread computes them there."""
-        recipe = self.matrix.recipe if self.matrix is not None and self.matrix.threads == 1 else None
+        recipe = self.matrix.recipe if self.matrix.threads == 1 else None
         return Elsewhere() if recipe is None else recipe
 
     def fetch(self, wanted: np.ndarray) -> np.ndarray:
@@ -186,9 +176,76 @@ class RowCache:
 
     def count_computed(self, since: int) -> None:
         """Tell the matrix of the rows that compiled code has computed since there were ``since`` misses."""
-        if self.matrix is not None:
-            self.matrix.evaluations += (self.misses - since) * self.rows.shape[1]
+        self.matrix.evaluations += (self.misses - since) * self.rows.shape[1]
 
     def holds(self, wanted: np.ndarray) -> np.ndarray:
         """Which of the wanted rows are here."""
         return self.slot_of[wanted] >= 0
+
+
+class SharedRows:
+    """Rows of one kernel matrix for several problems over its examples, each of which needs some rows and columns.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+        Of all examples.
+    n_bytes : float
+        Memory for its rows.
+    """
+
+    def __init__(self, matrix: KernelMatrix, n_bytes: float):
+        self.cache = RowCache(matrix, n_bytes)
+
+    def part(self, rows: np.ndarray, columns: np.ndarray) -> SharedPart:
+        """The matrix between some of the examples."""
+        return SharedPart(self, rows, columns)
+
+
+class SharedPart:
+    """Some rows and columns of shared rows; as a :class:`KernelMatrix`, where ``evaluations`` are the values that
+    had to be computed, whole rows of the shared matrix.
+    """
+
+    recipe = None
+
+    def __init__(self, shared: SharedRows, rows: np.ndarray, columns: np.ndarray):
+        self.shared, self._rows, self._columns = shared, rows, columns
+        self.shape = rows.size, columns.size
+        self.threads = shared.cache.matrix.threads
+        self.dtype = np.dtype(np.float32)
+        self.evaluations = 0
+
+    def block(self, I: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Rows I of the part."""
+        out = np.empty((len(I), self.shape[1]), np.float32) if out is None else out
+        self.fill(np.asarray(I), np.arange(len(I)), out)
+        return out
+
+    def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+        """out[places] ← rows I of the part."""
+        cache = self.shared.cache
+        before = cache.matrix.evaluations
+        for first in range(0, len(I), cache.capacity):
+            some = slice(first, first + cache.capacity)
+            slots = cache.fetch(self._rows[I[some]])
+            gather(cache.rows, slots, self._columns, places[some], out)
+        self.evaluations += cache.matrix.evaluations - before
+
+    def diagonal(self) -> np.ndarray:
+        """k(xᵢ, xᵢ) for every row of the part, in float64."""
+        matrix = self.shared.cache.matrix
+        before = matrix.evaluations
+        values = matrix.diagonal()[self._rows]
+        self.evaluations += matrix.evaluations - before
+        return values
+
+
+@compiled
+def gather(rows, slots, columns, places, out):
+    """out[places[r]] ← rows[slots[r], columns]."""
+    rows, columns, out = borrow(rows), borrow(columns), borrow(out)
+    for r in range(slots.size):
+        source, target = rows[slots[r]], out[places[r]]
+        for c in range(columns.size):
+            target[c] = source[columns[c]]

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
+from ..core.kernel_cache import SharedRows
 from ..core.kernels import RBF, BlackBox, Laplacian, Linear, Precomputed, Sigmoid, as_kernel, resolve_gamma
 from ..core.rows import DenseRows, as_rows
 from ..history import History
@@ -48,6 +49,8 @@ SOLVERS = {
 
 #: Dense data with a smaller share of non-zeros is handled as CSR: its products are cheaper.
 SPARSE_BELOW = 0.25
+#: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
+SHARED = 0.6
 #: A kernel whose smallest eigenvalue on a sample is below this share of the largest is indefinite.
 INDEFINITE = 1e-5
 
@@ -385,7 +388,7 @@ class SVC(ClassifierMixin, _Kernel):
     def _problems(
         self, kernel: Any, rows: Any, codes: np.ndarray, weights: np.ndarray, of_class: np.ndarray
     ) -> Iterable[tuple[np.ndarray, KernelProblem]]:
-        """(rows, problem) of each binary problem; the kernel matrix is shared where it fits into the cache."""
+        """(rows, problem) of each binary problem; they share kernel rows where a third of all fit into the cache."""
         n_classes, everything = of_class.size, np.arange(codes.size)
         weighted = weights.size > 0 or self.class_weight is not None
         full = weights if weights.size else np.ones(codes.size)
@@ -394,7 +397,12 @@ class SVC(ClassifierMixin, _Kernel):
             kernel, rows, np.zeros(codes.size), losses.Single(losses.Hinge()), 1.0, threads=self.n_jobs or 1
         )
 
-        def problem(chosen: np.ndarray, y: np.ndarray, s: np.ndarray, gram: np.ndarray | None) -> KernelProblem:
+        shared = None
+        if n_classes > 2 and n_bytes * SHARED / (4.0 * codes.size) >= codes.size / 3:
+            shared = SharedRows(whole_problem.matrix(everything, everything), SHARED * n_bytes)
+            n_bytes *= 1.0 - SHARED
+
+        def problem(chosen: np.ndarray, y: np.ndarray, s: np.ndarray) -> KernelProblem:
             if isinstance(kernel, Precomputed):
                 own = DenseRows(rows.values[np.ix_(chosen, chosen)]) if chosen.size < codes.size else rows
             else:
@@ -402,25 +410,21 @@ class SVC(ClassifierMixin, _Kernel):
             lam = float(self.lam) if self.lam is not None else 1.0 / (self.C * chosen.size)
             return KernelProblem(
                 kernel, own, y, losses.Single(losses.Hinge()), lam, s if weighted else np.empty(0), intercept,
-                n_bytes, self.n_jobs or 1, gram,
+                n_bytes, self.n_jobs or 1, None if shared is None else (shared, chosen),
             )  # fmt: skip
 
-        shared = None
-        if n_classes > 2 and 4.0 * codes.size**2 <= 0.5 * n_bytes:
-            shared = whole_problem.matrix(everything, everything).block(everything)
         if n_classes == 2 or self.multi_class == "ovr":
             for c in [1] if n_classes == 2 else range(n_classes):
                 own = codes == c
                 s = full * (of_class[codes] if n_classes == 2 else np.where(own, of_class[c], 1.0))
-                yield everything, problem(everything, np.where(own, 1.0, -1.0), s, shared)
+                yield everything, problem(everything, np.where(own, 1.0, -1.0), s)
             return
         members = [np.flatnonzero(codes == c) for c in range(n_classes)]
         for i in range(n_classes):
             for j in range(i + 1, n_classes):
                 chosen = np.concatenate([members[i], members[j]])
                 y = np.concatenate([np.ones(members[i].size), -np.ones(members[j].size)])
-                gram = None if shared is None else shared[np.ix_(chosen, chosen)]
-                yield chosen, problem(chosen, y, full[chosen] * of_class[codes[chosen]], gram)
+                yield chosen, problem(chosen, y, full[chosen] * of_class[codes[chosen]])
 
     def _train(
         self, problems: Iterable[tuple[np.ndarray, KernelProblem]], started: float, rng: np.random.Generator,
@@ -429,8 +433,9 @@ class SVC(ClassifierMixin, _Kernel):
         """Run each binary problem and put their support vectors together."""
         solver, history = self._configured(), History()
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
-        limit, exact = None, True
+        limit, exact, seed = None, True, int(rng.integers(2**63))
         for k, (chosen, problem) in enumerate(problems):
+            rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
             start, self._start = getattr(self, "_start", None), None
             warm = start is not None and isinstance(solver, SMO)
             state = solver.init(problem, rng, start) if warm else None
@@ -446,7 +451,7 @@ class SVC(ClassifierMixin, _Kernel):
             rounds.append(outcome.state.counters.steps)
             for row in outcome.history:
                 history.append(None, problem=k, **row)
-            problem.gram = None
+            problem.shared = None
             if outcome.stop_reason == "interrupted":
                 limit = 1e-9  # the problems that are left get one round each, so that there is a model
         self.history_ = history

@@ -389,12 +389,11 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
             values = held.rows[held.slot_of[row[v]]]
             for other in range(size):
                 K[k, other] = values[row[chosen[other]]] + np.float32(rule.constant)
-            space.values[7, k] = K[k, k]
+            space.values[5, k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
         if rule.free_bias:
-            moves += solve_pairs(
-                K, space.values[7, :size], s, c, a, e, space.values[5, :size], space.values[6, :size], tolerance, 100 * size
-            )  # fmt: skip
+            diagonal, up, down = space.values[5, :size], space.values[6, :size], space.values[7, :size]
+            moves += solve_pairs(K, diagonal, s, c, a, e, up, down, tolerance, 100 * size)
         else:
             moves += solve_singles(K, s, c, a, e, tolerance, 100 * size)
         shift, kept = 0.0, 0
@@ -571,11 +570,10 @@ class SMO(Solver):
 
     def _compile(self, problem: KernelProblem) -> None:
         """Compile the rounds for this kind of problem, if that has not been done."""
-        kind = problem.kernel, problem.X, problem.threads == 1 and problem.gram is None
-        kind = type(kind[0]), type(kind[1]), kind[2]
+        kind = type(problem.kernel), type(problem.X), problem.threads == 1 and problem.shared is None
         if kind not in _compiled_for:
             rows = np.arange(min(2, problem.n))
-            cache = RowCache(problem.matrix(rows, rows), 0.0) if problem.gram is None else RowCache.of_all(np.eye(2))
+            cache = RowCache(problem.matrix(rows, rows), 0.0)
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places)
             rule = Rule(2, 0, problem.has_free_bias, problem.constant)
@@ -623,11 +621,7 @@ class SMO(Solver):
         kept = getattr(problem, "_kept", None)
         if kept is not None and kept.episode is episode:
             return kept
-        if problem.gram is not None:
-            whole = episode.rows.size == problem.n
-            cache = RowCache.of_all(problem.gram if whole else problem.gram[np.ix_(episode.rows, episode.rows)])
-        else:
-            cache = RowCache(problem.matrix(episode.rows, episode.rows), problem.cache_bytes)
+        cache = RowCache(problem.matrix(episode.rows, episode.rows), problem.cache_bytes)
         m = episode.active.size
         part = Part(
             variables.sigma[episode.active], variables.h[episode.active], variables.cap[episode.active] * episode.bound,
@@ -645,7 +639,8 @@ class SMO(Solver):
         self, problem: KernelProblem, state: State, episode: Episode, kept: Kept, n_rounds: int
     ) -> tuple[int, bool]:
         """Up to n_rounds rounds of an episode; returns their number, and whether the episode has reached its target."""
-        cache, counters, first = kept.cache, state.counters, kept.cache.misses
+        cache, counters = kept.cache, state.counters
+        before = cache.matrix.evaluations
         share = ROUGHLY if episode.target == 0.0 else 0.95 * self.tol
         total, end = 0, MISSING
         while end == MISSING:
@@ -664,7 +659,7 @@ class SMO(Solver):
                 cache.fetch(kept.space.wanted[:visits])
             else:
                 counters.visits += visits
-        counters.kernel_evals += (cache.misses - first) * cache.rows.shape[1]
+        counters.kernel_evals += cache.matrix.evaluations - before
         return total, end == REACHED
 
     # -- the end of an episode
@@ -707,15 +702,12 @@ class SMO(Solver):
         rows, place = np.unique(variables.row[chosen], return_inverse=True)
         per_row = np.bincount(place, variables.sigma[chosen] * change, rows.size)
         f = np.zeros(others.size)
-        if problem.gram is not None:
-            f += per_row @ problem.gram[np.ix_(rows, others)]
-        else:
-            matrix = problem.matrix(rows, others)
-            height = int(max(16, min(256, problem.cache_bytes // (4 * others.size))))
-            for first in range(0, rows.size, height):
-                block = matrix.block(np.arange(first, min(first + height, rows.size)))
-                add_rows(block, np.arange(block.shape[0]), per_row[first : first + height], f)
-            state.counters.kernel_evals += matrix.evaluations
+        matrix = problem.matrix(rows, others)
+        height = int(max(16, min(256, problem.cache_bytes // (4 * others.size))))
+        for first in range(0, rows.size, height):
+            block = matrix.block(np.arange(first, min(first + height, rows.size)))
+            add_rows(block, np.arange(block.shape[0]), per_row[first : first + height], f)
+        state.counters.kernel_evals += matrix.evaluations
         state.f[others] += f + problem.constant * per_row.sum()
 
     def _close(self, problem: KernelProblem, variables: Variables, state: State) -> None:
