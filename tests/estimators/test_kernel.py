@@ -676,3 +676,17 @@ def test_a_class_whose_examples_all_weigh_nothing(rng):
     model, _ = ends(SVC(), X, y) and ends(SVC(class_weight={0: 0.0}), X, y)
     np.testing.assert_array_equal(model.predict(X), 1)
     assert model.support_.size == 0
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("intercept", ["unregularized", "regularized", "none"])
+def test_the_weights_of_a_linear_kernel_are_the_decisions(intercept, sparse, rng):
+    X = rng.normal(size=(90, 4)) + 3.0
+    y = rng.integers(0, 3, 90)
+    data = sp.csr_matrix(X) if sparse else X
+    model = SVC(kernel="linear", intercept=intercept, decision_function_shape="ovo", random_state=0).fit(data, y)
+    np.testing.assert_allclose(X @ model.coef_.T + model.intercept_, model.decision_function(data), atol=1e-3)
+    regressor = SVR(kernel="linear", intercept=intercept).fit(data, X[:, 0])
+    np.testing.assert_allclose(X @ regressor.coef_[0] + regressor.intercept_, regressor.predict(data), atol=1e-3)
+    with pytest.raises(AttributeError, match="coef_ exists for kernel='linear' only, and the kernel is 'rbf'"):
+        SVC().fit(X, y).coef_  # noqa: B018

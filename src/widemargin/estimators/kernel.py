@@ -232,6 +232,14 @@ class _Kernel(TrainedByRun):
         rows = self._preparation.rows(self._model.kernel, X)
         return self._model.decision_function(rows, threads=self.n_jobs or 1)
 
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of the features, one row per binary problem; for ``kernel="linear"`` only."""
+        if not (isinstance(self.kernel, str) and self.kernel == "linear"):
+            raise AttributeError(f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}")
+        check_is_fitted(self)
+        return np.asarray(self._model.coef @ self.support_vectors_)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
@@ -286,8 +294,8 @@ class SVC(ClassifierMixin, _Kernel):
     ----------
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors, by class.
-    support_vectors_, n_support_, dual_coef_, intercept_, classes_
-        As in scikit-learn.
+    support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_
+        As in scikit-learn; ``coef_`` for the linear kernel only.
     certificate_ : Certificate or list of them
         Primal value, dual value and gap of each binary problem; None for an indefinite kernel.
     history_ : History
@@ -563,7 +571,7 @@ class SVR(RegressorMixin, _Kernel):
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_, intercept_, certificate_, history_, stop_reason_
+    support_, support_vectors_, dual_coef_, intercept_, coef_, certificate_, history_, stop_reason_
         As in :class:`SVC`.
 
     Examples
