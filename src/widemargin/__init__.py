@@ -19,10 +19,22 @@ _HOMES = {
     "SMO": "solvers.smo",
     "SDCA": "solvers.sdca",
     "KernelPerceptron": "solvers.kernel_steps",
+    "StochasticBatchPerceptron": "solvers.sbp",
     "plots": "plots",
 }
 
-__all__ = ["SMO", "SVC", "SVR", "KernelPerceptron", "LinearSVC", "LinearSVR", "Pegasos", "plots", "svm_path"]
+__all__ = [
+    "SMO",
+    "SVC",
+    "SVR",
+    "KernelPerceptron",
+    "LinearSVC",
+    "LinearSVR",
+    "Pegasos",
+    "StochasticBatchPerceptron",
+    "plots",
+    "svm_path",
+]
 
 if TYPE_CHECKING:
     from . import plots as plots
@@ -33,6 +45,7 @@ if TYPE_CHECKING:
     from .estimators.linear import LinearSVR as LinearSVR
     from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos
+    from .solvers.sbp import StochasticBatchPerceptron as StochasticBatchPerceptron
     from .solvers.sdca import SDCA as SDCA
     from .solvers.smo import SMO as SMO
 

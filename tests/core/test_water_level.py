@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import water_level as textbook
 
+from reference import water_level as textbook
 from widemargin.core.water_level import fill, pour, water_level
 
 VOLUMES = [0.0, 1e-6, 0.01, 0.5, 2.0, 30.0]

@@ -4,27 +4,28 @@ One basin. Responses cᵢ with weights sᵢ (widths of the columns) hold a volum
 
     g(γ) = Σ sᵢ max(0, γ − cᵢ) = V;      V = 0: γ = min cᵢ.
 
-g is convex and piecewise linear, so Newton's method from any level that covers a point is monotone after its
-first step, and ends as soon as the covered set repeats: γ ← (V + Σ sᵢcᵢ)/Σ sᵢ over the covered points. From the level of
-the step before it takes two or three passes.
+g is convex and piecewise linear, so Newton's method from any level that covers a point is monotone after its first
+step, and ends as soon as the covered set repeats: γ ← (V + Σ sᵢcᵢ)/Σ sᵢ over the covered points. From the level of the
+step before it takes two or three passes.
 
 Two basins. A bias b lifts the positive responses by b and lowers the negative ones by it; the best b maximises γ. With
 u = γ − b and v = γ + b the levels of the two classes in their own heights,
 
     2γ = max {u + v : G⁺(u) + G⁻(v) ≤ V} = min over m of (V + S⁺(m) + S⁻(m))/m,
 
-G being g of one class and S(m) the sum of its lowest responses up to the mass m (for equal weights: 2γ is the level of the
-sorted classes added pairwise). At the minimum both classes are covered to the same mass, and the ratio is the level: m grows
-while the next two heights sum to less than it. One basin is the same with a second one of height 0 and endless mass.
+G being g of one class and S(m) the sum of its lowest responses up to the mass m (for equal weights: 2γ is the level of
+the sorted classes added pairwise). At the minimum both classes are covered to the same mass, and the ratio is the
+level: m grows while the next two heights sum to less than it. One basin is the same with a second one of height 0 and
+endless mass.
 
-:func:`pour` finds the minimum in one pass and a small sort. Points below a window about the last levels are listed
-and summed; those inside it are sorted and walked through. If the minimum is not inside, the window grows and the pass is made
-again, in the end over everything: the answer never depends on the window but for rounding. The list of covered
-points comes with it, and with it p*, the minimax-optimal distribution: p*ᵢ = sᵢ/(mass covered), half of it on each class where
-there are two basins; a point at the surface may be covered in part.
+:func:`pour` finds the minimum in one pass and a small sort. Points below a window about the last levels are listed and
+summed; those inside it are sorted and walked through. If the minimum is not inside, the window grows and the pass is
+made again, in the end over everything: the answer never depends on the window but for rounding. The list of covered
+points comes with it, and with it p*, the minimax-optimal distribution: p*ᵢ = sᵢ/(mass covered), half of it on each
+class where there are two basins; a point at the surface may be covered in part.
 
-Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012, Secs. 3.2 and 3.6, App. B. Printed
-Algorithms 2 and 3 do not work as they stand (``tests/reference/water_level.py`` has them mended).
+Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012, Secs. 3.2 and 3.6, App. B.
+Printed Algorithms 2 and 3 do not work as they stand; ``tests/reference/water_level.py`` has a selection that does.
 """
 
 from __future__ import annotations
@@ -124,12 +125,12 @@ def pour(c, y, s, volume, two, window, below, near, covered, result):
     """Pour ``volume`` into one basin, or into the two of the signs y; heights are y c. Changes in place:
 
     window : (u, v, half-width) to look in first; becomes the levels found, and a width to go on with
-    covered : (2, n); row 0 lists covered points (of the positive class, where there are two basins), row 1 negative ones
+    covered : (2, n); row 0 lists covered points (positive ones, where there are two basins), row 1 negative ones
     result : (γ, b, mass covered in each basin, mass of the last point listed in row 0, the same in row 1)
 
     ``below`` and ``near`` are scratch of n integers. Returns the number of covered points of each row, and passes.
     """
-    n, weighted = c.size, s.size > 0
+    weighted = s.size > 0
     lows, highs, last, following = np.empty(2), np.empty(2), np.empty(2), np.empty(2)
     mass, total, taken, part, count = (
         np.empty(2),
