@@ -15,6 +15,7 @@ _HOMES = {
     "SVC": "estimators.kernel",
     "SVR": "estimators.kernel",
     "svm_path": "estimators.kernel",
+    "pareto_path": "estimators.pareto",
     "Pegasos": "solvers.pegasos",
     "SMO": "solvers.smo",
     "SDCA": "solvers.sdca",
@@ -32,6 +33,7 @@ __all__ = [
     "LinearSVR",
     "Pegasos",
     "StochasticBatchPerceptron",
+    "pareto_path",
     "plots",
     "svm_path",
 ]
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from .estimators.kernel import svm_path as svm_path
     from .estimators.linear import LinearSVC as LinearSVC
     from .estimators.linear import LinearSVR as LinearSVR
+    from .estimators.pareto import pareto_path as pareto_path
     from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos
     from .solvers.sbp import StochasticBatchPerceptron as StochasticBatchPerceptron

@@ -179,6 +179,14 @@ class StochasticBatchPerceptron(Solver):
             raise ValueError(f"nu must be a number ≥ 0, got {self.nu!r}")
         if not (isinstance(self.batch_size, (int, np.integer)) and self.batch_size >= 1):
             raise ValueError(f"batch_size must be an integer ≥ 1, got {self.batch_size!r}")
+        if problem.has_free_bias:
+            for q, y in enumerate(problem.signs):
+                s = problem.weights_of(q)
+                if not all(np.any((y == sign) & (s > 0.0 if s.size else True)) for sign in (1.0, -1.0)):
+                    raise ValueError(
+                        "StochasticBatchPerceptron needs examples of both classes with a weight > 0 for its bias: "
+                        "use intercept='none' or 'regularized', or SMO"
+                    )
         if self.average not in ("suffix", "t", "uniform"):
             raise ValueError(f"average must be 'suffix', 't' or 'uniform', got {self.average!r}")
         if not (math.isfinite(self.step) and self.step > 0):
@@ -195,6 +203,14 @@ class StochasticBatchPerceptron(Solver):
             nu=np.full(m, 1e-3 if self.nu is None else float(self.nu)), level=np.zeros(m), bias=np.zeros(m),
             window=np.tile([0.0, 0.0, np.inf], (m, 1)), drawn=np.zeros((m, self.batch_size), np.int64), t=0, rng=rng,
         )  # fmt: skip
+
+    def again(self, problem: KernelProblem, rng: np.random.Generator, earlier: BatchState) -> BatchState:
+        """Start from the average of an earlier run on the same examples, with steps as after a quarter of it."""
+        state = self.init(problem, rng)
+        state.alpha, state.f = self.averages(earlier)
+        state.norm2 = np.sum(state.alpha * problem.signs * state.f, axis=1)
+        state.t = earlier.t // 4
+        return state
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:
         """Steps that draw as many points as there are examples."""
