@@ -197,7 +197,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(nu, average, rng, tmp_
             steps -= solver.advance(problem, state, steps)
 
     whole, halted = (solver.init(problem, np.random.default_rng(seed)) for _ in range(2))
-    for half in (9, 12):  # 14 steps draw an eighth of the examples: the second half ends with SMO at work
+    for half in (9, 20):  # 23 steps draw a fifth of the examples: the second half ends with SMO at work
         advance(whole, half)
         problem._row_cache = problem._kept = None
         advance(halted, half)

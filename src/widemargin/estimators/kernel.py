@@ -324,6 +324,8 @@ class SVC(ClassifierMixin, _Kernel):
     (True, True)
     """
 
+    support_: np.ndarray
+
     def __init__(
         self,
         C=1.0,
@@ -418,7 +420,7 @@ class SVC(ClassifierMixin, _Kernel):
         else:
             self._train(problems, started, rng, X, y, codes, indefinite)
         if training is not None:
-            self.support_ = training[np.asarray(self.support_)]
+            self.support_ = training[self.support_]
             del self._held_out
         return self
 

@@ -29,7 +29,7 @@ From C to ν. With ν = mean hinge / ‖w‖ of the C-form's optimum the two for
 exact solution on a sample: its hinge is too low on the sample and too high off it, and their geometric mean over
 ‖w‖ came within a factor of 2 or so of the truth on a9a and MNIST. Steering ν during the run was tried: the
 multiplier identity C = max α/γ needs Σα to settle, which takes about e^(2√T ρ), and ended 20 times too low on a9a; the
-fixed point of mean hinge / norm along the ray ended 3 times too high. After n/8 draws the examples with a margin
+fixed point of mean hinge / norm along the ray ended 3 times too high. After n/5 draws the examples with a margin
 below 1.3 go to :class:`SMO`, which solves the C-form to a duality gap, starting with them. (To hand over α clipped
 into [0, C] took longer than to start from 0, on a9a 7.6 s against 5.0 s, most of it for the responses of α.) Until
 SMO's primal value is the lower one, the model is still that of the ν-form.
@@ -62,7 +62,7 @@ TILE = 16
 #: Without ν: most examples of the sample that finds it, and the relative gap to which it is solved.
 SAMPLE, SAMPLE_TOL = 4000, 0.05
 #: Without ν: one in this many examples is drawn before SMO takes over, and it starts with margins below MATTERS.
-SHARE, MATTERS = 8, 1.3
+SHARE, MATTERS = 5, 1.3
 #: First step at which a run stops for a checkpoint; then at its doubles.
 FIRST_CHECKPOINT = 32
 #: Scales below this are multiplied out: the lazy sums lose as many digits as the scale has zeros.
