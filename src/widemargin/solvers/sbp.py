@@ -21,9 +21,8 @@ lowest primal value is taken.
 Cost of a step beside the kernel rows: two passes over n, one that adds the rows to c and to the sum for c̄, and one for
 the water level, which lists p*'s support too (more only where the level left its window). Scaling is a scalar, c = σa,
 and averages are lazy: Σ σ_t a_t = S a_T − Σ (updates × S before them) with S = Σ σ_t. Rows are float32 through the
-problem's cache, missing ones computed in blocks that are filled up with rows of the lowest responses; sums are
-float64. Several binary problems on the same examples (one-vs-rest) are trained together: a row that one of them
-fetched is there for all.
+problem's cache, those a batch lacks in one block; sums are float64. Several binary problems on the same examples
+(one-vs-rest) are trained together: a row that one of them fetched is there for all.
 
 From C to ν. With ν = mean hinge / ‖w‖ of the C-form's optimum the two forms are one. Without ``nu`` it is found from an
 exact solution on a sample: its hinge is too low on the sample and too high off it, and their geometric mean over
@@ -57,8 +56,6 @@ from ..running import Solver, run
 from .kernel_steps import best_multiple
 from .smo import SMO, Episode, State  # noqa: F401 (parts of a saved state are looked up here)
 
-#: Rows are computed in multiples of this many; a block that needs fewer is filled up.
-TILE = 16
 #: Without ν: most examples of the sample that finds it, and the relative gap to which it is solved.
 SAMPLE, SAMPLE_TOL = 4000, 0.05
 #: Without ν: one in this many examples is drawn before SMO takes over, and it starts with margins below MATTERS.
@@ -304,7 +301,6 @@ class StochasticBatchPerceptron(Solver):
     def _step(self, problem: KernelProblem, state: BatchState, cache: RowCache, eta: float, space: Any) -> None:
         lists, covered, result = space
         signs, two, m, k = problem.signs, problem.has_free_bias, problem.n_outputs, self.batch_size
-        low = np.empty(0, np.int64)
         for q in range(m):
             scale, window = state.scale[q], state.window[q]
             window /= scale  # an infinite width stays so
@@ -324,8 +320,6 @@ class StochasticBatchPerceptron(Solver):
                         covered[a], counts[a], result[3 + a], problem.weights_of(q), uniforms[part],
                         state.drawn[q, part],
                     )  # fmt: skip
-            if k > 1:
-                low = self._lowest(covered, counts, state.f[q], signs[q], low)
 
         points, place = np.unique(state.drawn, return_inverse=True)
         place = place.reshape(m, k)
@@ -343,7 +337,8 @@ class StochasticBatchPerceptron(Solver):
         most = cache.capacity
         for start in range(0, points.size, most):
             part = slice(start, start + most)
-            slots = self._fetch(state, cache, points[part], low)
+            state.cached_rows += int(np.count_nonzero(cache.holds(points[part])))
+            slots = cache.fetch(points[part])
             add_block(cache.rows, slots, coefficients[:, part], problem.constant, state.total, state.f, state.f_sum)
         state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
         state.t += 1
@@ -369,28 +364,6 @@ class StochasticBatchPerceptron(Solver):
         """Mean weighted hinge of each binary problem."""
         slack = np.maximum(0.0, 1.0 - problem.signs * (f + bias[:, None]))
         return np.mean(slack * problem.sample_weight if problem.sample_weight.size else slack, axis=1)
-
-    def _lowest(
-        self, covered: np.ndarray, counts: Any, f: np.ndarray, y: np.ndarray, already: np.ndarray
-    ) -> np.ndarray:
-        """Covered points with the lowest responses, which are likely to be drawn again and again."""
-        for a in range(2):
-            if counts[a] > 0:
-                listed = covered[a, : counts[a]]
-                if listed.size > TILE:
-                    listed = listed[np.argpartition(y[listed] * f[listed], TILE - 1)[:TILE]]
-                already = np.concatenate([already, listed])
-        return already
-
-    def _fetch(self, state: BatchState, cache: RowCache, points: np.ndarray, low: np.ndarray) -> np.ndarray:
-        """Slots of the rows of the points; a block of missing rows is filled up to whole tiles with low points."""
-        missing = points[~cache.holds(points)]
-        state.cached_rows += points.size - missing.size
-        room = -missing.size % TILE
-        if room and low.size and cache.capacity >= points.size + TILE:
-            extra = np.setdiff1d(low[~cache.holds(low)], points)[:room]
-            return cache.fetch(np.concatenate([points, extra]))[: points.size]
-        return cache.fetch(points)
 
     @staticmethod
     def _multiply_out(state: BatchState, q: int) -> None:
