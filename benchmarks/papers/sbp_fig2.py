@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.papers.sbp_fig2 [a9a] [usps]``. a9a with γ = 0.05, C = 1 (the paper's Adult, σ² = 10); usps with
 γ = 1/128, C = 10, class 8 against the rest. ν is that of the known optimum, as in the paper. All are charged for the
-values it needs: a row of n for each draw of SBP (batch_size = 1, repeated draws charged again), a row for each step of
+values it needs: a row of n for each draw of SBP (batches of 16, repeated draws charged again), a row for each step of
 SDCA that changes α, a value per support vector and step for Pegasos, and what was computed for SMO. Draws the curves to
 ``bench_output/sbp_fig2.svg``.
 """
@@ -43,7 +43,7 @@ def error_of(model, Z, t):
     return float(np.mean(np.where(model.decision_function(Z)[:, 0] > 0, 1.0, -1.0) != t))
 
 
-def stops(last, first=8, factor=1.6):
+def stops(last, first=8, factor=1.5):
     at, found = float(first), []
     while at < last:
         found.append(round(at))
@@ -52,14 +52,14 @@ def stops(last, first=8, factor=1.6):
 
 
 def sbp_curve(problem, Z, t, nu, rng, draws):
-    """(kernel values, error, vectors) of Algorithm 1 with weights t."""
-    solver, rows = StochasticBatchPerceptron(nu=nu, batch_size=1, average="t"), []
+    """(kernel values, error, vectors) with batches of 16 and weights t."""
+    solver, rows = StochasticBatchPerceptron(nu=nu), []
     state = solver.init(problem, rng)
-    for stop in stops(draws):
+    for stop in stops(draws // solver.batch_size):
         while state.t < stop:
             solver.advance(problem, state, stop - state.t)
         model = solver.model(problem, state)
-        rows.append((stop * problem.n, error_of(model, Z, t), model.support.size))
+        rows.append((stop * solver.batch_size * problem.n, error_of(model, Z, t), model.support.size))
     return rows
 
 
@@ -113,7 +113,7 @@ def compare(name, axis):
     rng = np.random.default_rng(0)
     smo, nu, final, vectors = smo_curve(problem, Z, t, rng)
     print(f"{name}: ν = {nu:.3g} of the optimum, error {final:.3%}, {vectors} support vectors", flush=True)
-    draws, epochs = (2500, 1) if name == "a9a" else (6000, 10)
+    draws, epochs = (16384, 1) if name == "a9a" else (8192, 10)
     curves = {"SBP": [], "Pegasos": [], "SDCA": []}
     for _ in range(RUNS[name]):
         curves["SBP"].append(sbp_curve(problem, Z, t, nu, rng, draws))
@@ -132,8 +132,8 @@ def compare(name, axis):
     for share in (1.5, 1.2, 1.1, 1.05, 1.03, 1.02, 1.01, 1.0):
         error = share * final
         needed = {method: first_at(rows, error)[0] for method, rows in means.items()}
-        if share <= 1.03:
-            fewest &= needed["SBP"] <= min(needed["Pegasos"], needed["SDCA"])
+        if share <= 1.03 and min(needed.values()) < np.inf:
+            fewest &= needed["SBP"] < min(needed["Pegasos"], needed["SDCA"])
         print(f"    {error:.3%}" + "".join(f"{needed[method] / problem.n:12.0f}" for method in means))
     print(f"    fewer values than Pegasos and SDCA to every error within 3 % of the final one: {fewest}")
     size = first_at(means["SBP"], 1.03 * final)[1]

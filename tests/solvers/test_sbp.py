@@ -274,3 +274,16 @@ def test_what_sbp_cannot_solve_is_refused_in_a_sentence(rng):
     problem.target = Single(SquaredHinge())
     with pytest.raises(ValueError, match="solves the hinge loss, got SquaredHinge: use SMO"):
         StochasticBatchPerceptron().init(problem, rng)
+
+
+def test_the_handover_does_not_depend_on_the_portions(rng):
+    problem, seed = make(rng, 640, intercept="unregularized"), int(rng.integers(2**32))
+    solver = StochasticBatchPerceptron()
+    states = [solver.init(problem, np.random.default_rng(seed)) for _ in range(2)]
+    assert solver.advance(problem, states[0], 1000) == 8  # 8 batches of 16 are a fifth of the examples
+    problem._row_cache = None
+    for portion in (3, 5):
+        solver.advance(problem, states[1], portion)
+    for state in states:
+        assert state.polish is not None
+    np.testing.assert_array_equal(states[0].polish.promising, states[1].polish.promising)

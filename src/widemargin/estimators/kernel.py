@@ -543,17 +543,9 @@ class SVC(ClassifierMixin, _Kernel):
         joint = replace(parts[0], y=np.stack([p.y for p in parts]), sample_weight=weights)
         solver = self._configured()
         validation = self._validation(-1, joint)
-        if self._is_nu_form():
-            outcome = self.run(solver, joint, started=started, rng=rng, validation=validation, X=X, y=y)
-        else:
-            # without tol: what ends this part is the number of draws
-            tol, self.tol = self.tol, 0.0
-            try:
-                outcome = self.run(
-                    solver, joint, started=started, rng=rng, validation=validation, max_epochs=1.0 / SHARE, X=X, y=y
-                )
-            finally:
-                self.tol = tol
+        # for the C-form the number of draws ends this part, not tol
+        limits: dict[str, Any] = {} if self._is_nu_form() else {"max_epochs": 1.0 / SHARE, "tol": 0.0}
+        outcome = self.run(solver, joint, started=started, rng=rng, validation=validation, X=X, y=y, **limits)
         history = History()
         for row in outcome.history:
             history.append(None, problem=-1, **row)

@@ -52,7 +52,7 @@ from ..core.water_level import pour
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
-from ..running import Solver, run
+from ..running import Solver
 from .kernel_steps import best_multiple
 from .smo import SMO, Episode, State  # noqa: F401 (parts of a saved state are looked up here)
 
@@ -235,10 +235,10 @@ class StochasticBatchPerceptron(Solver):
         while taken < n_steps:
             self._step(problem, state, cache, eta / math.sqrt(state.t + 1), space)
             taken += 1
-            if self._at_stop(state):
+            if self._at_stop(state) or self._is_last(problem, state):
                 break
         state.counters.kernel_evals += evaluations(cache) - before
-        if self._is_last(problem, state) and problem.n_outputs == 1:
+        if self._is_last(problem, state):
             self._hand_over(problem, state)
         return taken
 
@@ -246,8 +246,9 @@ class StochasticBatchPerceptron(Solver):
         return state.t >= FIRST_CHECKPOINT and state.t & (state.t - 1) == 0
 
     def _is_last(self, problem: KernelProblem, state: BatchState) -> bool:
-        """Whether the ν-form has done its part for the C-form."""
-        return self.nu is None and state.t * self.batch_size >= problem.n / SHARE
+        """Whether the ν-form has done its part for the C-form; several problems are left to the caller."""
+        enough = state.t * self.batch_size >= problem.n / SHARE
+        return self.nu is None and problem.n_outputs == 1 and enough
 
     def at_checkpoint(self, state: BatchState) -> bool:
         """Whether this is a step to evaluate at."""
@@ -286,15 +287,23 @@ class StochasticBatchPerceptron(Solver):
             sample, others = np.sort(own[:size]), np.sort(own[size : 2 * size])
             part = problem.take(sample, q)
             smo = SMO(tol=SAMPLE_TOL)
-            solved = run(smo, part, rng=state.rng, tol=SAMPLE_TOL, max_epochs=100).state
+            solved = smo.init(part, state.rng)
+            for _ in range(100):
+                smo.advance(part, solved, 64)
+                primal, _, gap = smo.certificate(part, solved)
+                if gap <= SAMPLE_TOL * primal or solved.stalled:
+                    break
             support = np.flatnonzero(solved.alpha)
             matrix = problem.matrix(sample[support], others)
             weights = part.y[support] * solved.alpha[support]
             f = weights @ matrix.block(np.arange(support.size)).astype(np.float64) + problem.constant * weights.sum()
             state.counters.kernel_evals += solved.counters.kernel_evals + matrix.evaluations
             norm = math.sqrt(max(float(solved.alpha @ (part.y * solved.f)), 0.0))
-            inside = float(np.mean(np.maximum(0.0, 1.0 - part.y * (solved.f + solved.bias))))
-            outside = float(np.mean(np.maximum(0.0, 1.0 - y[others] * (f + solved.bias))))
+            rest = problem.take(others, q)
+            inside, outside = (
+                float(self._hinges(each, responses[None, :], np.array([solved.bias]))[0])
+                for each, responses in ((part, solved.f), (rest, f))
+            )
             if norm > 0.0:
                 state.nu[q] = math.sqrt(inside * outside) / norm
 
