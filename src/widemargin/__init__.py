@@ -15,14 +15,28 @@ _HOMES = {
     "SVC": "estimators.kernel",
     "SVR": "estimators.kernel",
     "svm_path": "estimators.kernel",
+    "pareto_path": "estimators.pareto",
     "Pegasos": "solvers.pegasos",
     "SMO": "solvers.smo",
     "SDCA": "solvers.sdca",
     "KernelPerceptron": "solvers.kernel_steps",
+    "StochasticBatchPerceptron": "solvers.sbp",
     "plots": "plots",
 }
 
-__all__ = ["SMO", "SVC", "SVR", "KernelPerceptron", "LinearSVC", "LinearSVR", "Pegasos", "plots", "svm_path"]
+__all__ = [
+    "SMO",
+    "SVC",
+    "SVR",
+    "KernelPerceptron",
+    "LinearSVC",
+    "LinearSVR",
+    "Pegasos",
+    "StochasticBatchPerceptron",
+    "pareto_path",
+    "plots",
+    "svm_path",
+]
 
 if TYPE_CHECKING:
     from . import plots as plots
@@ -31,8 +45,10 @@ if TYPE_CHECKING:
     from .estimators.kernel import svm_path as svm_path
     from .estimators.linear import LinearSVC as LinearSVC
     from .estimators.linear import LinearSVR as LinearSVR
+    from .estimators.pareto import pareto_path as pareto_path
     from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos
+    from .solvers.sbp import StochasticBatchPerceptron as StochasticBatchPerceptron
     from .solvers.sdca import SDCA as SDCA
     from .solvers.smo import SMO as SMO
 

@@ -67,6 +67,37 @@ def convergence(
     return ax
 
 
+def pareto(paths: Any, *, ax: Any = None) -> Any:
+    """Draw the Pareto front of :func:`widemargin.pareto_path`: mean hinge against norm.
+
+    Parameters
+    ----------
+    paths : a path, or a mapping from names to paths
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as missing:
+        raise ImportError("plots need matplotlib: pip install 'widemargin[plots]'") from missing
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    named = paths if isinstance(paths, Mapping) else {"": paths}
+    for name, path in named.items():
+        order = np.argsort(path.norms)
+        ax.plot(path.norms[order], path.hinges[order], marker="o", markersize=3, label=str(name))
+    ax.set_xscale("log")
+    ax.set_xlabel("‖w‖ (1 / margin)")
+    ax.set_ylabel("mean hinge loss")
+    ax.grid(alpha=0.3)
+    if len(named) > 1:
+        ax.legend(frameon=False)
+    return ax
+
+
 def _named(estimators: Any) -> dict[str, History]:
     """Histories by name."""
     if isinstance(estimators, Mapping):

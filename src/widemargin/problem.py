@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -338,7 +338,8 @@ class KernelProblem:
     ----------
     kernel : a kernel of :mod:`widemargin.core.kernels`
     X : the rows the kernel takes
-    y, lam, sample_weight : as in :class:`Problem`
+    y, lam, sample_weight : as in :class:`Problem`; or, for several binary problems on the same examples, y and the
+        weights of shape (n_problems, n), for solvers that train them together
     target : Single(Hinge()) or Single(EpsilonInsensitive(ε)), …
     intercept : "none", "regularized" (kernel + 1) or "unregularized"
     cache_bytes : float
@@ -360,7 +361,6 @@ class KernelProblem:
     threads: int = 1
     shared: tuple[SharedRows, np.ndarray] | None = None
 
-    n_outputs = 1
     dtype = np.dtype(np.float32)
 
     def __post_init__(self) -> None:
@@ -374,7 +374,26 @@ class KernelProblem:
     @property
     def n(self) -> int:
         """Number of examples."""
-        return self.y.size
+        return self.y.shape[-1]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of binary problems."""
+        return 1 if self.y.ndim == 1 else self.y.shape[0]
+
+    @property
+    def signs(self) -> np.ndarray:
+        """The labels ±1 as (n_outputs, n)."""
+        return np.atleast_2d(self.y)
+
+    def weights_of(self, q: int) -> np.ndarray:
+        """Sample weights of binary problem q, empty where all are 1."""
+        return self.sample_weight[q] if self.sample_weight.ndim == 2 else self.sample_weight
+
+    def caps_of(self, q: int) -> np.ndarray:
+        """C sᵢ of binary problem q."""
+        s = self.weights_of(q)
+        return self.C * s if s.size else np.full(self.n, self.C)
 
     @property
     def C(self) -> float:
@@ -402,6 +421,16 @@ class KernelProblem:
             return take_rows(self.X, chosen)
         return self.X[chosen] if not isinstance(self.kernel, Precomputed) else DenseRows(self.X.values[chosen])
 
+    def take(self, chosen: np.ndarray, q: int = 0) -> KernelProblem:
+        """Binary problem q on a copy of the chosen examples, with the same λ."""
+        X = (
+            DenseRows(self.X.values[np.ix_(chosen, chosen)])
+            if isinstance(self.kernel, Precomputed)
+            else self.rows(chosen)
+        )
+        s = self.weights_of(q)
+        return replace(self, X=X, y=self.signs[q, chosen], sample_weight=s[chosen] if s.size else s, shared=None)
+
     def value_at_zero(self) -> float:
         """The objective of w = 0, b = 0, for the hinge and the ε-insensitive loss."""
         weights = self.sample_weight if self.sample_weight.size else 1.0
@@ -427,7 +456,10 @@ class KernelProblem:
 
     def errors(self, model: Any) -> float:
         """Share of misclassified examples; for regression the mean absolute error."""
-        scores = model.decision_function(self.X)[:, 0]
+        scores = model.decision_function(self.X)
+        if self.n_outputs > 1:
+            return float(np.mean(scores.argmax(axis=1) != self.y.argmax(axis=0)))
+        scores = scores[:, 0]
         if isinstance(losses.scalar_loss(self.target), (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
             return float(np.mean(np.abs(scores - self.y)))
         return float(np.mean(np.where(scores > 0, 1.0, -1.0) != self.y))

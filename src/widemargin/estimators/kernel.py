@@ -23,6 +23,7 @@ from ..history import History
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
 from ..solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
+from ..solvers.sbp import SHARE, StochasticBatchPerceptron
 from ..solvers.smo import SMO
 from .fitting import (
     TrainedByRun,
@@ -30,6 +31,7 @@ from .fitting import (
     check_sample_weight,
     class_weights,
     generator,
+    held_out,
     not_negative,
     now,
     numeric_targets,
@@ -42,6 +44,7 @@ from .fitting import (
 SOLVERS = {
     "auto": SMO,
     "smo": SMO,
+    "sbp": StochasticBatchPerceptron,
     "sdca": KernelSDCA,
     "pegasos": KernelPegasos,
     "perceptron": KernelPerceptron,
@@ -128,7 +131,12 @@ class _Kernel(TrainedByRun):
     def _configured(self) -> Any:
         """The solver, refining to this estimator's ``tol``."""
         solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
-        return replace(solver, tol=max(float(self.tol), 1e-12)) if isinstance(solver, SMO) else solver
+        refines = isinstance(solver, (SMO, StochasticBatchPerceptron))
+        return replace(solver, tol=max(float(self.tol), 1e-12)) if refines else solver
+
+    def _is_nu_form(self) -> bool:
+        """Whether the solver has its own ν and does not look at C; its gap says nothing then."""
+        return isinstance(self.solver, StochasticBatchPerceptron) and self.solver.nu is not None
 
     def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         X, y = check_rows(self, X, y, **options)
@@ -181,7 +189,8 @@ class _Kernel(TrainedByRun):
     def _intercept(self) -> str:
         if self.intercept != "auto":
             return self.intercept
-        return "unregularized" if isinstance(self._configured(), SMO) else "regularized"
+        free = isinstance(self._configured(), (SMO, StochasticBatchPerceptron))
+        return "unregularized" if free else "regularized"
 
     def _cache_bytes(self) -> float:
         return float(self.cache_size) * 2**20
@@ -203,7 +212,7 @@ class _Kernel(TrainedByRun):
             for c, reason in zip(certificates, reasons)
             if reason in ("max_iter", "stalled") and c.gap > self.tol * abs(c.primal)
         ]
-        if isinstance(self._configured(), KernelPerceptron):
+        if isinstance(self._configured(), KernelPerceptron) or self._is_nu_form():
             unfinished = []  # it does not minimise the objective, so its gap says nothing
         if unfinished and self.tol > 0 and not indefinite:
             worst = max(c.relative_gap for c in unfinished)
@@ -264,14 +273,17 @@ class SVC(ClassifierMixin, _Kernel):
     gamma : {"scale", "auto"} or float, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-    solver : {"auto", "smo", "sdca", "pegasos", "perceptron"} or a configured solver, default="auto"
-        "auto" is "smo", the exact one. "sdca" is exact too, one coordinate at a time; "pegasos" (Fig. 3 of its
-        paper) and "perceptron" (one pass: ``max_iter=1``) are for comparison.
+    solver : {"auto", "smo", "sbp", "sdca", "pegasos", "perceptron"} or a configured solver, default="auto"
+        "auto" is "smo", the exact one. "sbp", the Stochastic Batch Perceptron, has a good classifier soonest and then
+        goes on to the same optimum; ``StochasticBatchPerceptron(nu=…)`` solves the slack-constrained form at that ν
+        and ignores C. "sdca" is exact too, one coordinate at a time; "pegasos" (Fig. 3 of its paper) and "perceptron"
+        (one pass: ``max_iter=1``) are for comparison.
     multi_class : {"ovo", "ovr"}, default="ovo"
-        One classifier per pair of classes, as LIBSVM, or per class against the rest.
+        One classifier per pair of classes, as LIBSVM, or per class against the rest; with "sbp" the latter are
+        trained together and share every kernel row.
     intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
-        "auto" is "unregularized", as in LIBSVM, where the solver can ("smo"), else "regularized", which adds 1 to
-        the kernel.
+        "auto" is "unregularized", as in LIBSVM, where the solver can ("smo", "sbp"), else "regularized", which adds
+        1 to the kernel.
     class_weight : dict, "balanced" or None
     cache_size : float, default=200
         Megabytes for kernel rows.
@@ -285,6 +297,10 @@ class SVC(ClassifierMixin, _Kernel):
         Most epochs of each binary problem; an epoch visits as many variables as there are examples.
     max_seconds : float, optional
         Wall-clock limit for the whole fit; the model so far is kept.
+    early_stopping : bool, default=False
+        Hold out ``validation_fraction`` of the examples and stop when their error has not improved at
+        ``n_iter_no_change`` checkpoints in a row; the best model seen is kept. The rule the SBP paper recommends.
+    validation_fraction : float, default=0.1
     n_jobs : int, optional
         Threads that compute kernel values; they do not change the result.
     random_state, callbacks, verbose
@@ -319,6 +335,8 @@ class SVC(ClassifierMixin, _Kernel):
     (True, True)
     """
 
+    support_: np.ndarray
+
     def __init__(
         self,
         C=1.0,
@@ -337,6 +355,8 @@ class SVC(ClassifierMixin, _Kernel):
         tol=1e-3,
         max_iter=1000,
         max_seconds=None,
+        early_stopping=False,
+        validation_fraction=0.1,
         n_iter_no_change=3,
         n_jobs=None,
         random_state=None,
@@ -348,6 +368,8 @@ class SVC(ClassifierMixin, _Kernel):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
         self.solver = solver
         self.multi_class = multi_class
         self.intercept = intercept
@@ -368,6 +390,12 @@ class SVC(ClassifierMixin, _Kernel):
         super()._check_parameters()
         one_of("multi_class", self.multi_class, ("ovo", "ovr"))
         one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        if not isinstance(self.early_stopping, (bool, np.bool_)):
+            raise TypeError(f"early_stopping must be True or False, got {self.early_stopping!r}")
+        if self.early_stopping and isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise ValueError(
+                "early_stopping needs rows to hold out, and a precomputed kernel has none: switch it off or give data"
+            )
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
@@ -389,9 +417,42 @@ class SVC(ClassifierMixin, _Kernel):
         rng = generator(self.random_state)
         kernel, rows = self._prepare(X)
         indefinite = self._is_indefinite(kernel, rows, y.size, rng)
+        training = None
+        self._held_out: Any = None
+        if self.early_stopping:
+            training, others = held_out(rng, y.size, self.validation_fraction, codes)
+            everything = KernelProblem(kernel, rows, np.zeros(y.size), losses.Single(losses.Hinge()), 1.0)
+            self._held_out = everything.rows(others), codes[others]
+            X, y, codes, rows = X[training], y[training], codes[training], everything.rows(training)
+            weights = weights[training] if weights.size else weights
         problems = self._problems(kernel, rows, codes, weights, of_class)
-        self._train(problems, started, rng, X, y, codes, indefinite)
+        if isinstance(self._configured(), StochasticBatchPerceptron) and n_classes > 2 and self.multi_class == "ovr":
+            self._train_together(list(problems), started, rng, X, y, codes, indefinite)
+        else:
+            self._train(problems, started, rng, X, y, codes, indefinite)
+        if training is not None:
+            self.support_ = training[self.support_]
+            del self._held_out
         return self
+
+    def _validation(self, k: int, problem: KernelProblem) -> KernelProblem | None:
+        """The held-out examples of binary problem k, or of all of them together for k = −1."""
+        if self._held_out is None:
+            return None
+        rows, codes = self._held_out
+        n_classes = self.classes_.size
+        everything = np.arange(codes.size)
+        if k < 0:
+            signs = np.where(codes[None, :] == np.arange(n_classes)[:, None], 1.0, -1.0)
+            return replace(problem, X=rows, y=signs, sample_weight=np.empty(0), shared=None)
+        if n_classes == 2 or self.multi_class == "ovr":
+            chosen, y = everything, np.where(codes == (1 if n_classes == 2 else k), 1.0, -1.0)
+        else:
+            pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+            chosen = np.flatnonzero(np.isin(codes, pairs[k]))
+            y = np.where(codes[chosen] == pairs[k][0], 1.0, -1.0)
+        own = replace(problem, X=rows, y=np.zeros(codes.size), sample_weight=np.empty(0), shared=None).rows(chosen)
+        return replace(problem, X=own, y=y, sample_weight=np.empty(0), shared=None)
 
     def _problems(
         self, kernel: Any, rows: Any, codes: np.ndarray, weights: np.ndarray, of_class: np.ndarray
@@ -437,25 +498,36 @@ class SVC(ClassifierMixin, _Kernel):
     def _train(
         self, problems: Iterable[tuple[np.ndarray, KernelProblem]], started: float, rng: np.random.Generator,
         X: Any, y: np.ndarray, codes: np.ndarray, indefinite: bool,
+        promising: list[np.ndarray] | None = None, history: History | None = None,
     ) -> None:  # fmt: skip
-        """Run each binary problem and put their support vectors together."""
-        solver, history = self._configured(), History()
+        """Run each binary problem and put their support vectors together; ``promising`` examples are SMO's start."""
+        history = History() if history is None else history
+        solver = self._configured() if promising is None else SMO(tol=self._configured().tol)
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
         limit, exact, seed = None, True, int(rng.integers(2**63))
         for k, (chosen, problem) in enumerate(problems):
             rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
-            start, self._start = getattr(self, "_start", None), None
-            warm = start is not None and isinstance(solver, SMO)
-            state = solver.init(problem, rng, start) if warm else None
+            start, self._start = getattr(self, "_start", None), None  # type: Any, Any
+            state = None
+            if promising is not None:
+                state = solver.init(problem, rng, promising=promising[k])
+            elif start is not None and isinstance(solver, SMO):
+                state = solver.init(problem, rng, start)
+            elif start is not None and isinstance(solver, StochasticBatchPerceptron):
+                earlier, problem._row_cache = start  # type: ignore[attr-defined]
+                state = solver.again(problem, rng, earlier)
             outcome = self.run(
                 solver, problem, started=started, state=state, rng=rng, max_epochs=limit, quiet=limit is not None,
-                X=X, y=y, attributes=self._partly if self.classes_.size == 2 else None,
+                validation=self._validation(k, problem), X=X, y=y,
+                attributes=self._partly if self.classes_.size == 2 else None,
             )  # fmt: skip
             coefficients.append((chosen[outcome.model.support], outcome.model.coef[0]))
             intercepts.append(outcome.model.intercept[0])
             certificates.append(solver.certificate(problem, outcome.state))
             reasons.append(outcome.stop_reason)
-            exact &= self._check_precision(problem, reasons[-1], certificates[-1])
+            exact &= self._is_nu_form() or self._check_precision(problem, reasons[-1], certificates[-1])
+            if self._is_nu_form():
+                self._next_start: Any = outcome.state, problem._row_cache  # type: ignore[attr-defined]
             rounds.append(outcome.state.counters.steps)
             for row in outcome.history:
                 history.append(None, problem=k, **row)
@@ -470,6 +542,36 @@ class SVC(ClassifierMixin, _Kernel):
             self.certificate_ = None
         self._warn(certificates, indefinite, reasons)
         self._adopt(X, codes, coefficients, np.array(intercepts), problem)
+
+    def _train_together(
+        self, problems: list[tuple[np.ndarray, KernelProblem]], started: float, rng: np.random.Generator,
+        X: Any, y: np.ndarray, codes: np.ndarray, indefinite: bool,
+    ) -> None:  # fmt: skip
+        """Run the classes against the rest as one, with every kernel row shared; then, for the C-form, SMO on each."""
+        parts = [problem for _, problem in problems]
+        weights = np.stack([p.sample_weight for p in parts]) if parts[0].sample_weight.size else np.empty(0)
+        joint = replace(
+            parts[0], y=np.stack([p.y for p in parts]), sample_weight=weights, shared=None,
+            cache_bytes=self._cache_bytes(),
+        )  # fmt: skip
+        solver = self._configured()
+        validation = self._validation(-1, joint)
+        # for the C-form the number of draws ends this part, not tol
+        limits: dict[str, Any] = {} if self._is_nu_form() else {"max_epochs": 1.0 / SHARE, "tol": 0.0}
+        outcome = self.run(solver, joint, started=started, rng=rng, validation=validation, X=X, y=y, **limits)
+        history = History()
+        for row in outcome.history:
+            history.append(None, problem=-1, **row)
+        if not self._is_nu_form() and outcome.stop_reason == "max_iter":
+            promising = solver.promising(joint, outcome.state)
+            joint._row_cache = None  # type: ignore[attr-defined]
+            self._train(problems, started, rng, X, y, codes, indefinite, promising, history)
+            return
+        self.history_, self.stop_reason_ = history, outcome.stop_reason
+        self.n_iter_ = np.full(len(parts), outcome.state.counters.steps)
+        self.certificate_ = None if indefinite else solver.certificate(joint, outcome.state)
+        coefficients = [(outcome.model.support[row != 0.0], row[row != 0.0]) for row in outcome.model.coef]
+        self._adopt(X, codes, coefficients, outcome.model.intercept, joint)
 
     def _adopt(
         self, X: Any, codes: np.ndarray, coefficients: list[tuple[np.ndarray, np.ndarray]], intercepts: np.ndarray,

@@ -310,20 +310,25 @@ class KernelPerceptron(KernelSteps):
 
     def scale(self, problem: KernelProblem, state: State) -> float:
         """The multiple of Σ αᵢyᵢΦ(xᵢ) with the lowest objective, by golden section over the ray."""
-        margins, cap = problem.y * state.f, problem.caps
-        norm2 = float(state.alpha @ margins)
-        if norm2 <= 0.0:
-            return 1.0
+        margins = problem.y * state.f
+        return best_multiple(margins, float(state.alpha @ margins), problem.caps)
 
-        def objective(s: float) -> float:
-            return 0.5 * s * s * norm2 + float(cap @ np.maximum(0.0, 1.0 - s * margins))
 
-        low, high = 0.0, math.sqrt(2.0 * float(cap.sum()) / norm2)
-        shrink = 0.5 * (math.sqrt(5.0) - 1.0)
-        for _ in range(60):
-            first, second = high - shrink * (high - low), low + shrink * (high - low)
-            if objective(first) < objective(second):
-                high = second
-            else:
-                low = first
-        return max(0.5 * (low + high), 1e-300)
+def best_multiple(margins: np.ndarray, norm2: float, cap: np.ndarray, offset: Any = 0.0) -> float:
+    """The s > 0 that minimises ½s²‖w‖² + Σ C max(0, 1 − offset − s margin), by golden section; 1 for w = 0."""
+    if norm2 <= 0.0:
+        return 1.0
+    rest = 1.0 - offset
+
+    def objective(s: float) -> float:
+        return 0.5 * s * s * norm2 + float(cap @ np.maximum(0.0, rest - s * margins))
+
+    low, high = 0.0, math.sqrt(2.0 * float(np.sum(cap * np.maximum(0.0, rest))) / norm2)
+    shrink = 0.5 * (math.sqrt(5.0) - 1.0)
+    for _ in range(40):
+        first, second = high - shrink * (high - low), low + shrink * (high - low)
+        if objective(first) < objective(second):
+            high = second
+        else:
+            low = first
+    return max(0.5 * (low + high), 1e-300)

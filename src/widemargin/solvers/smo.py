@@ -531,8 +531,11 @@ class SMO(Solver):
             if not (isinstance(value, (int, np.integer)) and value >= least):
                 raise ValueError(f"{name} must be an integer ≥ {least}, got {value!r}")
 
-    def init(self, problem: KernelProblem, rng: np.random.Generator, alpha: np.ndarray | None = None) -> State:
-        """α = 0, or a given feasible α, whose responses are then computed."""
+    def init(
+        self, problem: KernelProblem, rng: np.random.Generator, alpha: np.ndarray | None = None,
+        promising: np.ndarray | None = None,
+    ) -> State:  # fmt: skip
+        """α = 0, or a given feasible α, whose responses are then computed; the first episode may be given, too."""
         self.check(problem)
         variables = Variables.of(problem)
         state = State(np.zeros(variables.h.size), np.zeros(problem.n), rng)
@@ -543,6 +546,8 @@ class SMO(Solver):
             support = np.flatnonzero(state.alpha)
             self._add_responses(problem, variables, state, support, state.alpha[support], np.arange(problem.n))
             state.episodes = 2
+        if promising is not None:
+            state.promising, state.episodes = promising, 1
         self._close(problem, variables, state)
         return state
 

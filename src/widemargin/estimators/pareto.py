@@ -1,0 +1,110 @@
+"""The Pareto front of kernel SVMs: how small the mean hinge can be for a given norm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..solvers.sbp import StochasticBatchPerceptron
+from .fitting import not_negative
+from .kernel import SVC, svm_path
+
+
+@dataclass
+class ParetoPath:
+    """Points of the front, in the order of the parameters given.
+
+    Attributes
+    ----------
+    norms, hinges : ndarray
+        ‖w‖ and the mean (weighted) hinge loss on the training examples.
+    nus : ndarray
+        hinges / norms: the ν whose optimum a point is, where it is one (Lemma 2.1 of the SBP paper).
+    models : list of SVC
+    """
+
+    norms: np.ndarray
+    hinges: np.ndarray
+    nus: np.ndarray
+    models: list[SVC]
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+
+def pareto_path(
+    X: Any, y: Any, *, nus: Any = None, Cs: Any = None, sample_weight: Any = None, **parameters: Any
+) -> ParetoPath:
+    """The front of (‖w‖, mean hinge) of two-class kernel SVMs, each point starting from the one before.
+
+    With ``Cs`` the points are optima of ½‖w‖² + C Σ hinge, solved by SMO to ``tol``; with ``nus`` they are those of the
+    slack-constrained form, max {margin : ‖w‖ ≤ 1, mean slack ≤ ν}, by the Stochastic Batch Perceptron, which come near
+    the front soon and reach it slowly.
+
+    Parameters
+    ----------
+    X, y : as in :meth:`SVC.fit`, two classes
+    nus : sequence of float ≥ 0
+    Cs : sequence of float > 0
+        One of the two is given, in any order.
+    sample_weight : as in :meth:`SVC.fit`
+    **parameters : of :class:`SVC`; with ``nus`` the solver is a StochasticBatchPerceptron, whose ν is replaced
+
+    Returns
+    -------
+    ParetoPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import pareto_path
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> path = pareto_path(X, y, Cs=[0.1, 1.0, 10.0])
+    >>> bool((np.diff(path.norms) > 0).all()), bool((np.diff(path.hinges) < 0).all())
+    (True, True)
+    """
+    if (nus is None) == (Cs is None):
+        raise ValueError("pareto_path takes either nus or Cs: give one of them")
+    if Cs is not None:
+        models = svm_path(X, y, Cs, sample_weight=sample_weight, **parameters)
+        points = [_point_of_optimum(model, len(y)) for model in models]
+    else:
+        models = _at_nus(X, y, [not_negative("each of nus", nu) for nu in nus], sample_weight, parameters)
+        points = [(model.history_.last("norm"), model.history_.last("hinge")) for model in models]
+    norms, hinges = (np.array(column) for column in zip(*points))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return ParetoPath(norms, hinges, np.where(norms > 0.0, hinges / norms, np.inf), models)
+
+
+def _point_of_optimum(model: SVC, n: int) -> tuple[float, float]:
+    """From the certificate: D = λ (Σα − ½‖w‖²) and P = ½λ‖w‖² + mean hinge."""
+    lam = float(model.lam) if model.lam is not None else 1.0 / (model.C * n)
+    if model.certificate_ is None:
+        raise ValueError("pareto_path needs a certificate, and this kernel has none: use a positive semi-definite one")
+    certificate: Any = model.certificate_
+    primal, dual, _ = certificate
+    norm2 = max(2.0 * (float(np.abs(model.dual_coef_).sum()) - dual / lam), 0.0)
+    return math.sqrt(norm2), primal - 0.5 * lam * norm2
+
+
+def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: dict[str, Any]) -> list[SVC]:
+    """Models from the largest ν to the smallest."""
+    if np.unique(y).size != 2:
+        raise ValueError(f"pareto_path needs two classes, got {np.unique(y).size}: {np.unique(y).tolist()}")
+    base = parameters.pop("solver", StochasticBatchPerceptron())
+    if not isinstance(base, StochasticBatchPerceptron):
+        raise TypeError(
+            f"with nus the solver must be a StochasticBatchPerceptron, got {base!r}: leave it out or use Cs"
+        )
+    models: dict[float, SVC] = {}
+    start: Any = None
+    for nu in sorted(set(nus), reverse=True):
+        model = SVC(solver=replace(base, nu=nu), **parameters)
+        model._start = start
+        model.fit(X, y, sample_weight=sample_weight)
+        start, model._next_start = model._next_start, None
+        models[nu] = model
+    return [models[nu] for nu in nus]

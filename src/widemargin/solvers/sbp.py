@@ -1,0 +1,495 @@
+"""The Stochastic Batch Perceptron: kernel SVMs in the slack-constrained form.
+
+The ν-form. Over ‖w‖ ≤ 1 maximise the margin that all examples reach after nν of slack was handed out::
+
+    f(w) = max {γ : Σ sᵢ max(0, γ − cᵢ − yᵢb) ≤ nν},     cᵢ = yᵢ⟨w, Φ(xᵢ)⟩,
+
+the water level of the responses (:mod:`widemargin.core.water_level`), b being 0 or the best bias. The predictor is
+w/γ, and every point of the Pareto front of (‖w‖, mean hinge) is that of some ν (Lemma 2.1).
+
+Algorithm 1. f is concave, and yᵢΦ(xᵢ) with i drawn from the minimax-optimal p* is a supergradient in expectation
+(Lemma 3.1). With w = Σ αᵢyᵢΦ(xᵢ), step t with a batch of k draws is::
+
+    γ, p* from c;   i₁ … i_k ~ p*;   α_i += η_t/k for each,   c_j += (η_t/k) Σ y_i y_j K(x_i, x_j),
+    r² = ‖w‖²;   if r > 1: divide α, c, r by r
+
+with η_t = η₀/√t, η₀ = 1/√max K(x, x); batch_size = 1 and the uniform average are the paper's. With a free bias p* has
+half its mass on each class, and so has a batch. Output: w̄/γ(w̄) for an average w̄ of the iterates; where γ ≤ 0 (early,
+or at ν = 0 on data that cannot be separated) dividing would turn the classifier round, and the multiple of w̄ with the
+lowest primal value is taken.
+
+Cost of a step beside the kernel rows: two passes over n, one that adds the rows to c and to the sum for c̄, and one for
+the water level, which lists p*'s support too (more only where the level left its window). Scaling is a scalar, c = σa,
+and averages are lazy: Σ σ_t a_t = S a_T − Σ (updates × S before them) with S = Σ σ_t. Rows are float32 through the
+problem's cache, those a batch lacks in one block; sums are float64. Several binary problems on the same examples
+(one-vs-rest) are trained together: a row that one of them fetched is there for all.
+
+From C to ν. With ν = mean hinge / ‖w‖ of the C-form's optimum the two forms are one. Without ``nu`` it is found from an
+exact solution on a sample: its hinge is too low on the sample and too high off it, and their geometric mean over
+‖w‖ came within a factor of 2 or so of the truth on a9a and MNIST. Steering ν during the run was tried: the
+multiplier identity C = max α/γ needs Σα to settle, which takes about e^(2√T ρ), and ended 20 times too low on a9a; the
+fixed point of mean hinge / norm along the ray ended 3 times too high. After n/5 draws the examples with a margin
+below 1.3 go to :class:`SMO`, which solves the C-form to a duality gap, starting with them. (To hand over α clipped
+into [0, C] took longer than to start from 0, on a9a 7.6 s against 5.0 s, most of it for the responses of α.) Until
+SMO's primal value is the lower one, the model is still that of the ν-form.
+
+Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core import losses
+from ..core.bias import best_bias
+from ..core.dispatch import borrow, compiled
+from ..core.kernel_cache import RowCache
+from ..core.water_level import pour
+from ..history import Counters
+from ..models import KernelModel
+from ..problem import Certificate, KernelProblem
+from ..running import Solver
+from .kernel_steps import best_multiple
+from .smo import SMO, Episode, State  # noqa: F401 (parts of a saved state are looked up here)
+
+#: Without ν: most examples of the sample that finds it, and the relative gap to which it is solved.
+SAMPLE, SAMPLE_TOL = 4000, 0.05
+#: Without ν: one in this many examples is drawn before SMO takes over, and it starts with margins below MATTERS.
+SHARE, MATTERS = 5, 1.3
+#: First step at which a run stops for a checkpoint; then at its doubles.
+FIRST_CHECKPOINT = 32
+#: Scales below this are multiplied out: the lazy sums lose as many digits as the scale has zeros.
+SMALLEST = 1e-2
+
+
+@compiled
+def draw(covered, count, last, s, uniforms, out):
+    """out ← points of the list ``covered``, drawn by their weights (``last`` is that of the last one), in place."""
+    if s.size == 0:
+        for r in range(out.size):
+            out[r] = covered[min(int(uniforms[r] * count), count - 1)]
+        return
+    sums = np.empty(count)
+    total = 0.0
+    for r in range(count):
+        total += last if r == count - 1 else s[covered[r]]
+        sums[r] = total
+    for r in range(out.size):
+        out[r] = covered[min(np.searchsorted(sums, uniforms[r] * total, side="right"), count - 1)]
+
+
+@compiled
+def add_block(rows, slots, coefficients, constant, before, f, f_sum):
+    """f += Σ coefficient × row and f_sum += S × the same, for each binary problem, in place; one pass over n."""
+    rows, slots, f, f_sum = borrow(rows), borrow(slots), borrow(f), borrow(f_sum)
+    change = np.empty(1024)
+    for first in range(0, f.shape[1], 1024):
+        size = min(1024, f.shape[1] - first)
+        for q in range(f.shape[0]):
+            shift = 0.0
+            for r in range(slots.size):
+                shift += coefficients[q, r]
+            for j in range(size):
+                change[j] = constant * shift
+            for r in range(slots.size):
+                c, slot = coefficients[q, r], slots[r]
+                if c != 0.0:
+                    for j in range(size):
+                        change[j] += c * rows[slot, first + j]
+            s = before[q]
+            for j in range(size):
+                f[q, first + j] += change[j]
+                f_sum[q, first + j] += s * change[j]
+
+
+@dataclass
+class BatchState:
+    """Iterates and lazy sums of all binary problems, of shape (n_problems, n); w = scale × Σ alpha y Φ.
+
+    The sum of the iterates of α is total × alpha − alpha_sum, and so for f; ``marks`` hold such sums, and their
+    weights, as of the last two powers of 2, for the suffix average. ``polish`` is SMO's state once it has
+    begun, and ``reached`` the primal value before that.
+    """
+
+    alpha: np.ndarray
+    f: np.ndarray
+    scale: np.ndarray
+    norm2: np.ndarray
+    total: np.ndarray
+    alpha_sum: np.ndarray
+    f_sum: np.ndarray
+    weight: float
+    marks: np.ndarray
+    mark_weights: np.ndarray
+    nu: np.ndarray
+    level: np.ndarray
+    bias: np.ndarray
+    window: np.ndarray
+    drawn: np.ndarray
+    t: int
+    rng: np.random.Generator
+    cached_rows: int = 0
+    polish: State | None = None
+    reached: float = math.inf
+    counters: Counters = field(default_factory=Counters)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether SMO cannot make progress."""
+        return self.polish is not None and self.polish.stalled
+
+
+@dataclass
+class StochasticBatchPerceptron(Solver):
+    """Kernel classification in the slack-constrained form, with the fewest kernel values to a good classifier.
+
+    Parameters
+    ----------
+    nu : float, optional
+        Slack per example, in units of ‖w‖ = 1. Without it the problem's C-form is solved: see the head of this file.
+    batch_size : int
+        Points drawn from p* per step; 1 is Algorithm 1.
+    average : {"t", "suffix", "uniform"}
+        All iterates with weights t, the last half to three quarters of them, or all alike (the paper's).
+    step : float
+        Multiplies the paper's η₀.
+    tol : float
+        Relative duality gap to which SMO refines, without ``nu``; the run stops at its own ``tol``.
+    """
+
+    nu: float | None = None
+    batch_size: int = 16
+    average: str = "t"
+    step: float = 1.0
+    tol: float = 1e-3
+
+    def check(self, problem: KernelProblem) -> None:
+        """Refuse what the solver cannot solve, in one sentence each."""
+        loss = losses.scalar_loss(problem.target)
+        if not isinstance(loss, losses.Hinge):
+            raise ValueError(f"StochasticBatchPerceptron solves the hinge loss, got {type(loss).__name__}: use SMO")
+        if self.nu is not None and not (math.isfinite(self.nu) and self.nu >= 0):
+            raise ValueError(f"nu must be a number ≥ 0, got {self.nu!r}")
+        if not (isinstance(self.batch_size, (int, np.integer)) and self.batch_size >= 1):
+            raise ValueError(f"batch_size must be an integer ≥ 1, got {self.batch_size!r}")
+        if problem.has_free_bias:
+            for q, y in enumerate(problem.signs):
+                s = problem.weights_of(q)
+                if not all(np.any((y == sign) & (s > 0.0 if s.size else True)) for sign in (1.0, -1.0)):
+                    raise ValueError(
+                        "StochasticBatchPerceptron needs examples of both classes with a weight > 0 for its bias: "
+                        "use intercept='none' or 'regularized', or SMO"
+                    )
+        if self.average not in ("suffix", "t", "uniform"):
+            raise ValueError(f"average must be 'suffix', 't' or 'uniform', got {self.average!r}")
+        if not (math.isfinite(self.step) and self.step > 0):
+            raise ValueError(f"step must be a number > 0, got {self.step!r}")
+
+    def init(self, problem: KernelProblem, rng: np.random.Generator) -> BatchState:
+        """w = 0."""
+        self.check(problem)
+        m, n = problem.n_outputs, problem.n
+        marks = np.zeros((2, 2, m, n) if self.average == "suffix" else (2, 2, m, 0))
+        return BatchState(
+            alpha=np.zeros((m, n)), f=np.zeros((m, n)), scale=np.ones(m), norm2=np.zeros(m), total=np.zeros(m),
+            alpha_sum=np.zeros((m, n)), f_sum=np.zeros((m, n)), weight=0.0, marks=marks, mark_weights=np.zeros(2),
+            nu=np.full(m, 1e-3 if self.nu is None else float(self.nu)), level=np.zeros(m), bias=np.zeros(m),
+            window=np.tile([0.0, 0.0, np.inf], (m, 1)), drawn=np.zeros((m, self.batch_size), np.int64), t=0, rng=rng,
+        )  # fmt: skip
+
+    def again(self, problem: KernelProblem, rng: np.random.Generator, earlier: BatchState) -> BatchState:
+        """Start from the average of an earlier run on the same examples, with steps as after a quarter of it."""
+        state = self.init(problem, rng)
+        state.alpha, state.f = self.averages(earlier)
+        state.norm2 = np.sum(state.alpha * problem.signs * state.f, axis=1)
+        state.t = earlier.t // 4
+        return state
+
+    def steps_per_epoch(self, problem: KernelProblem) -> int:
+        """Steps that draw as many points as there are examples."""
+        return max(1, -(-problem.n // self.batch_size))
+
+    # -- steps
+
+    def advance(self, problem: KernelProblem, state: BatchState, n_steps: int) -> int:
+        """Take up to n_steps steps, in place, stopping at a checkpoint; returns the number taken.
+
+        advance(a) then advance(b) is advance(a + b), bit for bit, if both end at the same step.
+        """
+        if state.polish is not None:
+            state.counters = state.polish.counters  # one account for both
+            return self._smo.advance(problem, state.polish, n_steps)
+        known = getattr(problem, "_row_cache", None) is not None
+        cache, diagonal = self._kept(problem)
+        before = evaluations(cache) if known else 0
+        if self.nu is None and state.t == 0 and n_steps > 0:
+            self._find_nu(problem, state)
+        space = np.empty((2, problem.n), np.int64), np.empty((2, problem.n), np.int64), np.empty(5)
+        largest = float(diagonal.max())
+        eta = self.step / math.sqrt(largest) if largest > 0.0 else self.step
+        taken = 0
+        while taken < n_steps:
+            self._step(problem, state, cache, eta / math.sqrt(state.t + 1), space)
+            taken += 1
+            if self._at_stop(state) or self._is_last(problem, state):
+                break
+        state.counters.kernel_evals += evaluations(cache) - before
+        if self._is_last(problem, state):
+            self._hand_over(problem, state)
+        return taken
+
+    def _at_stop(self, state: BatchState) -> bool:
+        return state.t >= FIRST_CHECKPOINT and state.t & (state.t - 1) == 0
+
+    def _is_last(self, problem: KernelProblem, state: BatchState) -> bool:
+        """Whether the ν-form has done its part for the C-form; several problems are left to the caller."""
+        enough = state.t * self.batch_size >= problem.n / SHARE
+        return self.nu is None and problem.n_outputs == 1 and enough
+
+    def at_checkpoint(self, state: BatchState) -> bool:
+        """Whether this is a step to evaluate at."""
+        if state.polish is not None:
+            return self._smo.at_checkpoint(state.polish)
+        return self._at_stop(state)
+
+    @property
+    def _smo(self) -> SMO:
+        return SMO(tol=self.tol)
+
+    def promising(self, problem: KernelProblem, state: BatchState) -> list[np.ndarray]:
+        """For each binary problem the examples that matter to the C-form: those with a small margin."""
+        _, f, bias, _ = self.predictor(problem, state)
+        margins = problem.signs * (f + bias[:, None])
+        return [np.flatnonzero(row < MATTERS) for row in margins]
+
+    def _hand_over(self, problem: KernelProblem, state: BatchState) -> None:
+        """Start SMO with the examples that matter."""
+        state.reached = self.certificate(problem, state).primal
+        state.polish = self._smo.init(problem, state.rng, promising=self.promising(problem, state)[0])
+        state.polish.counters = state.counters
+        problem._row_cache = None  # type: ignore[attr-defined]  # the memory is SMO's now
+
+    def _find_nu(self, problem: KernelProblem, state: BatchState) -> None:
+        """ν of each binary problem from an exact solution on a sample; see the head of this file."""
+        n, size = problem.n, min(SAMPLE, problem.n // 2)
+        if size < 16:
+            return
+        order = state.rng.permutation(n)
+        for q in range(problem.n_outputs):
+            y = problem.signs[q]
+            # both classes are needed: the first of each in the order come first
+            ends = [np.flatnonzero(y[order] == sign)[0] for sign in (1.0, -1.0)]
+            own = np.concatenate([order[ends], np.delete(order, ends)])
+            sample, others = np.sort(own[:size]), np.sort(own[size : 2 * size])
+            part = problem.take(sample, q)
+            smo = SMO(tol=SAMPLE_TOL)
+            solved = smo.init(part, state.rng)
+            for _ in range(100):
+                smo.advance(part, solved, 64)
+                primal, _, gap = smo.certificate(part, solved)
+                if gap <= SAMPLE_TOL * primal or solved.stalled:
+                    break
+            support = np.flatnonzero(solved.alpha)
+            matrix = problem.matrix(sample[support], others)
+            weights = part.y[support] * solved.alpha[support]
+            f = weights @ matrix.block(np.arange(support.size)).astype(np.float64) + problem.constant * weights.sum()
+            state.counters.kernel_evals += solved.counters.kernel_evals + matrix.evaluations
+            norm = math.sqrt(max(float(solved.alpha @ (part.y * solved.f)), 0.0))
+            rest = problem.take(others, q)
+            inside, outside = (
+                float(self._hinges(each, responses[None, :], np.array([solved.bias]))[0])
+                for each, responses in ((part, solved.f), (rest, f))
+            )
+            if norm > 0.0:
+                state.nu[q] = math.sqrt(inside * outside) / norm
+
+    def _step(self, problem: KernelProblem, state: BatchState, cache: RowCache, eta: float, space: Any) -> None:
+        lists, covered, result = space
+        signs, two, m, k = problem.signs, problem.has_free_bias, problem.n_outputs, self.batch_size
+        for q in range(m):
+            scale, window = state.scale[q], state.window[q]
+            window /= scale  # an infinite width stays so
+            counts = pour(
+                state.f[q], signs[q], problem.weights_of(q), problem.n * state.nu[q] / scale, two, window, lists[0],
+                lists[1], covered, result,
+            )  # fmt: skip
+            window *= scale
+            state.level[q], state.bias[q] = scale * result[0], scale * result[1]
+            uniforms = state.rng.random(k + 1)
+            first = k
+            if two:
+                first = k // 2 + (k % 2 == 1 and uniforms[k] < 0.5)
+            for a, part in ((0, slice(0, first)), (1, slice(first, k))):
+                if part.stop > part.start:
+                    draw(
+                        covered[a], counts[a], result[3 + a], problem.weights_of(q), uniforms[part],
+                        state.drawn[q, part],
+                    )  # fmt: skip
+
+        points, place = np.unique(state.drawn, return_inverse=True)
+        place = place.reshape(m, k)
+        step = eta / k
+        coefficients, moves = np.zeros((m, points.size)), np.zeros((m, points.size))
+        for q in range(m):
+            times = np.bincount(place[q], minlength=points.size)
+            moves[q] = step * times
+            delta = moves[q] / state.scale[q]
+            state.alpha[q, points] += delta
+            state.alpha_sum[q, points] += state.total[q] * delta
+            coefficients[q] = delta * signs[q, points]
+        # ‖w + Δ‖² = ‖w‖² + ⟨Δ, w⟩ + ⟨Δ, w + Δ⟩, from the responses before and after
+        state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
+        most = cache.capacity
+        for start in range(0, points.size, most):
+            part = slice(start, start + most)
+            state.cached_rows += int(np.count_nonzero(cache.holds(points[part])))
+            slots = cache.fetch(points[part])
+            add_block(cache.rows, slots, coefficients[:, part], problem.constant, state.total, state.f, state.f_sum)
+        state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
+        state.t += 1
+        weight = float(state.t) if self.average == "t" else 1.0
+        for q in range(m):
+            if state.norm2[q] > 1.0:
+                state.scale[q] /= math.sqrt(state.norm2[q])
+                state.norm2[q] = 1.0
+                if state.scale[q] < SMALLEST:
+                    self._multiply_out(state, q)
+        state.total += weight * state.scale
+        state.weight += weight
+        if self.average == "suffix" and state.t & (state.t - 1) == 0:
+            state.marks[0], state.mark_weights[0] = state.marks[1], state.mark_weights[1]
+            state.marks[1] = self._sums(state)
+            state.mark_weights[1] = state.weight
+        state.counters.steps += 1
+        state.counters.visits += m * k
+        state.counters.updates += m * k
+
+    @staticmethod
+    def _hinges(problem: KernelProblem, f: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        """Mean weighted hinge of each binary problem."""
+        slack = np.maximum(0.0, 1.0 - problem.signs * (f + bias[:, None]))
+        return np.mean(slack * problem.sample_weight if problem.sample_weight.size else slack, axis=1)
+
+    @staticmethod
+    def _multiply_out(state: BatchState, q: int) -> None:
+        """Scale 1 and total 0 for problem q, with the same iterate and the same sums."""
+        for values, sums in ((state.alpha, state.alpha_sum), (state.f, state.f_sum)):
+            sums[q] -= state.total[q] * values[q]
+            values[q] *= state.scale[q]
+        state.total[q] = 0.0
+        state.scale[q] = 1.0
+
+    def _kept(self, problem: KernelProblem) -> tuple[RowCache, np.ndarray]:
+        """The problem's row cache, and the diagonal of its kernel."""
+        kept = getattr(problem, "_row_cache", None)
+        if kept is None:
+            everything = np.arange(problem.n)
+            matrix = problem.matrix(everything, everything)
+            kept = RowCache(matrix, problem.cache_bytes), matrix.diagonal() + problem.constant
+            problem._row_cache = kept  # type: ignore[attr-defined]
+        return kept
+
+    # -- output
+
+    def _sums(self, state: BatchState) -> np.ndarray:
+        """Weighted sums of the iterates of α and of f, of shape (2, n_problems, n)."""
+        total = state.total[:, None]
+        return np.stack([total * state.alpha - state.alpha_sum, total * state.f - state.f_sum])
+
+    def averages(self, state: BatchState) -> tuple[np.ndarray, np.ndarray]:
+        """ᾱ and f̄."""
+        if state.t == 0:
+            return state.alpha.copy(), state.f.copy()
+        sums, weight = self._sums(state), state.weight
+        if self.average == "suffix" and weight > state.mark_weights[0]:
+            sums, weight = sums - state.marks[0], weight - state.mark_weights[0]
+        alpha, f = sums / weight
+        # lazy sums leave rounding where there is nothing
+        alpha[alpha < 1e-14 * alpha.max(axis=1, keepdims=True, initial=0.0)] = 0.0
+        return alpha, f
+
+    def predictor(
+        self, problem: KernelProblem, state: BatchState
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(ᾱ, f̄, b, γ), scaled to the predictor: w̄/γ, or without ``nu`` and where γ ≤ 0 the best multiple of w̄."""
+        alpha, f = self.averages(state)
+        m, n, two = problem.n_outputs, problem.n, problem.has_free_bias
+        lists, covered, result = np.empty((2, n), np.int64), np.empty((2, n), np.int64), np.empty(5)
+        bias, level = np.zeros(m), np.zeros(m)
+        for q in range(m):
+            y, s = problem.signs[q], problem.weights_of(q)
+            pour(f[q], y, s, n * state.nu[q], two, state.window[q].copy(), lists[0], lists[1], covered, result)
+            level[q] = result[0]
+            if level[q] > 0.0 and self.nu is not None:
+                multiple, bias[q] = 1.0 / level[q], result[1] / level[q]
+            else:
+                norm2 = float(alpha[q] @ (y * f[q]))
+                multiple, bias[q] = self._best_on_ray(problem, q, f[q], norm2, result[1], level[q])
+            alpha[q] *= multiple
+            f[q] *= multiple
+        return alpha, f, bias, level
+
+    def _best_on_ray(
+        self, problem: KernelProblem, q: int, f: np.ndarray, norm2: float, bias: float, level: float
+    ) -> tuple[float, float]:
+        """The multiple of w̄, and the bias with it, of (nearly) the lowest primal value: each in turn, from w̄/γ."""
+        y, cap = problem.signs[q], problem.caps_of(q)
+        if not problem.has_free_bias:
+            return best_multiple(y * f, norm2, cap), 0.0
+        multiple = 1.0 / level if level > 0.0 else best_multiple(y * (f + bias), norm2, cap)
+        for _ in range(3):
+            low, high, _ = best_bias(losses.Hinge(), multiple * f, y, cap, 0.0)
+            bias = 0.5 * (low + high)
+            multiple = best_multiple(y * f, norm2, cap, y * bias)
+        return multiple, bias
+
+    def certificate(self, problem: KernelProblem, state: BatchState) -> Certificate:
+        """Primal, dual and gap in the λ-form; until SMO has taken over, the dual value of the best multiple of ᾱ."""
+        if state.polish is not None:
+            primal, dual, _ = self._smo.certificate(problem, state.polish)
+            primal = min(primal, state.reached)
+            return Certificate(primal, dual, primal - dual)
+        alpha, f, bias, _ = self.predictor(problem, state)
+        norm2 = np.sum(alpha * problem.signs * f, axis=1)
+        primal = float(np.sum(0.5 * problem.lam * norm2 + self._hinges(problem, f, bias)))
+        dual = 0.0
+        for q in range(problem.n_outputs):
+            used, cap, total = alpha[q] > 0.0, problem.caps_of(q), float(alpha[q].sum())
+            balanced = abs(float(alpha[q] @ problem.signs[q])) <= 1e-9 * total or not problem.has_free_bias
+            if balanced and norm2[q] > 0.0:
+                share = min(float(np.min(cap[used] / alpha[q, used])), total / float(norm2[q]))
+                dual += problem.lam * (share * total - 0.5 * share**2 * float(norm2[q]))
+        return Certificate(primal, dual, primal - dual)
+
+    def evaluate(self, problem: KernelProblem, state: BatchState, model: KernelModel) -> dict[str, float]:
+        """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over problems)."""
+        if state.polish is not None:
+            certificate = self.certificate(problem, state)
+            return {"objective": certificate.primal, "gap": certificate.gap}
+        alpha, f, bias, level = self.predictor(problem, state)
+        norm2 = np.sum(alpha * problem.signs * f, axis=1)
+        hinge = self._hinges(problem, f, bias)
+        return {
+            "objective": float(np.sum(0.5 * problem.lam * norm2 + hinge)), "level": float(level.mean()),
+            "norm": float(np.sqrt(np.maximum(norm2, 0.0)).mean()), "hinge": float(hinge.mean()),
+            "nu": float(state.nu.mean()), "cached_rows": float(state.cached_rows),
+            **({"gap": self.certificate(problem, state).gap} if self.nu is None else {}),
+        }  # fmt: skip
+
+    def model(self, problem: KernelProblem, state: BatchState) -> KernelModel:
+        """A finished copy."""
+        if state.polish is not None and self._smo.certificate(problem, state.polish).primal <= state.reached:
+            return self._smo.model(problem, state.polish)
+        alpha, _, bias, _ = self.predictor(problem, state)
+        support = np.flatnonzero(np.any(alpha != 0.0, axis=0))
+        coefficients = (problem.signs * alpha)[:, support]
+        return KernelModel(problem.kernel, support, problem.rows(support), coefficients, bias, problem.constant)
+
+
+def evaluations(cache: RowCache) -> int:
+    """Kernel values computed for a cache; none for one that was given whole."""
+    return cache.matrix.evaluations if hasattr(cache, "matrix") else 0

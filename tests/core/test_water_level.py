@@ -1,0 +1,146 @@
+"""The water level against linear programs, sorting and selection; p* and b are optimal; windows change nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import water_level as textbook
+from widemargin.core.water_level import fill, pour, water_level
+
+VOLUMES = [0.0, 1e-6, 0.01, 0.5, 2.0, 30.0]
+
+cases = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32 - 1),
+        "n": st.integers(2, 25),
+        "decimals": st.sampled_from([0, 1, 12]),  # 0 and 1 make ties
+        "volume": st.sampled_from(VOLUMES),
+        "positives": st.floats(0.0, 1.0),
+        "weighted": st.booleans(),
+    }
+)
+
+
+def make(seed, n, decimals, volume, positives, weighted):
+    rng = np.random.default_rng(seed)
+    c = rng.normal(size=n).round(decimals)
+    y = np.where(rng.random(n) < positives, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    s = rng.choice([0.5, 1.0, 3.0, rng.uniform(0.1, 2.0)], n) if weighted else np.ones(n)
+    return c, y, s, volume
+
+
+def is_minimax(p, c, s, volume, level):
+    """p is a distribution, and against it no slack gains: max over ξ of Σ p(c + ξ) is the level itself."""
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+    assert p.min() >= 0.0
+    # the best ξ puts all the volume where p/s is largest
+    assert p @ c + volume * np.max(p / s) == pytest.approx(level, abs=1e-9)
+
+
+@given(cases)
+@settings(max_examples=150)
+def test_one_basin_is_that_of_the_linear_program(case):
+    c, _, s, volume = make(**case)
+    expected = textbook.by_linear_program(c, volume, s)
+    level, bias, p = fill(c, volume, s=s)
+    assert level == pytest.approx(expected, abs=1e-9)
+    assert bias == 0.0
+    is_minimax(p, c, s, volume, level)
+
+
+@given(cases)
+@settings(max_examples=150)
+def test_two_basins_are_those_of_the_linear_program(case):
+    c, y, s, volume = make(**case)
+    expected = textbook.by_linear_program(c, volume, s, y)
+    level, bias, p = fill(c, volume, y=y, s=s)
+    assert level == pytest.approx(expected, abs=1e-9)
+    # b is optimal: with it, one basin has the same level
+    assert fill(c + bias * y, volume, s=s).level == pytest.approx(level, abs=1e-9)
+    # p* has half its mass on each class, so no b gains against it
+    assert p[y > 0].sum() == pytest.approx(0.5, abs=1e-12)
+    is_minimax(p, c, s, volume, level)
+
+
+@given(cases)
+@settings(max_examples=150)
+def test_the_bias_is_the_middle_of_the_optimal_interval(case):
+    c, y, s, volume = make(**case)
+    level, bias, _ = fill(c, volume, y=y, s=s)
+
+    def reach(direction):
+        """How far b can go before the level falls; the level is concave and piecewise linear in b."""
+        near, far = 0.0, 100.0
+        for _ in range(60):
+            middle = 0.5 * (near + far)
+            lowered = fill(c + (bias + direction * middle) * y, volume, s=s).level < level - 1e-11
+            near, far = (near, middle) if lowered else (middle, far)
+        return near
+
+    # near the end of the interval the level falls as slowly as 1 in 2n, so 1e-11 of level are 50e-11 n of b
+    assert reach(1.0) == pytest.approx(reach(-1.0), abs=1e-6)
+
+
+@given(cases, st.floats(-50.0, 50.0))
+@settings(max_examples=150)
+def test_newton_from_anywhere_ends_at_the_level(case, start):
+    c, _, s, volume = make(**case)
+    expected = fill(c, volume, s=s).level
+    for weights in (s, np.empty(0)):
+        if weights.size == 0:
+            expected = textbook.by_sorting(c, volume)
+        level, passes = water_level(c, weights, volume, start)
+        assert level == pytest.approx(expected, abs=1e-9)
+        assert passes <= c.size + 3  # each pass covers another set, and sets shrink
+
+
+@given(cases)
+@settings(max_examples=100)
+def test_sorting_selection_and_pairwise_sums_agree(case):
+    c, y, _, volume = make(**{**case, "weighted": False})
+    expected = textbook.by_sorting(c, volume)
+    assert textbook.by_selection(c, volume, np.random.default_rng(case["seed"])) == pytest.approx(expected, abs=1e-9)
+    assert fill(c, volume).level == pytest.approx(expected, abs=1e-9)
+    assert fill(c, volume, y=y).level == pytest.approx(textbook.by_sorting_with_bias(c, y, volume), abs=1e-9)
+
+
+@pytest.mark.parametrize("two", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_window_changes_the_way_but_not_the_answer(two, weighted, rng):
+    n = 2000
+    y = np.where(rng.random(n) < 0.1, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    s = rng.uniform(0.1, 2.0, n) if weighted else np.empty(0)
+    f, window = rng.normal(size=n), np.array([0.0, 0.0, np.inf])
+    below, near, covered, result = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((2, n), np.int64), np.empty(5)
+    fewest = 9
+    for volume in (50.0, 50.0, 0.0, 1e-9, 400.0, 399.0, 398.0, 1e4):
+        f = f + 0.003 * rng.normal(size=n)
+        *counts, passes = pour(f, y, s, volume, two, window, below, near, covered, result)
+        c, weights = y * f, s if weighted else None
+        expected = fill(c, volume, y=y if two else None, s=weights)
+        assert result[0] == pytest.approx(expected.level, abs=1e-9)
+        assert set(np.concatenate([covered[0, : counts[0]], covered[1, : counts[1]]])) == set(
+            np.flatnonzero(expected.p)
+        )
+        fewest = min(fewest, passes)
+    assert fewest == 1
+
+
+def test_one_covered_point_and_one_of_each_class():
+    assert fill(np.array([-1.0, 5.0, 6.0]), 2.0).level == pytest.approx(1.0)
+    np.testing.assert_array_equal(fill(np.array([-1.0, 5.0, 6.0]), 2.0).p, [1.0, 0.0, 0.0])
+    level, bias, p = fill(np.array([-1.0, 3.0, 9.0]), 1.0, y=np.array([1.0, -1.0, -1.0]))
+    assert level == pytest.approx(1.5)
+    np.testing.assert_array_equal(p, [0.5, 0.5, 0.0])
+    # one basin holds a height of 1 − x, the other of x: b may lie between 1.5 and 2.5, and 2 is the middle
+    assert bias == pytest.approx(2.0)
+
+
+def test_a_volume_of_zero_is_exact_and_takes_all_minimisers():
+    c = np.array([0.3, 0.1, 0.1, 0.7, 0.1])
+    assert fill(c, 0.0).level == 0.1
+    np.testing.assert_allclose(fill(c, 0.0).p, [0.0, 1 / 3, 1 / 3, 0.0, 1 / 3])
+    assert water_level(c, np.empty(0), 0.0, 5.0)[0] == 0.1

@@ -1,0 +1,289 @@
+"""The Stochastic Batch Perceptron against the textbook on the same draws, its averages, counters, states and C-form."""
+
+import numpy as np
+import pytest
+
+from reference import sbp as textbook
+from reference import water_level
+from widemargin import SMO, StochasticBatchPerceptron
+from widemargin.core.kernels import RBF, Linear
+from widemargin.core.losses import Hinge, Single, SquaredHinge
+from widemargin.core.rows import as_rows
+from widemargin.problem import KernelProblem
+from widemargin.running import load_state, run, save_state
+from widemargin.solvers.sbp import BatchState
+
+INTERCEPTS = ["unregularized", "regularized", "none"]
+
+
+def make(rng, n=60, *, intercept="none", C=1.0, kernel=None, outputs=1, **options):
+    X = rng.normal(size=(n, 3)).astype(np.float32)
+    signs = np.where(X @ rng.normal(size=(3, outputs)) + 0.5 * rng.normal(size=(n, outputs)) > 0.3, 1.0, -1.0).T
+    signs[:, 0], signs[:, 1] = 1.0, -1.0
+    y = np.ascontiguousarray(signs if outputs > 1 else signs[0])
+    kernel = RBF(0.5) if kernel is None else kernel
+    return KernelProblem(kernel, as_rows(X), y, Single(Hinge()), 1.0 / (C * n), intercept=intercept, **options)
+
+
+def gram(problem):
+    everything = np.arange(problem.n)
+    return problem.matrix(everything, everything).block(everything).astype(np.float64) + problem.constant
+
+
+def drawn_steps(solver, problem, rng, steps):
+    """(state, the batches drawn, the iterates)."""
+    state = solver.init(problem, rng)
+    batches, iterates = [], []
+    for _ in range(steps):
+        assert solver.advance(problem, state, 1) == 1
+        batches.append(state.drawn.copy())
+        iterates.append((state.scale[:, None] * state.alpha, state.scale[:, None] * state.f))
+    return state, batches, iterates
+
+
+# ---------------------------------------------------------------- Algorithm 1
+
+
+@pytest.mark.parametrize("batch_size", [1, 6, 7])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("nu", [0.0, 0.01, 0.3])
+def test_iterates_are_those_of_the_textbook_on_the_same_draws(batch_size, intercept, nu, rng):
+    problem = make(rng, intercept=intercept, kernel=Linear())
+    solver = StochasticBatchPerceptron(nu=nu, batch_size=batch_size, average="uniform")
+    _, batches, ours = drawn_steps(solver, problem, rng, 70)
+    expected = textbook.iterates(
+        gram(problem), problem.y, nu, [batch[0] for batch in batches], intercept == "unregularized"
+    )
+    for (alpha, f), (alpha_expected, c_expected) in zip(ours, expected):
+        # rows are the same float32 numbers here and there
+        np.testing.assert_allclose(alpha[0], alpha_expected, atol=1e-9)
+        np.testing.assert_allclose(problem.y * f[0], c_expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("average", ["uniform", "t", "suffix"])
+def test_lazy_averages_are_the_averages_of_the_iterates(average, rng):
+    problem = make(rng, kernel=Linear())
+    solver = StochasticBatchPerceptron(nu=0.01, batch_size=4, average=average)
+    state, _, iterates = drawn_steps(solver, problem, rng, 100)
+    t = np.arange(1, 101)
+    weights = {"uniform": np.ones(100), "t": t, "suffix": t > 32}[average]  # two powers of 2 back from 100 is 32
+    for k, mean in enumerate(solver.averages(state)):
+        expected = np.average([iterate[k] for iterate in iterates], axis=0, weights=weights)
+        np.testing.assert_allclose(mean, expected, atol=1e-9 * np.abs(expected).max())
+
+
+def test_a_batch_with_a_free_bias_is_drawn_half_from_each_class(rng):
+    problem = make(rng, intercept="unregularized")
+    _, batches, iterates = drawn_steps(StochasticBatchPerceptron(nu=0.05, batch_size=8), problem, rng, 20)
+    for batch in batches:
+        assert problem.y[batch[0]].sum() == 0.0
+    assert abs(problem.y @ iterates[-1][0][0]) <= 1e-12
+
+
+def test_the_model_is_the_average_over_its_water_level(rng):
+    problem = make(rng, intercept="unregularized")
+    solver = StochasticBatchPerceptron(nu=0.2, batch_size=4)
+    state, _, _ = drawn_steps(solver, problem, rng, 64)
+    alpha, f = solver.averages(state)
+    level = water_level.by_sorting_with_bias(problem.y * f[0], problem.y, problem.n * 0.2)
+    assert level > 0.0
+    model = solver.model(problem, state)
+    np.testing.assert_allclose(model.coef[0], (problem.y * alpha[0] / level)[model.support], rtol=1e-9)
+    # Lemma 2.1's reading of the level: the mean hinge of the predictor is nν/(nγ)
+    margins = problem.y * model.decision_function(problem.X)[:, 0]
+    assert np.mean(np.maximum(0.0, 1.0 - margins)) == pytest.approx(0.2 / level, rel=1e-4)
+
+
+def test_a_level_below_zero_never_turns_the_classifier_round(rng):
+    """Contradictory labels at ν = 0: no margin is positive, and the predictor points along w̄ all the same."""
+    problem = make(rng)
+    problem.y = rng.choice([-1.0, 1.0], problem.n)
+    problem.y[:2] = 1.0, -1.0
+    problem.X.values[1] = problem.X.values[0]
+    solver = StochasticBatchPerceptron(nu=0.0, batch_size=4)
+    state, _, _ = drawn_steps(solver, problem, rng, 40)
+    alpha, f, _, level = solver.predictor(problem, state)
+    assert level[0] <= 0.0
+    assert alpha.min() >= 0.0
+    row = solver.evaluate(problem, state, None)
+    assert row["objective"] <= 1.0 + 1e-9  # w = 0 is on the ray
+    for multiple in (0.9, 1.1):
+        margins = problem.y * f[0] * multiple
+        norm2 = multiple**2 * float(alpha[0] @ (problem.y * f[0]))
+        value = 0.5 * problem.lam * norm2 + np.mean(np.maximum(0.0, 1.0 - margins))
+        assert row["objective"] <= value + 1e-9
+
+
+# ---------------------------------------------------------------- several binary problems, weights
+
+
+def test_binary_problems_trained_together_are_those_trained_alone(rng):
+    """Draws differ, but each problem's iterates are the textbook's on its own draws."""
+    problem = make(rng, outputs=3, kernel=Linear())
+    state, batches, iterates = drawn_steps(StochasticBatchPerceptron(nu=0.05, batch_size=4), problem, rng, 30)
+    for q in range(3):
+        expected = textbook.iterates(gram(problem), problem.y[q], 0.05, [batch[q] for batch in batches])
+        np.testing.assert_allclose(iterates[-1][0][q], expected[-1][0], atol=1e-9)
+    assert state.counters.kernel_evals <= problem.n * (problem.n + 1)  # each row once, and the diagonal
+
+
+@pytest.mark.parametrize("intercept", ["unregularized", "none"])
+def test_a_weight_of_two_is_the_example_twice(intercept, rng):
+    """The same level, bias and p* at every step if an example of weight 2 stands twice with weight 1."""
+    problem = make(rng, intercept=intercept)
+    doubled = rng.integers(1, 3, problem.n)
+    twice = np.repeat(np.arange(problem.n), doubled)
+    problem.sample_weight = doubled.astype(float)
+    solver = StochasticBatchPerceptron(nu=0.1, batch_size=2)
+    state, _, iterates = drawn_steps(solver, problem, rng, 50)
+    before = iterates[-2][1][0]
+    y = problem.y[twice]
+    volume = problem.n * 0.1
+    if intercept == "none":
+        level = water_level.by_sorting((problem.y * before)[twice], volume)
+    else:
+        level = water_level.by_sorting_with_bias((problem.y * before)[twice], y, volume)
+    assert state.level[0] == pytest.approx(level, abs=1e-9)
+
+
+# ---------------------------------------------------------------- counters, caches, states
+
+
+@pytest.mark.parametrize("rows", [20, 1000])
+def test_kernel_values_are_counted_exactly(rows, rng, monkeypatch):
+    made = []
+    original = KernelProblem.matrix
+
+    def recorded(self, *sides):
+        made.append(original(self, *sides))
+        return made[-1]
+
+    monkeypatch.setattr(KernelProblem, "matrix", recorded)
+    problem = make(rng, 400, cache_bytes=4 * 400 * rows)
+    solver = StochasticBatchPerceptron(nu=0.05, batch_size=8)
+    state = solver.init(problem, rng)
+    fetched = 0
+    for _ in range(50):
+        solver.advance(problem, state, 1)
+        fetched += np.unique(state.drawn).size
+    assert state.counters.kernel_evals == sum(matrix.evaluations for matrix in made)
+    assert state.counters.visits == 50 * 8
+    # a row was computed or was there
+    assert state.cached_rows == fetched - state.counters.kernel_evals / problem.n
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_cache_and_threads_change_no_bit(intercept, rng):
+    seed, found = int(rng.integers(2**32)), []
+    for rows, threads in ((20, 1), (400, 1), (400, 2)):
+        problem = make(np.random.default_rng(seed), 300, intercept=intercept, cache_bytes=1200 * rows, threads=threads)
+        solver = StochasticBatchPerceptron(nu=0.02, batch_size=8)
+        state = solver.init(problem, np.random.default_rng(seed))
+        for _ in range(40):
+            solver.advance(problem, state, 1)
+        found.append((state.alpha.tobytes(), state.f.tobytes(), state.f_sum.tobytes()))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("nu", [None, 0.01])
+@pytest.mark.parametrize("average", ["suffix", "t"])
+def test_a_saved_state_goes_on_as_if_nothing_had_happened(nu, average, rng, tmp_path):
+    problem, seed = make(rng, 450, intercept="unregularized"), int(rng.integers(2**32))
+    solver = StochasticBatchPerceptron(nu=nu, average=average, batch_size=4)
+
+    def advance(state, steps):
+        while steps > 0:
+            steps -= solver.advance(problem, state, steps)
+
+    whole, halted = (solver.init(problem, np.random.default_rng(seed)) for _ in range(2))
+    for half in (9, 20):  # 23 steps draw a fifth of the examples: the second half ends with SMO at work
+        advance(whole, half)
+        problem._row_cache = problem._kept = None
+        advance(halted, half)
+        save_state(tmp_path / "state.npz", halted)
+        halted = load_state(tmp_path / "state.npz", BatchState)
+        problem._row_cache = problem._kept = None
+    assert (halted.polish is not None) == (nu is None)
+    advance(whole, 5)
+    problem._row_cache = problem._kept = None
+    advance(halted, 5)
+    models = solver.model(problem, whole), solver.model(problem, halted)
+    assert models[0].coef.tobytes() == models[1].coef.tobytes()
+    assert models[0].intercept == models[1].intercept
+    assert whole.alpha.tobytes() == halted.alpha.tobytes()
+
+
+def test_steps_may_be_asked_for_in_any_portions(rng):
+    problem, seed = make(rng, 200), int(rng.integers(2**32))
+    solver = StochasticBatchPerceptron(nu=0.01, batch_size=4)
+    states = [solver.init(problem, np.random.default_rng(seed)) for _ in range(2)]
+    assert solver.advance(problem, states[0], 1000) == 32  # where the first checkpoint stands
+    for portion in (5, 20, 7):
+        solver.advance(problem, states[1], portion)
+    assert states[0].alpha.tobytes() == states[1].alpha.tobytes()
+    assert states[0].window.tobytes() == states[1].window.tobytes()
+
+
+# ---------------------------------------------------------------- the C-form
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_without_nu_the_optimum_of_the_c_form_is_reached(intercept, rng):
+    problem = make(rng, 600, intercept=intercept, C=2.0)
+    outcome = run(StochasticBatchPerceptron(tol=1e-4), problem, rng=rng, tol=1e-4, max_epochs=1000)
+    exact = run(SMO(tol=1e-6), problem, rng=rng, tol=1e-6, max_epochs=10000)
+    assert outcome.stop_reason == "tol"
+    assert outcome.objective <= exact.objective * (1.0 + 1e-4)
+
+
+def test_every_checkpoint_has_a_certificate_that_holds(rng):
+    problem = make(rng, 600, intercept="unregularized", C=2.0)
+    exact = run(SMO(tol=1e-6), problem, rng=rng, tol=1e-6, max_epochs=10000)
+    optimum = exact.objective
+    outcome = run(StochasticBatchPerceptron(batch_size=1), problem, rng=rng, tol=1e-4, max_epochs=1000)
+    objective, gap = outcome.history["objective"], outcome.history["gap"]
+    assert np.all(objective >= optimum * (1.0 - 1e-5))
+    assert np.all(objective - gap <= optimum * (1.0 + 1e-5))
+
+
+def test_the_model_never_gets_worse_when_smo_takes_over(rng):
+    problem = make(rng, 600, intercept="unregularized")
+    solver = StochasticBatchPerceptron()
+    state = solver.init(problem, rng)
+    while state.polish is None:
+        solver.advance(problem, state, 1)
+    for _ in range(3):
+        model = solver.model(problem, state)
+        margins = problem.y * model.decision_function(problem.X)[:, 0]
+        norm2 = float(model.coef[0] @ gram(problem)[np.ix_(model.support, model.support)] @ model.coef[0])
+        value = 0.5 * problem.lam * norm2 + float(np.mean(np.maximum(0.0, 1.0 - margins)))
+        assert value <= state.reached * (1.0 + 1e-5)
+        solver.advance(problem, state, 1)
+
+
+def test_what_sbp_cannot_solve_is_refused_in_a_sentence(rng):
+    problem = make(rng)
+    for name, value, said in [
+        ("nu", -1.0, "nu must be a number ≥ 0, got -1.0"),
+        ("batch_size", 0, "batch_size must be an integer ≥ 1, got 0"),
+        ("average", "none", "average must be 'suffix', 't' or 'uniform', got 'none'"),
+        ("step", 0.0, "step must be a number > 0, got 0.0"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            StochasticBatchPerceptron(**{name: value}).init(problem, rng)
+    problem.target = Single(SquaredHinge())
+    with pytest.raises(ValueError, match="solves the hinge loss, got SquaredHinge: use SMO"):
+        StochasticBatchPerceptron().init(problem, rng)
+
+
+def test_the_handover_does_not_depend_on_the_portions(rng):
+    problem, seed = make(rng, 640, intercept="unregularized"), int(rng.integers(2**32))
+    solver = StochasticBatchPerceptron()
+    states = [solver.init(problem, np.random.default_rng(seed)) for _ in range(2)]
+    assert solver.advance(problem, states[0], 1000) == 8  # 8 batches of 16 are a fifth of the examples
+    problem._row_cache = None
+    for portion in (3, 5):
+        solver.advance(problem, states[1], portion)
+    for state in states:
+        assert state.polish is not None
+    np.testing.assert_array_equal(states[0].polish.promising, states[1].polish.promising)

@@ -1,0 +1,73 @@
+"""Lemma 3.2 of the SBP paper: the average iterate is within O(1/√T) of the optimum of the slack-constrained problem."""
+
+import numpy as np
+import pytest
+
+from widemargin import StochasticBatchPerceptron
+from widemargin.core.kernels import Linear
+from widemargin.core.losses import Hinge, Single
+from widemargin.core.rows import as_rows
+from widemargin.core.water_level import fill
+from widemargin.problem import KernelProblem
+
+N = 24
+
+
+def orthonormal(intercept):
+    """n orthonormal examples, half of each class: by symmetry w* = Σ yᵢxᵢ/√n, and f(w*) = 1/√n + ν."""
+    y = np.where(np.arange(N) % 2 == 0, 1.0, -1.0)
+    return KernelProblem(Linear(), as_rows(np.eye(N)), y, Single(Hinge()), 1.0 / N, intercept=intercept)
+
+
+def level(problem, f, nu):
+    return fill(problem.y * f, N * nu, y=problem.y if problem.has_free_bias else None).level
+
+
+@pytest.mark.parametrize("intercept", ["none", "unregularized"])
+@pytest.mark.parametrize("nu", [0.0, 0.02, 0.5])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_the_average_iterate_is_within_the_regret_bound_of_the_optimum(intercept, nu, batch_size, rng):
+    """Zinkevich: with steps 1/√t, ‖w − w*‖ ≤ 2 and supergradients of norm ≤ 1 the regret is ≤ 3√T.
+
+    The draws add a martingale with increments ≤ 4, by Azuma above 4 √(2 T log(1/δ)) with probability δ = 1e-9.
+    """
+    problem, optimum = orthonormal(intercept), 1.0 / np.sqrt(N) + nu
+    solver = StochasticBatchPerceptron(nu=nu, batch_size=batch_size, average="uniform")
+    state = solver.init(problem, rng)
+    for T in (16, 64, 256, 1024, 4096):
+        while state.t < T:
+            solver.advance(problem, state, T - state.t)
+        alpha, f = solver.averages(state)
+        reached = level(problem, f[0], nu)
+        assert reached <= optimum + 1e-6  # ‖w̄‖ ≤ 1
+        assert optimum - reached <= (3.0 + 4.0 * np.sqrt(2.0 * np.log(1e9))) / np.sqrt(T)
+        assert float(alpha[0] @ (problem.y * f[0])) <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.02])
+def test_the_error_falls_as_one_over_root_t(nu, rng):
+    """In the mean over runs the regret bound alone holds: 3/√T, without the term for bad luck."""
+    problem, optimum = orthonormal("none"), 1.0 / np.sqrt(N) + nu
+    solver = StochasticBatchPerceptron(nu=nu, batch_size=1, average="uniform")
+    errors = {128: [], 1024: []}
+    for _ in range(12):
+        state = solver.init(problem, rng)
+        for T, found in errors.items():
+            while state.t < T:
+                solver.advance(problem, state, T - state.t)
+            found.append(optimum - level(problem, solver.averages(state)[1][0], nu))
+    for T, found in errors.items():
+        assert np.mean(found) <= 3.0 / np.sqrt(T)
+
+
+def test_any_distribution_bounds_the_optimum_from_above(rng):
+    """Weak duality of the game: f(w) ≤ ‖Σ pᵢyᵢΦᵢ‖ + nν max pᵢ for every p, and p* of the average iterate comes near."""
+    problem, nu = orthonormal("none"), 0.02
+    solver = StochasticBatchPerceptron(nu=nu, batch_size=4, average="t")
+    state = solver.init(problem, rng)
+    while state.t < 2048:
+        solver.advance(problem, state, 2048)
+    _, f = solver.averages(state)
+    reached = fill(problem.y * f[0], N * nu)
+    for p in (reached.p, rng.dirichlet(np.ones(N)), np.full(N, 1.0 / N)):
+        assert reached.level <= np.linalg.norm(p) + N * nu * p.max() + 1e-9
