@@ -444,7 +444,8 @@ class KernelProblem:
             rows_of_all, own = self.shared
             return rows_of_all.part(own[rows], own[columns])
         if isinstance(self.kernel, Precomputed):
-            table = DenseRows(self.X.values[np.ix_(rows, columns)])
+            whole = rows is columns and self._rows_or_all(rows) is self.X
+            table = self.X if whole else DenseRows(self.X.values[np.ix_(rows, columns)])
             return KernelMatrix(self.kernel, table, dtype=np.float32)
         X, Z = self._rows_or_all(rows), None if rows is columns else self._rows_or_all(columns)
         return KernelMatrix(self.kernel, X, Z, dtype=np.float32, threads=self.threads)

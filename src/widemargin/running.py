@@ -26,7 +26,7 @@ from .models import read_npz, write_npz
 
 #: Seconds a compiled slice should take, so that Ctrl-C and time limits are prompt.
 SLICE = 0.1
-#: Steps of the first slice.
+#: Steps of the first slice, where a solver with long steps does not say otherwise.
 FIRST_SLICE = 64
 
 STOP_REASONS = {
@@ -204,7 +204,7 @@ def run(
 
     best: tuple[float, Any] | None = None
     # the first slice feels out how fast steps are; no slice is more than 16 times the one before
-    unimproved, previous, done, rate = 0, math.nan, 0, FIRST_SLICE / SLICE
+    unimproved, previous, done, rate = 0, math.nan, 0, getattr(solver, "first_slice", FIRST_SLICE) / SLICE
     earlier = history.last("epochs")
     settled = getattr(solver, "settled", lambda problem, state, tol: True)
     reason = ""
@@ -263,6 +263,8 @@ def run(
                 reason = "stalled"
             elif tol > 0.0 and measured.get("gap", abs(previous - objective)) <= tol * abs(objective):
                 reason = "tol" if settled(problem, state, tol) else ""
+            if not reason and done >= last:
+                reason = "max_iter"
             previous = objective
     if best is not None and best[1] is not model:
         model = best[1]

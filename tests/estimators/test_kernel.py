@@ -3,6 +3,7 @@
 import pickle
 import signal
 import time
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -690,3 +691,51 @@ def test_the_weights_of_a_linear_kernel_are_the_decisions(intercept, sparse, rng
     np.testing.assert_allclose(X @ regressor.coef_[0] + regressor.intercept_, regressor.predict(data), atol=1e-3)
     with pytest.raises(AttributeError, match="coef_ exists for kernel='linear' only, and the kernel is 'rbf'"):
         SVC().fit(X, y).coef_  # noqa: B018
+
+
+@pytest.mark.parametrize("solver", ["smo", "sdca"])
+def test_without_a_tolerance_training_ends_at_max_iter(solver):
+    """Two points whose optimum is exact in floating point: the gap is 0, and 0 ≤ 0·P must not go on for ever."""
+    X, y = np.array([[0.0, -1.0], [0.0, 1.0]]), [0, 1]
+    model = SVC(kernel="linear", intercept="none", solver=solver, tol=0, max_iter=20).fit(X, y)
+    assert model.stop_reason_ in ("max_iter", "stalled")
+    assert model.certificate_.gap <= 1e-12
+
+
+def test_threads_and_callables_count_what_one_thread_counts(rng):
+    X, y = rng.normal(size=(700, 3)), rng.integers(0, 2, 700)
+    rows = []
+    for how in ({}, {"n_jobs": 2}, {"kernel": lambda A, B: rbf_kernel(A, B, gamma=0.5)}):
+        model = SVC(**{"gamma": 0.5, **how}, tol=1e-2, random_state=0).fit(X, y)
+        rows.append(model.history_.rows[-1])
+    assert rows[0]["visits"] == rows[1]["visits"]
+    assert rows[0]["kernel_evals"] == rows[1]["kernel_evals"]
+    assert rows[2]["visits"] > 0.5 * rows[0]["visits"]
+
+
+@pytest.mark.parametrize("cache_size", [4, 16])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_memory_of_a_whole_fit_is_that_of_the_cache(classes, cache_size, rng):
+    """Beside rows: arrays over the examples (some 40 numbers each) and the compiled code's first call."""
+    X, y = rng.normal(size=(6000, 2)), rng.integers(0, classes, 6000)
+    SVC(max_iter=1, cache_size=1, multi_class="ovr").fit(X[:600], y[:600])
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        SVC(max_iter=2, cache_size=cache_size, multi_class="ovr", random_state=0).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 1.1 * cache_size * 2**20 + 40 * 8 * 6000 * classes
+
+
+def test_ctrl_c_ends_a_path(rng):
+    X, y = rng.normal(size=(3000, 5)), rng.integers(0, 2, 3000)
+    seen = []
+
+    def interrupt(progress):
+        seen.append(progress)
+        signal.raise_signal(signal.SIGINT)
+
+    models = svm_path(X, y, [0.1, 1.0, 10.0], callbacks=[interrupt], tol=1e-6)
+    assert [model.C for model in models] == [0.1]
+    assert models[0].stop_reason_ == "interrupted"

@@ -180,6 +180,10 @@ def generator(random_state: Any) -> np.random.Generator:
 # ---------------------------------------------------------------- the run
 
 
+#: Reasons to stop that leave ``tol`` unmet without the user's own rule having ended training.
+UNFINISHED = ("max_iter", "stalled", "max_seconds", "interrupted")
+
+
 class TrainedByRun(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that train with :func:`widemargin.running.run`.
 
@@ -272,27 +276,29 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         return root
 
     def warn_if_unfinished(self, outcome: Outcome) -> None:
-        """Warn when ``tol`` was asked for and the epochs ran out first."""
-        if outcome.stop_reason == "max_iter" and self.tol > 0 and self.max_iter > 1:
-            objectives = outcome.history["objective"]
-            change = abs(objectives[-1] - objectives[-2]) / abs(objectives[-1]) if len(objectives) > 1 else math.nan
-            if "gap" in outcome.history.columns:
-                gap = outcome.history["gap"][-1] / abs(objectives[-1])
+        """Warn when ``tol`` was asked for and something else ended training first."""
+        if outcome.stop_reason not in UNFINISHED or self.tol <= 0 or self.max_iter <= 1:
+            return
+        objectives = outcome.history["objective"]
+        change = abs(objectives[-1] - objectives[-2]) / abs(objectives[-1]) if len(objectives) > 1 else math.nan
+        name, ended = type(self).__name__, f"stop_reason_={outcome.stop_reason!r}"
+        if "gap" in outcome.history.columns:
+            gap = outcome.history["gap"][-1] / abs(objectives[-1])
+            if gap > self.tol:
                 warnings.warn(
-                    f"{type(self).__name__} used all max_iter={self.max_iter} epochs and has a relative duality gap of "
-                    f"{gap:.1e} (tol={self.tol:g}): raise max_iter or tol, or scale the features",
+                    f"{name} stopped with a relative duality gap of {gap:.1e}, short of tol={self.tol:g} ({ended}): "
+                    "raise max_iter, max_seconds or tol, or scale the features",
                     ConvergenceWarning,
                     stacklevel=3,
                 )
-                return
-            if not change <= self.tol:
-                warnings.warn(
-                    f"{type(self).__name__} used all max_iter={self.max_iter} epochs and its objective still changed "
-                    f"by {change:.1e} of itself (tol={self.tol:g}): raise max_iter, or tol, or set tol=0 to say that "
-                    "the number of epochs is what you want",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
+        elif outcome.stop_reason == "max_iter" and not change <= self.tol:
+            warnings.warn(
+                f"{name} used all max_iter={self.max_iter} epochs and its objective still changed "
+                f"by {change:.1e} of itself (tol={self.tol:g}): raise max_iter, or tol, or set tol=0 to say that "
+                "the number of epochs is what you want",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
 
 class _TaskPerCheckpoint:

@@ -26,6 +26,7 @@ from ..solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
 from ..solvers.sbp import SHARE, StochasticBatchPerceptron
 from ..solvers.smo import SMO
 from .fitting import (
+    UNFINISHED,
     TrainedByRun,
     check_rows,
     check_sample_weight,
@@ -208,9 +209,7 @@ class _Kernel(TrainedByRun):
     def _warn(self, certificates: Iterable[Certificate], indefinite: bool, reasons: Iterable[str]) -> None:
         """Say which fits stopped short of ``tol``."""
         unfinished = [
-            c
-            for c, reason in zip(certificates, reasons)
-            if reason in ("max_iter", "stalled") and c.gap > self.tol * abs(c.primal)
+            c for c, reason in zip(certificates, reasons) if reason in UNFINISHED and c.gap > self.tol * abs(c.primal)
         ]
         if isinstance(self._configured(), KernelPerceptron) or self._is_nu_form():
             unfinished = []  # it does not minimise the objective, so its gap says nothing
@@ -218,7 +217,7 @@ class _Kernel(TrainedByRun):
             worst = max(c.relative_gap for c in unfinished)
             warnings.warn(
                 f"{type(self).__name__} stopped with a relative duality gap of {worst:.1e}, short of tol={self.tol:g} "
-                f"(max_iter={self.max_iter}): raise max_iter or tol, or scale the data",
+                f"(stop_reason_={self.stop_reason_!r}): raise max_iter, max_seconds or tol, or scale the data",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -777,7 +776,8 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
     Returns
     -------
     list of SVC
-        In the order of ``Cs``.
+        In the order of ``Cs``; after Ctrl-C only those that were trained by then, the last one with
+        ``stop_reason_`` "interrupted".
 
     Examples
     --------
@@ -800,4 +800,6 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
         alpha, previous = np.zeros(len(y)), C
         alpha[model.support_] = np.abs(model.dual_coef_[0])
         models[C] = model
-    return [models[C] for C in Cs]
+        if model.stop_reason_ == "interrupted":
+            break
+    return [models[C] for C in Cs if C in models]

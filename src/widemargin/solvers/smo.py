@@ -42,7 +42,7 @@ JMLR 6 (2005). Chang, Lin: LIBSVM (2011).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,8 @@ CLEARLY = 0.05
 FREQUENT = 0.5
 #: Relative gap at which an episode that only finds out which examples matter may stop.
 ROUGHLY = 0.05
+#: Responses are brought up to date by blocks of rows of this part of the cache, which is empty then.
+BLOCK_SHARE = 0.5
 #: Violations this small are rounding.
 ROUNDING = 1e-14
 #: Smallest curvature of a direction; an indefinite kernel can have less.
@@ -169,7 +171,7 @@ def solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter):
 def add_rows(rows, slots, coefficients, f):
     """f += Σ coefficient × row, in place: four rows at a time, the columns in pieces that stay in cache."""
     rows, f = borrow(rows), borrow(f)
-    used, count = np.zeros(slots.size + 3, np.int64), 0
+    used, count = np.full(slots.size + 3, slots[0] if slots.size else 0), 0
     factors = np.zeros(slots.size + 3, np.float64)
     for r in range(slots.size):
         if coefficients[r] != 0.0:
@@ -348,8 +350,8 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
     """Up to n_rounds rounds on a part, in place.
 
     It is done when the gap of the part is at most ``target``, or ``share`` of its dual value if there is no target.
-    Returns (how it ended, rounds made, their working sets' sizes, pairs or variables moved, position, previous); if
-    rows are missing they stand in ``space.wanted``, and the size is their number.
+    Returns (how it ended, rounds made, their working sets' sizes, pairs or variables moved, position, previous, rows
+    that are missing, which stand in ``space.wanted``).
     """
     sigma, h, cap, row, alpha, f = part.sigma, part.h, part.cap, part.row, part.alpha, part.f
     visits, moves = 0, 0
@@ -362,7 +364,7 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
         gap, dual = excess(sigma, h, cap, row, alpha, f, bias)
         enough = target if target > 0.0 else share * abs(dual)
         if (gap <= enough and rounds + made > 0) or violation <= ROUNDING:
-            return REACHED, made, visits, moves, position, previous
+            return REACHED, made, visits, moves, position, previous, 0
         size, after = choose(part, rule, space, bias, top, bottom, position, rounds + made, previous)
         chosen = space.chosen[:size]
         listed = 0
@@ -377,7 +379,7 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
         wanted = space.wanted[:listed]
         slots = space.slots[:listed]
         if not fetch_rows(recipe, held, wanted, slots, space.missing):
-            return MISSING, made, listed, moves, position, previous
+            return MISSING, made, visits, moves, position, previous, listed
         position = after
         K = space.K[: size * size].reshape(size, size)
         s, c, a, e, start = (space.values[0, :size], space.values[1, :size], space.values[2, :size],
@@ -414,7 +416,7 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
                 previous[kept] = chosen[k]
                 kept += 1
         visits += size
-    return GOING_ON, n_rounds, visits, moves, position, previous
+    return GOING_ON, n_rounds, visits, moves, position, previous, 0
 
 
 # ---------------------------------------------------------------- variables, state and solver
@@ -518,6 +520,8 @@ class SMO(Solver):
     sample: int = 8
     max_rounds: int = 2000
 
+    first_slice: ClassVar[int] = 1
+
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
         loss = losses.scalar_loss(problem.target)
@@ -563,9 +567,8 @@ class SMO(Solver):
                 self._open(problem, variables, state)
             episode = state.episode
             assert episode is not None
-            kept = self._kept(problem, variables, episode)
             allowed = min(n_steps - taken, self.max_rounds - episode.rounds)
-            made, reached = self._work(problem, state, episode, kept, allowed)
+            made, reached = self._work(state, episode, self._kept(problem, variables, episode), allowed)
             taken += made
             if reached or episode.rounds >= self.max_rounds:
                 self.finish(problem, state)
@@ -640,9 +643,7 @@ class SMO(Solver):
         problem._kept = kept  # type: ignore[attr-defined]
         return kept
 
-    def _work(
-        self, problem: KernelProblem, state: State, episode: Episode, kept: Kept, n_rounds: int
-    ) -> tuple[int, bool]:
+    def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int) -> tuple[int, bool]:
         """Up to n_rounds rounds of an episode; returns their number, and whether the episode has reached its target."""
         cache, counters = kept.cache, state.counters
         before = cache.matrix.evaluations
@@ -650,7 +651,7 @@ class SMO(Solver):
         total, end = 0, MISSING
         while end == MISSING:
             misses = cache.misses
-            end, made, visits, moves, position, previous = work(
+            end, made, visits, moves, position, previous, missing = work(
                 cache.recipe, cache.held, kept.part, kept.rule, kept.space, episode.previous, episode.position,
                 episode.rounds, episode.target, share, n_rounds - total,
             )  # fmt: skip
@@ -660,10 +661,9 @@ class SMO(Solver):
             total += made
             counters.steps += made
             counters.updates += int(moves)
+            counters.visits += int(visits)
             if end == MISSING:
-                cache.fetch(kept.space.wanted[:visits])
-            else:
-                counters.visits += visits
+                cache.fetch(kept.space.wanted[:missing])
         counters.kernel_evals += cache.matrix.evaluations - before
         return total, end == REACHED
 
@@ -708,10 +708,12 @@ class SMO(Solver):
         per_row = np.bincount(place, variables.sigma[chosen] * change, rows.size)
         f = np.zeros(others.size)
         matrix = problem.matrix(rows, others)
-        height = int(max(16, min(256, problem.cache_bytes // (4 * others.size))))
+        height = int(max(16, min(256, rows.size, BLOCK_SHARE * problem.cache_bytes // (4 * others.size))))
+        block = np.empty((height, others.size), np.float32)
         for first in range(0, rows.size, height):
-            block = matrix.block(np.arange(first, min(first + height, rows.size)))
-            add_rows(block, np.arange(block.shape[0]), per_row[first : first + height], f)
+            here = np.arange(first, min(first + height, rows.size))
+            matrix.fill(here, here - first, block)
+            add_rows(block, here - first, per_row[here], f)
         state.counters.kernel_evals += matrix.evaluations
         state.f[others] += f + problem.constant * per_row.sum()
 
@@ -754,7 +756,12 @@ class SMO(Solver):
 
 
 def balance(alpha: np.ndarray, sigma: np.ndarray, cap: np.ndarray) -> np.ndarray:
-    """The nearest point of the box with Σ σα = 0: α − σt clipped, t found by bisection."""
+    """The nearest point of the box with Σ σα = 0: α − σt clipped, t found by bisection; α itself if it is one.
+
+    A t of rounding would take variables off their bounds.
+    """
+    if abs(float(sigma @ alpha)) <= 1e-12 * float(alpha.sum()):
+        return np.clip(alpha, 0.0, cap)
     low, high = -float(cap.max()), float(cap.max())
     for _ in range(100):
         t = 0.5 * (low + high)
