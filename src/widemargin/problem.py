@@ -331,7 +331,7 @@ class Problem:
 
 @dataclass
 class KernelProblem:
-    """A kernel SVM: the same objective with ⟨w, Φ(x)⟩ for ⟨w, x⟩, one output, and w = Σ σ_vα_v Φ(row v).
+    """A kernel SVM: the same objective with ⟨w, Φ(x)⟩ for ⟨w, x⟩, and w = Σ σ_vα_v Φ(row v).
 
     Parameters
     ----------
@@ -346,6 +346,8 @@ class KernelProblem:
         Threads that compute kernel values.
     gram : ndarray of shape (n, n), optional
         The whole kernel matrix, if someone has it already.
+    n_outputs : int
+        Number of scores; more than one for solvers that train them together.
     """
 
     kernel: Any
@@ -358,8 +360,8 @@ class KernelProblem:
     cache_bytes: float = 200 * 2**20
     threads: int = 1
     gram: np.ndarray | None = None
+    n_outputs: int = 1
 
-    n_outputs = 1
     dtype = np.dtype(np.float32)
 
     def __post_init__(self) -> None:
@@ -419,7 +421,10 @@ class KernelProblem:
 
     def errors(self, model: Any) -> float:
         """Share of misclassified examples; for regression the mean absolute error."""
-        scores = model.decision_function(self.X)[:, 0]
+        scores = model.decision_function(self.X)
+        if self.n_outputs > 1:
+            return float(np.mean(scores.argmax(axis=1) != self.y))
+        scores = scores[:, 0]
         if isinstance(losses.scalar_loss(self.target), (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
             return float(np.mean(np.abs(scores - self.y)))
         return float(np.mean(np.where(scores > 0, 1.0, -1.0) != self.y))
