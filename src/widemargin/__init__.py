@@ -15,22 +15,41 @@ _HOMES = {
     "SVC": "estimators.kernel",
     "SVR": "estimators.kernel",
     "svm_path": "estimators.kernel",
+    "BudgetedSVC": "estimators.budgeted",
+    "BudgetedSVR": "estimators.budgeted",
     "Pegasos": "solvers.pegasos",
     "SMO": "solvers.smo",
     "SDCA": "solvers.sdca",
     "KernelPerceptron": "solvers.kernel_steps",
+    "BudgetedSGD": "solvers.budgeted",
     "plots": "plots",
 }
 
-__all__ = ["SMO", "SVC", "SVR", "KernelPerceptron", "LinearSVC", "LinearSVR", "Pegasos", "plots", "svm_path"]
+__all__ = [
+    "SMO",
+    "SVC",
+    "SVR",
+    "BudgetedSGD",
+    "BudgetedSVC",
+    "BudgetedSVR",
+    "KernelPerceptron",
+    "LinearSVC",
+    "LinearSVR",
+    "Pegasos",
+    "plots",
+    "svm_path",
+]
 
 if TYPE_CHECKING:
     from . import plots as plots
+    from .estimators.budgeted import BudgetedSVC as BudgetedSVC
+    from .estimators.budgeted import BudgetedSVR as BudgetedSVR
     from .estimators.kernel import SVC as SVC
     from .estimators.kernel import SVR as SVR
     from .estimators.kernel import svm_path as svm_path
     from .estimators.linear import LinearSVC as LinearSVC
     from .estimators.linear import LinearSVR as LinearSVR
+    from .solvers.budgeted import BudgetedSGD as BudgetedSGD
     from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos
     from .solvers.sdca import SDCA as SDCA

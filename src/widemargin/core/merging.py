@@ -13,16 +13,16 @@ so the best h maximises
 At h = 0 this is the projection of x_m onto x_n alone, with ‖Δ‖² = ‖α_m‖²(1 − κ²): never worse than removing x_m.
 
 One class, equal signs. Scaled to α_m + α_n = 1, h and ‖Δ‖² depend on the share μ = α_m and on κ alone, and are
-tabulated for μ ≤ ½ (x_m is the smaller one) and interpolated, bilinearly. For κ < e⁻² the best h jumps at μ = ½ from one
-vector to the other, so only one side may be tabulated, and interpolated values are compared with the end point
-h = 0. Near (½, e⁻²) h has the slope of a square root, and no grid is fine enough; so the table
-chooses the partner, and the h of the one pair chosen is polished.
+tabulated for μ ≤ ½ (x_m is the smaller one) and interpolated, bilinearly. For κ < e⁻² the best h jumps at μ = ½ from
+one vector to the other, so only one side may be tabulated, and interpolated values are compared with the end point
+h = 0. Near (½, e⁻²) h has the slope of a root, and no grid is fine enough; so the table chooses the partner, and the h
+of the one pair chosen is polished.
 
-Opposite signs, of one class, merge badly: the maximum of |α_z| lies at an end point or outside of [0, 1]. There the end point
-h = 0 is taken.
+Opposite signs, of one class, merge badly: the maximum of |α_z| lies at an end point or outside of [0, 1]. There the
+end point h = 0 is taken.
 
-Several classes. ‖α_z‖² is compared on the grid h = 0, 1/G, …, 1, for which u = κ^{1/G²} is the only exponential: the powers
-u^{i²} follow by products, since (i + 1)² = i² + (2i + 1). The best partner's h is polished.
+Several classes. ‖α_z‖² is compared on the grid h = 0, 1/G, …, 1, for which u = κ^{1/G²} is the only exponential: the
+powers u^{i²} follow by products, since (i + 1)² = i² + (2i + 1). The best partner's h is polished.
 """
 
 from functools import lru_cache
@@ -56,7 +56,7 @@ def merged_norm2(p, q, r, log_kappa, h):
 
 @compiled
 def polish(p, q, r, log_kappa, low, high):
-    """The h that maximises ‖α_z‖² between low and high, where it has one hump, by golden section; or 0 if that is better."""
+    """The h of the largest ‖α_z‖² from low to high, where it has one hump, by golden section; 0 if that is better."""
     first, second = high - _SHRINK * (high - low), low + _SHRINK * (high - low)
     f, s = merged_norm2(p, q, r, log_kappa, first), merged_norm2(p, q, r, log_kappa, second)
     while high - low > POLISHED:
@@ -102,13 +102,12 @@ def lookup(table, mu, kappa):
     """A table at (μ, κ), 0 ≤ μ ≤ ½, 0 ≤ κ ≤ 1, by bilinear interpolation."""
     rows, columns = table.shape
     a, b = mu * table.dtype.type(2 * (rows - 1)), kappa * table.dtype.type(columns - 1)
-    i, j = min(np.int32(a), np.int32(rows - 2)), min(np.int32(b), np.int32(columns - 2))
-    s, t = a - table.dtype.type(i), b - table.dtype.type(j)
-    i, j = np.uint32(i), np.uint32(j)
-    one = table.dtype.type(1)
-    return (one - s) * ((one - t) * table[i, j] + t * table[i, j + np.uint32(1)]) + s * (
-        (one - t) * table[i + np.uint32(1), j] + t * table[i + np.uint32(1), j + np.uint32(1)]
-    )
+    i, j = np.uint32(min(np.int32(a), np.int32(rows - 2))), np.uint32(min(np.int32(b), np.int32(columns - 2)))
+    s, t = a - table.dtype.type(np.int32(i)), b - table.dtype.type(np.int32(j))
+    one, next_ = table.dtype.type(1), np.uint32(1)
+    above = (one - t) * table[i, j] + t * table[i, j + next_]
+    below = (one - t) * table[i + next_, j] + t * table[i + next_, j + next_]
+    return (one - s) * above + s * below
 
 
 @compiled

@@ -20,23 +20,25 @@ PassiveAggressive      0      min(C, ℓ/‖gΦ‖²) –
 
 Maintenance, Δ_t, keeps the number of vectors:
 
-* Remove: Δ = Φ(z_p)α_pᵀ for the smallest (‖α_p‖² k(z_p, z_p)), a random or the oldest p. "smallest" is also the truncation of
-  Norma and SILK. ``Stop`` removes the newest, so that the budget's first vectors stay (Stoptron).
-* Project: the smallest onto the span of the others, Δα = −(column p of K⁻¹)/(K⁻¹)_pp, ‖Δ‖² = ‖α_p‖²/(K⁻¹)_pp. K⁻¹ is kept, O(B²) for
-  a vector that comes or goes, and computed anew when K K⁻¹ = I fails in a row that is looked at. A new vector
-  whose distance from the span is at most ``threshold`` is projected at once, which keeps K regular; with a large threshold and
-  margin perceptron steps this is the Projectron++, whose model grows only as it must.
+* Remove: Δ = Φ(z_p)α_pᵀ for the smallest (‖α_p‖² k(z_p, z_p)), a random or the oldest p. "smallest" is also the
+  truncation of Norma and SILK. ``Stop`` removes the newest, so that the budget's first vectors stay (Stoptron).
+* Project: the smallest onto the span of the others, Δα = −(column p of K⁻¹)/(K⁻¹)_pp, ‖Δ‖² = ‖α_p‖²/(K⁻¹)_pp.
+  K⁻¹ is kept, O(B²) for a vector that comes or goes, and computed anew when K K⁻¹ = I fails in a row that is
+  looked at. A new vector whose distance from the span is at most ``threshold`` is projected at once, which keeps K
+  regular; with a large threshold and margin perceptron steps this is the Projectron++, which grows only as it must.
 * Merge: the smallest and its best partner (see :mod:`widemargin.core.merging`) into one; Gaussian kernel only. With
   ``vectors`` > 2 the smallest is merged with its several best partners, one after the other, and the search is
   shared among as many later steps.
-* Forget: the oldest, after the whole model shrank by the largest factor that the bound of the self-tuned Forgetron allows.
+* Forget: the oldest, after the whole model shrank by the largest factor that the bound of the self-tuned Forgetron
+  allows.
 
 Theorem 1: with ‖Φ‖ ≤ 1 and E_t = Δ_t/η_t, ‖E_t‖ ≤ 1, the mean instantaneous objective of Pegasos steps is within
-(λU + 2)²(ln N + 1)/(2λN) + 2U Ē of the optimum's, Ē = Σ ‖E_t‖/N. The solver records Ē over steps and over maintenances.
+(λU + 2)²(ln N + 1)/(2λN) + 2U Ē of the optimum's, Ē = Σ ‖E_t‖/N. The solver records Ē over steps and over
+maintenances.
 
-Deviations. The paper keeps two-class coefficients as Crammer-Singer pairs, which is the one-score problem here with λ/2.
-Merging also tries partners of opposite sign, at the end point h = 0. Scores are computed in the precision of the buffer,
-float32 by default.
+Deviations. The paper keeps two-class coefficients as Crammer-Singer pairs, which is the one-score problem here with
+λ/2. Merging also tries partners of opposite sign, at the end point h = 0. Scores are computed in the precision of
+the buffer, float32 by default.
 
 Cost of a step: k kernel values for k vectors, O(kd) or O(k nnz), and nothing else for examples that lie outside of the
 margin. Vectors are kept feature by feature (feature × vector), so that every loop over vectors is vector code.
@@ -48,18 +50,17 @@ Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..core import losses
 from ..core.dispatch import borrow, compiled, generic
 from ..core.exp import exp
-from ..core.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
+from ..core.kernels import RBF, KernelMatrix, Laplacian, Linear, Polynomial, Sigmoid
 from ..core.losses import output_count, slopes, total_value
-from ..core.merging import GRID, best_place, degradations, joint_degradations, merge_table, merged_norm2
+from ..core.merging import GRID, best_place, degradations, joint_degradations, merge_table
 from ..core.rows import CSRRows, DenseRows, as_rows, borrowed, dtype_of, row_size, shape
 from ..core.shuffling import shuffle
 from ..history import Counters
@@ -582,8 +583,8 @@ def _(policy, kernel, measure, budget, limit, counts, values, work, track):
 def forget(kernel, measure, budget, counts, values, work):
     """Shrink by the largest φ ≤ 1 with Q + Ψ(φ) ≤ (15/32) M, and remove the oldest, in place.
 
-    Ψ(φ) = (φσ)² + 2φσ(1 − φμ) with σ the size of the oldest coefficient and μ its margin (Dekel and others, 2008, Sec. 6); M
-    is the number of updates, Q the sum of the Ψ so far.
+    Ψ(φ) = (φσ)² + 2φσ(1 − φμ) with σ the size of the oldest coefficient and μ its margin (Dekel, Shalev-Shwartz and
+    Singer: The Forgetron, 2008); M is the number of updates, Q the sum of the Ψ so far.
     """
     count = counts[COUNT]
     j = least(budget.age, count)
@@ -1034,8 +1035,8 @@ class BudgetedSGD(Solver):
     sampling : {"permutation", "fixed"}
         A new order of the examples in each epoch, or always the order given.
     precision : {"auto", "float32", "float64"}
-        Of vectors, coefficients and kernel values. "auto": float64 for projection and where a kernel of float64 data is no
-        function of distances, else float32.
+        Of vectors, coefficients and kernel values. "auto": float64 for projection and where a kernel of float64 data
+        is no function of distances, else float32.
 
     Examples
     --------
@@ -1056,8 +1057,8 @@ class BudgetedSGD(Solver):
     """
 
     budget: int = 500
-    step: Any = PegasosStep()
-    maintenance: Any = Merge()
+    step: Any = field(default_factory=PegasosStep)
+    maintenance: Any = field(default_factory=Merge)
     sampling: str = "permutation"
     precision: str = "auto"
 
@@ -1110,6 +1111,15 @@ class BudgetedSGD(Solver):
             return np.dtype(np.float64)
         return np.dtype(np.float32) if isinstance(problem.kernel, (RBF, Laplacian)) else dtype_of(problem.X)
 
+    def affordable(self, n_bytes: float, d: int, outputs: int, itemsize: int = 4) -> int:
+        """The largest budget whose buffers, with the one vector above it and the padding, stay within n_bytes."""
+        square = 16 if isinstance(self.maintenance, Project) else 0
+        itemsize = 8 if square else itemsize
+        row = (d + outputs + 2) * itemsize + 8
+        # row · c + square · c² ≤ n_bytes for the capacity c
+        capacity = n_bytes / row if not square else (math.sqrt(row * row + 4 * square * n_bytes) - row) / (2 * square)
+        return int(capacity) // (2 * LANES) * 2 * LANES - LANES - 1
+
     def init(self, problem: KernelProblem, rng: np.random.Generator) -> State:
         """No vectors."""
         self.check(problem)
@@ -1119,7 +1129,8 @@ class BudgetedSGD(Solver):
         square = capacity if isinstance(self.maintenance, Project) else 0
         budget = Budget(
             np.zeros((d, capacity), dtype), np.zeros(capacity, dtype), np.zeros((outputs, capacity), dtype),
-            np.zeros(capacity, dtype), np.zeros(capacity, np.int64), np.zeros((square, square)), np.zeros((square, square)),
+            np.zeros(capacity, dtype), np.zeros(capacity, np.int64), np.zeros((square, square)),
+            np.zeros((square, square)),
         )  # fmt: skip
         centre = np.zeros(d)
         if isinstance(problem.X, DenseRows) and isinstance(problem.kernel, (RBF, Laplacian)) and problem.n:
@@ -1168,7 +1179,8 @@ class BudgetedSGD(Solver):
         return Scratch(
             np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(capacity, dtype), np.zeros(capacity, dtype),
             np.zeros(capacity, dtype), np.zeros((GRID + 3 if joint else 0, capacity), dtype), np.zeros(outputs),
-            np.zeros(outputs), np.zeros(outputs), np.zeros(outputs), np.zeros(capacity), np.zeros(vectors + 1, np.int64),
+            np.zeros(outputs), np.zeros(outputs), np.zeros(outputs), np.zeros(capacity),
+            np.zeros(vectors + 1, np.int64),
         )  # fmt: skip
 
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> None:
@@ -1207,11 +1219,12 @@ class BudgetedSGD(Solver):
 
     # -- output
 
-    def evaluate(self, problem: KernelProblem, state: State, model: KernelModel) -> dict[str, float]:
+    def evaluate(self, problem: KernelProblem, state: State, model: KernelModel | None = None) -> dict[str, float]:
         """What a checkpoint records.
 
         ``objective`` is λ/2 ‖W‖² plus the mean loss of the examples at the time of their visit: an estimate that costs
-        nothing. ``degradation`` is the mean of ‖Δ‖/η over maintenances, ``degradation_per_step`` (Ē of Theorem 1) over all steps.
+        nothing. ``degradation`` is the mean of ‖Δ‖/η over maintenances, ``degradation_per_step`` (Ē of Theorem 1) over
+        all steps.
         """
         steps, maintained = max(int(state.counts[STEP]), 1), int(state.counts[MAINTAINED])
         return {
@@ -1225,8 +1238,6 @@ class BudgetedSGD(Solver):
 
     def norm2(self, problem: KernelProblem, state: State) -> float:
         """‖W‖², from all pairs of vectors."""
-        from ..core.kernels import KernelMatrix
-
         if state.support == 0:
             return 0.0
         coefficients = state.coefficients
