@@ -530,11 +530,11 @@ def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s)
 
 
 @generic
-def _accumulate(Z, measure, tile, slot, first, last, S):
+def accumulate(Z, measure, tile, slot, first, last, S):
     """S[j − first] ← Σₖ m(tile[k], zⱼₖ) for first ≤ j < last, in place."""
 
 
-@_accumulate.case(DenseRows)
+@accumulate.case(DenseRows)
 def _(Z, measure, tile, slot, first, last, S):
     for j in range(CHUNK):
         for t in range(LANES):
@@ -545,7 +545,7 @@ def _(Z, measure, tile, slot, first, last, S):
             _add_dense(measure, tile, Z.values, j, k, end, S, j - first)
 
 
-@_accumulate.case(CSRRows)
+@accumulate.case(CSRRows)
 def _(Z, measure, tile, slot, first, last, S):
     for j in range(first, last):
         start, end = np.int64(Z.indptr[j]), np.int64(Z.indptr[j + 1])
@@ -614,7 +614,7 @@ def _sums(measure, tiles, Z, slot, first, last, sums):
     for a in range(first, last, CHUNK):
         b = min(a + CHUNK, last)
         for u in range(tiles.shape[0]):
-            _accumulate(Z, measure, tiles[u], slot, a, b, S)
+            accumulate(Z, measure, tiles[u], slot, a, b, S)
             for t in range(min(LANES, sums.shape[0] - u * LANES)):
                 for j in range(b - a):
                     sums[u * LANES + t, a - first + j] = S[j, t]

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
 from ..core.kernels import as_kernel, resolve_gamma
-from ..core.rows import CSRRows, DenseRows, as_rows, shape
+from ..core.rows import CSRRows, as_rows, shape
 from ..history import History, Stopwatch
 from ..models import KernelModel, read_npz
 from ..problem import KernelProblem
@@ -34,6 +34,7 @@ from ..solvers.budgeted import (
     Project,
     Remove,
     State,
+    scores,
 )
 from .fitting import (
     TrainedByRun,
@@ -50,8 +51,8 @@ from .fitting import (
     with_callbacks,
 )
 
-#: Rows scored at a time.
-BLOCK = 2**14
+#: Sparse rows made dense at a time, for a model of dense ones.
+BLOCK = 2**12
 POLICIES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
@@ -201,19 +202,11 @@ class _Budgeted(TrainedByRun):
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        state = self._state
-        kernel, coefficients = as_kernel(self.kernel, self._gamma, self.degree, self.coef0), state.coefficients
-        sparse = sp.issparse(X) and not state.centre.any()
-        vectors = as_rows(sp.csr_matrix(state.vectors)) if sparse else DenseRows(state.vectors)
-        scorer = KernelModel(kernel, np.arange(state.support), vectors, coefficients, np.zeros(coefficients.shape[0]))
-        out = np.empty((X.shape[0], state.budget.A.shape[0]))
-        for first in range(0, X.shape[0], BLOCK):
-            part = X[first : first + BLOCK]
-            if sp.issparse(part) and not sparse:
-                part = part.toarray()
-            part = part.astype(state.vectors.dtype) if sparse else (part - state.centre).astype(state.vectors.dtype)
-            out[first : first + BLOCK] = scorer.decision_function(as_rows(part))
-        return out
+        state, kernel = self._state, as_kernel(self.kernel, self._gamma, self.degree, self.coef0)
+        if not (sp.issparse(X) and state.centre.any()):
+            return scores(kernel, as_rows(X), state)
+        places = range(0, X.shape[0], BLOCK)
+        return np.concatenate([scores(kernel, as_rows(X[a : a + BLOCK].toarray()), state) for a in places])
 
     # -- files
 
@@ -502,13 +495,13 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
 
     def decision_function(self, X):
         """Scores: of shape (n,) for two classes (positive means ``classes_[1]``), else (n, n_classes)."""
-        scores = self._scores(X)
-        return scores[:, 0] if self.classes_.size == 2 else scores
+        found = self._scores(X)
+        return found[:, 0] if self.classes_.size == 2 else found
 
     def predict(self, X):
         """The labels with the highest score."""
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        found = self.decision_function(X)
+        codes = (found > 0).astype(np.intp) if found.ndim == 1 else found.argmax(axis=1)
         return self.classes_[codes]
 
 

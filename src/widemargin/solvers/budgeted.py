@@ -56,9 +56,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.dispatch import borrow, compiled, generic
+from ..core.dispatch import borrow, compiled, flat, generic
 from ..core.exp import exp
-from ..core.kernels import RBF, KernelMatrix, Laplacian, Linear, Polynomial, Sigmoid
+from ..core.kernels import (
+    CHUNK,
+    LANES,
+    RBF,
+    Absolute,
+    Inner,
+    KernelMatrix,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Sigmoid,
+    Squared,
+    accumulate,
+)
 from ..core.losses import output_count, slopes, total_value
 from ..core.merging import GRID, best_place, degradations, joint_degradations, merge_table
 from ..core.rows import CSRRows, DenseRows, as_rows, borrowed, dtype_of, row_size, shape
@@ -68,12 +81,12 @@ from ..models import KernelModel
 from ..problem import KernelProblem
 from ..running import Solver
 
-#: Vectors are kept in rows of a multiple of this many, an odd number of times, lest columns share cache sets.
-LANES = 16
 #: Coefficients are brought to scale 1 when their scale has become this small.
 SMALLEST_SCALE = 1e-9
 #: Largest error of a row of K K⁻¹ − I, and the least squared distance from the span at which a vector is new.
 INVERSE_ERROR, SPAN = 1e-7, 1e-6
+#: γ‖z‖²√ε up to which squared distances may be made of norms and products when rows are scored (see core.kernels).
+CANCELS = 0.05
 
 
 # ---------------------------------------------------------------- step rules
@@ -250,24 +263,12 @@ SCALE, NORM2, LOSS, LOST, FORGOTTEN = range(5)
 STEP, COUNT, MAINTAINED, UPDATES, EVALS, READS, REFRESHED = range(7)
 
 
-class Squared(NamedTuple):
-    """(x − z)²."""
-
-
 class SquaredBeyond(NamedTuple):
     """(x − z)² − z²: only features with x ≠ 0 count, on top of ‖z‖²."""
 
 
-class Absolute(NamedTuple):
-    """|x − z|."""
-
-
 class AbsoluteBeyond(NamedTuple):
     """|x − z| − |z|."""
-
-
-class Inner(NamedTuple):
-    """xz."""
 
 
 @generic
@@ -317,6 +318,23 @@ for _absolute in (Absolute, AbsoluteBeyond):
     @alone.case(_absolute)
     def _(measure, x):
         return abs(x)
+
+
+@generic
+def base(measure, size):
+    """What the sum over a sparse row starts with, for a vector of this size."""
+
+
+for _beyond in (SquaredBeyond, AbsoluteBeyond):
+
+    @base.case(_beyond)
+    def _(measure, size):
+        return size
+
+
+@base.case(Inner)
+def _(measure, size):
+    return 0.0 * size
 
 
 @generic
@@ -435,7 +453,7 @@ def _(X, i, centre, measure, beyond, Z, size, m, x, sums):
     for p in range(start, end):
         own += alone(measure, np.float64(number(X.data[p])))
     for j in range(m):
-        sums[j] = size[j]
+        sums[j] = base(beyond, size[j])
     p = start
     while p + 4 <= end:
         a, b, c, d = X.data[p], X.data[p + 1], X.data[p + 2], X.data[p + 3]
@@ -965,6 +983,106 @@ def learn(
                 values[SCALE] *= rule.radius / norm
 
 
+@generic
+def score(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
+    """out[i] ← the scores of row i, in place; no row depends on the others."""
+
+
+@score.case(CSRRows)
+def _(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
+    """Row by row, as in training."""
+    Z, size, A, m = borrow(budget.Z), borrow(budget.size), borrow(budget.A), padded(count)
+    X, centre, out = borrowed(X), borrow(centre), borrow(out)
+    x, sums, k = np.empty(Z.shape[0], Z.dtype), np.empty(m, Z.dtype), np.empty(m, Z.dtype)
+    for i in range(out.shape[0]):
+        row_sums(X, i, centre, measure, beyond, Z, size, m, x, sums)
+        finish(kernel, sums, m, k)
+        for c in range(A.shape[0]):
+            row, f = A[c], A.dtype.type(0)
+            for j in range(m):
+                f += row[j] * k[j]
+            out[i, c] = scale * f
+
+
+@score.case(DenseRows)
+def _(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
+    """A tile of rows at a time (see core.kernels), against the vectors as rows; the last tile repeats the last row."""
+    V, size, A = DenseRows(borrow(V)), borrow(budget.size), borrow(budget.A)
+    X, centre, out = borrowed(X), borrow(centre), borrow(out)
+    number = A.dtype.type
+    tile, own = np.empty((centre.size, LANES), A.dtype), np.empty(LANES, A.dtype)
+    S, K = np.empty((CHUNK, LANES), A.dtype), np.empty((CHUNK, LANES), A.dtype)
+    sums, k, slot = flat(S), flat(K), np.empty(0, np.int32)
+    part, total = np.empty(LANES, A.dtype), np.empty((A.shape[0], LANES))
+    for first in range(0, out.shape[0], LANES):
+        for t in range(LANES):
+            row, norm2 = X.values[min(first + t, out.shape[0] - 1)], 0.0
+            for q in range(row.size):
+                tile[q, t] = row[q] - centre[q]
+                norm2 += np.float64(tile[q, t]) * np.float64(tile[q, t])
+            own[t] = norm2
+        total[:] = 0.0
+        for a in range(0, count, CHUNK):
+            b = min(a + CHUNK, count)
+            accumulate(V, measure, tile, slot, a, b, S)
+            by_norms(kernel, measure, own, size[a:b], S)
+            finish(kernel, sums, (b - a) * LANES, k)
+            for c in range(A.shape[0]):
+                for t in range(LANES):
+                    part[t] = number(0)
+                for j in range(b - a):
+                    f, row = A[c, a + j], K[j]
+                    for t in range(LANES):
+                        part[t] += f * row[t]
+                for t in range(LANES):
+                    total[c, t] += part[t]
+        for t in range(min(LANES, out.shape[0] - first)):
+            for c in range(A.shape[0]):
+                out[first + t, c] = scale * total[c, t]
+
+
+@generic
+def by_norms(kernel, measure, own, size, S):
+    """S[j, t] ← ‖x_t‖² + ‖z_j‖² − 2S[j, t], in place, where a Gaussian kernel comes with inner products."""
+
+
+@by_norms.case(RBF)
+def _(kernel, measure, own, size, S):
+    expand(measure, own, size, S)
+
+
+for _as_it_is in (Linear, Polynomial, Sigmoid, Laplacian):
+
+    @by_norms.case(_as_it_is)
+    def _(kernel, measure, own, size, S):
+        pass
+
+
+@generic
+def expand(measure, own, size, S):
+    """S ← squared distances, if they are not there already."""
+
+
+@expand.case(Squared)
+def _(measure, own, size, S):
+    pass
+
+
+@expand.case(Inner)
+def _(measure, own, size, S):
+    two = S.dtype.type(2)
+    for j in range(size.size):
+        z, row = size[j], S[j]
+        for t in range(LANES):
+            row[t] = own[t] + z - two * row[t]
+
+
+@compiled
+def score_rows(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
+    """out[i] ← the scores of row i, in place."""
+    score(X, kernel, measure, beyond, V, budget, count, scale, centre, out)
+
+
 # ---------------------------------------------------------------- state and solver
 
 
@@ -1124,6 +1242,7 @@ class BudgetedSGD(Solver):
         """No vectors."""
         self.check(problem)
         d, outputs, dtype = shape(problem.X)[1], problem.n_outputs, self.dtype(problem)
+        # an odd number of registers, lest the features of a vector share a set of the cache
         lanes = -(-(self.budget + 1) // LANES)
         capacity = LANES * (lanes + (lanes + 1) % 2)
         square = capacity if isinstance(self.maintenance, Project) else 0
@@ -1261,3 +1380,16 @@ def _which(name: str) -> int:
     if name not in names:
         raise ValueError(f"Remove takes {', '.join(map(repr, names))}, got {name!r}")
     return names.index(name)
+
+
+def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
+    """Scores of rows X (a layout), of shape (n, n_outputs), straight from the buffer of vectors."""
+    out = np.empty((shape(X)[0], state.budget.A.shape[0]))
+    measure, beyond = measures(kernel)
+    if isinstance(kernel, RBF) and isinstance(X, DenseRows):
+        far = kernel.gamma * float(state.budget.size.max(initial=0.0))
+        if far * math.sqrt(np.finfo(state.budget.Z.dtype).eps) <= CANCELS:
+            measure = Inner()
+    V = state.vectors if isinstance(X, DenseRows) else np.empty((0, 0), state.budget.Z.dtype)
+    score_rows(X, kernel, measure, beyond, V, state.budget, state.support, state.values[SCALE], state.centre, out)
+    return out
