@@ -85,7 +85,6 @@ class _Budgeted(TrainedByRun):
     random_state: Any
 
     tol = 0.0
-    n_iter_no_change = 1
 
     def _check_parameters(self) -> None:
         whole("budget", self.budget)
@@ -438,7 +437,6 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
             self._announce(np.unique(classes))
         codes = self._codes(y)
         of_example = self._of_examples(codes, weights)
-        self._counts = self._counts + self._count(codes, weights)
         self._partial_fit_problem(self._weighted(X, codes, weights, of_example))
         return self
 
@@ -465,20 +463,24 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         self.classes_, self._counts = classes, counts
 
     def _of_examples(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-        """The class weight of each example; "balanced" by the counts up to and including it."""
-        if self.class_weight is None:
-            return None
-        if self.class_weight != "balanced":
-            return class_weights(self.class_weight, self.classes_, self._counts)[codes]
+        """The class weight of each example, "balanced" by the counts up to and including it; counts the examples.
+
+        Sums run from the first example on, one by one, so that it does not matter how a stream is cut.
+        """
         s = weights if weights.size else np.ones(codes.size)
-        total = self._counts.sum() + np.cumsum(s)
-        own, present = np.empty(codes.size), np.zeros(codes.size)
+        total, own, present = np.zeros(codes.size), np.empty(codes.size), np.zeros(codes.size)
         for c in range(self.classes_.size):
             mine = codes == c
-            seen = self._counts[c] + np.cumsum(np.where(mine, s, 0.0))
-            own[mine] = seen[mine]
-            present += seen > 0
-        return total / (np.maximum(present, 1.0) * np.where(own > 0, own, 1.0))
+            seen = np.cumsum(np.concatenate([self._counts[c : c + 1], np.where(mine, s, 0.0)]))
+            self._counts[c] = seen[-1]
+            own[mine] = seen[1:][mine]
+            total += seen[1:]
+            present += seen[1:] > 0
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            return total / (np.maximum(present, 1.0) * np.where(own > 0, own, 1.0))
+        return class_weights(self.class_weight, self.classes_, self._counts)[codes]
 
     def _count(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return np.bincount(codes, weights if weights.size else None, self.classes_.size).astype(float)

@@ -56,7 +56,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.dispatch import borrow, compiled, flat, generic
+from ..core.dispatch import borrow, compiled, flat, generic, use_wide_registers
 from ..core.exp import exp
 from ..core.kernels import (
     CHUNK,
@@ -897,6 +897,7 @@ def learn(
     kernel, measure, beyond, X, target, y, weight, order, rule, policy, budget, limit, centre, counts, values, work
 ):
     """Algorithm 1 over the examples in order; changes the budget and its scalars in place."""
+    use_wide_registers()
     X, y, weight, order, centre = borrowed(X), borrow(y), borrow(weight), borrow(order), borrow(centre)
     counts, values = borrow(counts), borrow(values)
     budget = Budget(
@@ -1006,80 +1007,40 @@ def _(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
 
 @score.case(DenseRows)
 def _(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
-    """A tile of rows at a time (see core.kernels), against the vectors as rows; the last tile repeats the last row."""
-    V, size, A = DenseRows(borrow(V)), borrow(budget.size), borrow(budget.A)
+    """A tile of rows at a time (see core.kernels), against the vectors as rows V; the last tile repeats its last row.
+
+    V has two columns more where squared distances are made of norms: (−2z, 1, ‖z‖²)·(x, ‖x‖², 1) is ‖x − z‖².
+    """
+    V, A = DenseRows(borrow(V)), borrow(budget.A)
     X, centre, out = borrowed(X), borrow(centre), borrow(out)
-    number = A.dtype.type
-    tile, own = np.empty((centre.size, LANES), A.dtype), np.empty(LANES, A.dtype)
-    S, K = np.empty((CHUNK, LANES), A.dtype), np.empty((CHUNK, LANES), A.dtype)
-    sums, k, slot = flat(S), flat(K), np.empty(0, np.int32)
-    part, total = np.empty(LANES, A.dtype), np.empty((A.shape[0], LANES))
+    d, slot = centre.size, np.empty(0, np.int32)
+    tile, S = np.ones((V.values.shape[1], LANES), A.dtype), np.empty((CHUNK, LANES), A.dtype)
+    K = np.zeros((A.shape[1], LANES), A.dtype)
+    sums, k = flat(S), flat(K)
     for first in range(0, out.shape[0], LANES):
         for t in range(LANES):
             row, norm2 = X.values[min(first + t, out.shape[0] - 1)], 0.0
-            for q in range(row.size):
+            for q in range(d):
                 tile[q, t] = row[q] - centre[q]
                 norm2 += np.float64(tile[q, t]) * np.float64(tile[q, t])
-            own[t] = norm2
-        total[:] = 0.0
+            if V.values.shape[1] > d:
+                tile[d, t] = norm2
         for a in range(0, count, CHUNK):
             b = min(a + CHUNK, count)
             accumulate(V, measure, tile, slot, a, b, S)
-            by_norms(kernel, measure, own, size[a:b], S)
-            finish(kernel, sums, (b - a) * LANES, k)
-            for c in range(A.shape[0]):
-                for t in range(LANES):
-                    part[t] = number(0)
-                for j in range(b - a):
-                    f, row = A[c, a + j], K[j]
-                    for t in range(LANES):
-                        part[t] += f * row[t]
-                for t in range(LANES):
-                    total[c, t] += part[t]
-        for t in range(min(LANES, out.shape[0] - first)):
-            for c in range(A.shape[0]):
-                out[first + t, c] = scale * total[c, t]
-
-
-@generic
-def by_norms(kernel, measure, own, size, S):
-    """S[j, t] ← ‖x_t‖² + ‖z_j‖² − 2S[j, t], in place, where a Gaussian kernel comes with inner products."""
-
-
-@by_norms.case(RBF)
-def _(kernel, measure, own, size, S):
-    expand(measure, own, size, S)
-
-
-for _as_it_is in (Linear, Polynomial, Sigmoid, Laplacian):
-
-    @by_norms.case(_as_it_is)
-    def _(kernel, measure, own, size, S):
-        pass
-
-
-@generic
-def expand(measure, own, size, S):
-    """S ← squared distances, if they are not there already."""
-
-
-@expand.case(Squared)
-def _(measure, own, size, S):
-    pass
-
-
-@expand.case(Inner)
-def _(measure, own, size, S):
-    two = S.dtype.type(2)
-    for j in range(size.size):
-        z, row = size[j], S[j]
-        for t in range(LANES):
-            row[t] = own[t] + z - two * row[t]
+            finish(kernel, sums, (b - a) * LANES, k[a * LANES :])
+        for a in range(0, A.shape[0], CHUNK):
+            b = min(a + CHUNK, A.shape[0])
+            accumulate(DenseRows(A), Inner(), K, slot, a, b, S)
+            for c in range(a, b):
+                for t in range(min(LANES, out.shape[0] - first)):
+                    out[first + t, c] = scale * S[c - a, t]
 
 
 @compiled
 def score_rows(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
     """out[i] ← the scores of row i, in place."""
+    use_wide_registers()
     score(X, kernel, measure, beyond, V, budget, count, scale, centre, out)
 
 
@@ -1386,10 +1347,10 @@ def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
     """Scores of rows X (a layout), of shape (n, n_outputs), straight from the buffer of vectors."""
     out = np.empty((shape(X)[0], state.budget.A.shape[0]))
     measure, beyond = measures(kernel)
-    if isinstance(kernel, RBF) and isinstance(X, DenseRows):
-        far = kernel.gamma * float(state.budget.size.max(initial=0.0))
-        if far * math.sqrt(np.finfo(state.budget.Z.dtype).eps) <= CANCELS:
-            measure = Inner()
     V = state.vectors if isinstance(X, DenseRows) else np.empty((0, 0), state.budget.Z.dtype)
+    if isinstance(kernel, RBF) and V.size:
+        size = state.budget.size[: state.support]
+        if kernel.gamma * float(size.max()) * math.sqrt(np.finfo(V.dtype).eps) <= CANCELS:
+            measure, V = Inner(), np.column_stack([-2.0 * V, np.ones_like(size), size]).astype(V.dtype)
     score_rows(X, kernel, measure, beyond, V, state.budget, state.support, state.values[SCALE], state.centre, out)
     return out
