@@ -1,7 +1,7 @@
 """Kernel machines on a budget: against the cost of kernel values alone, and beside scikit-learn's SVC.
 
-``python -m benchmarks.peers.budgeted [--quick] [checkerboard] [slopes] [a9a] [memory] [predict]``. One thread; compilation
-is off the clock. ``--quick`` takes a tenth of the examples.
+``python -m benchmarks.peers.budgeted [--quick] [checkerboard] [slopes] [a9a] [memory] [predict]``. One thread;
+compilation is off the clock. ``--quick`` takes a tenth of the examples.
 """
 
 import os

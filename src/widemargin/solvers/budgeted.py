@@ -87,6 +87,8 @@ SMALLEST_SCALE = 1e-9
 INVERSE_ERROR, SPAN = 1e-7, 1e-6
 #: γ‖z‖²√ε up to which squared distances may be made of norms and products when rows are scored (see core.kernels).
 CANCELS = 0.05
+#: Tiles of rows scored together, which share the reading of vectors.
+TILES = 8
 
 
 # ---------------------------------------------------------------- step rules
@@ -1013,28 +1015,48 @@ def _(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
     """
     V, A = DenseRows(borrow(V)), borrow(budget.A)
     X, centre, out = borrowed(X), borrow(centre), borrow(out)
-    d, slot = centre.size, np.empty(0, np.int32)
-    tile, S = np.ones((V.values.shape[1], LANES), A.dtype), np.empty((CHUNK, LANES), A.dtype)
-    K = np.zeros((A.shape[1], LANES), A.dtype)
+    d, width, slot = centre.size, V.values.shape[1], np.empty(0, np.int32)
+    tiles, total = np.ones((TILES, width, LANES), A.dtype), np.empty((TILES, A.shape[0], LANES), A.dtype)
+    S, K = np.empty((CHUNK, LANES), A.dtype), np.empty((CHUNK, LANES), A.dtype)
     sums, k = flat(S), flat(K)
-    for first in range(0, out.shape[0], LANES):
-        for t in range(LANES):
-            row, norm2 = X.values[min(first + t, out.shape[0] - 1)], 0.0
+    for first in range(0, out.shape[0], TILES * LANES):
+        used = min(TILES, (out.shape[0] - first + LANES - 1) // LANES)
+        for r in range(used * LANES):
+            row, tile, t, norm2 = X.values[min(first + r, out.shape[0] - 1)], tiles[r // LANES], r % LANES, 0.0
             for q in range(d):
                 tile[q, t] = row[q] - centre[q]
                 norm2 += np.float64(tile[q, t]) * np.float64(tile[q, t])
-            if V.values.shape[1] > d:
+            if width > d:
                 tile[d, t] = norm2
+        total[:] = 0
         for a in range(0, count, CHUNK):
             b = min(a + CHUNK, count)
-            accumulate(V, measure, tile, slot, a, b, S)
-            finish(kernel, sums, (b - a) * LANES, k[a * LANES :])
-        for a in range(0, A.shape[0], CHUNK):
-            b = min(a + CHUNK, A.shape[0])
-            accumulate(DenseRows(A), Inner(), K, slot, a, b, S)
-            for c in range(a, b):
-                for t in range(min(LANES, out.shape[0] - first)):
-                    out[first + t, c] = scale * S[c - a, t]
+            for u in range(used):
+                accumulate(V, measure, tiles[u], slot, a, b, S)
+                finish(kernel, sums, (b - a) * LANES, k)
+                weigh(A, a, b, K, total[u])
+        for r in range(min(used * LANES, out.shape[0] - first)):
+            for c in range(A.shape[0]):
+                out[first + r, c] = scale * total[r // LANES, c, r % LANES]
+
+
+@compiled
+def weigh(A, a, b, K, total):
+    """total[c, t] += Σ_j A[c, j] K[j − a, t] for a ≤ j < b, in place."""
+    for c in range(A.shape[0]):
+        row, sums = A[c], total[c]
+        j = a
+        while j + 4 <= b:
+            p, q, r, s = row[j], row[j + 1], row[j + 2], row[j + 3]
+            kp, kq, kr, ks = K[j - a], K[j - a + 1], K[j - a + 2], K[j - a + 3]
+            for t in range(LANES):
+                sums[t] += (p * kp[t] + q * kq[t]) + (r * kr[t] + s * ks[t])
+            j += 4
+        while j < b:
+            p, kp = row[j], K[j - a]
+            for t in range(LANES):
+                sums[t] += p * kp[t]
+            j += 1
 
 
 @compiled
