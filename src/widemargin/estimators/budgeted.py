@@ -82,6 +82,7 @@ class _Budgeted(TrainedByRun):
     step: Any
     maintenance: Any
     max_bytes: float | None
+    batch_size: int
     random_state: Any
 
     tol = 0.0
@@ -89,6 +90,7 @@ class _Budgeted(TrainedByRun):
     def _check_parameters(self) -> None:
         whole("budget", self.budget)
         positive("lam", self.lam)
+        whole("batch_size", self.batch_size)
         if self.max_bytes is not None:
             positive("max_bytes", self.max_bytes)
         if isinstance(self.step, str):
@@ -114,7 +116,7 @@ class _Budgeted(TrainedByRun):
     def _solver(self, d: int, outputs: int) -> BudgetedSGD:
         step = STEPS[self.step]() if isinstance(self.step, str) else self.step
         maintenance = MAINTENANCES[self.maintenance] if isinstance(self.maintenance, str) else self.maintenance
-        solver = BudgetedSGD(int(self.budget), step, maintenance)
+        solver = BudgetedSGD(int(self.budget), step, maintenance, batch_size=int(self.batch_size))
         if self.max_bytes is None:
             return solver
         affordable = solver.affordable(float(self.max_bytes), d, outputs)
@@ -158,7 +160,7 @@ class _Budgeted(TrainedByRun):
         solver.bind(problem, state)
         solver.advance(problem, state, 0)
         with Stopwatch() as watch:
-            solver.advance(problem, state, problem.n)
+            solver.advance(problem, state, solver.steps_per_epoch(problem))
         self._adopt(state, problem)
         self.n_iter_ = 1
         self.stop_reason_ = "partial_fit"
@@ -290,6 +292,8 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         Passes of ``fit`` over the examples.
     max_bytes : float, optional
         Memory for the model; lowers ``budget`` to what fits.
+    batch_size : int, default=1
+        Examples of a step. Larger ones make fewer steps, and scores from one matrix product: faster for many features.
     multi_class : {"crammer_singer", "ovr"}, default="crammer_singer"
         One joint loss, or a hinge for each class against the rest; both share their support vectors among all classes.
     class_weight : dict, "balanced" or None
@@ -335,6 +339,7 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         maintenance="merge",
         max_iter=1,
         max_bytes=None,
+        batch_size=1,
         multi_class="crammer_singer",
         class_weight=None,
         max_seconds=None,
@@ -352,6 +357,7 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         self.maintenance = maintenance
         self.max_iter = max_iter
         self.max_bytes = max_bytes
+        self.batch_size = batch_size
         self.multi_class = multi_class
         self.class_weight = class_weight
         self.max_seconds = max_seconds
@@ -523,7 +529,7 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         Errors up to this size cost nothing, in units of y.
     step : default="norma"
         1/√t: the first steps of "pegasos", of size 1/λ, are too long for targets that have a size.
-    budget, kernel, gamma, degree, coef0, lam, maintenance, max_iter, max_bytes, max_seconds, random_state, callbacks, \
+    budget, kernel, gamma, degree, coef0, lam, maintenance, max_iter, max_bytes, batch_size, max_seconds, random_state, callbacks, \
     verbose
         As in :class:`BudgetedSVC`.
 
@@ -551,6 +557,7 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         maintenance="merge",
         max_iter=1,
         max_bytes=None,
+        batch_size=1,
         max_seconds=None,
         random_state=None,
         callbacks=None,
@@ -567,6 +574,7 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         self.maintenance = maintenance
         self.max_iter = max_iter
         self.max_bytes = max_bytes
+        self.batch_size = batch_size
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.callbacks = callbacks

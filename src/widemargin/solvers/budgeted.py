@@ -252,9 +252,9 @@ class Scratch(NamedTuple):
     k: np.ndarray  # kernel values with all vectors
     out: np.ndarray  # one number for each vector
     powers: np.ndarray
-    raw: np.ndarray  # scores without their scale
     z: np.ndarray  # scores
-    g: np.ndarray  # slopes
+    g: np.ndarray  # slopes of each example of a step
+    losses: np.ndarray  # of each example of a step
     merged: np.ndarray  # coefficients of a merged vector
     column: np.ndarray  # float64, one number for each vector
     chosen: np.ndarray  # vectors to merge
@@ -262,7 +262,7 @@ class Scratch(NamedTuple):
 
 # places in the arrays of scalars
 SCALE, NORM2, LOSS, LOST, FORGOTTEN = range(5)
-STEP, COUNT, MAINTAINED, UPDATES, EVALS, READS, REFRESHED = range(7)
+STEP, COUNT, MAINTAINED, UPDATES, EVALS, READS, REFRESHED, VISITS = range(8)
 
 
 class SquaredBeyond(NamedTuple):
@@ -894,9 +894,152 @@ def _(policy, kernel, measure, budget, limit, counts, values, work, track):
 # ---------------------------------------------------------------- the loop
 
 
+class OneByOne(NamedTuple):
+    """A step for each example."""
+
+
+class Batch(NamedTuple):
+    """A step for ``size`` examples, whose scores come from one matrix product of their rows with the vectors."""
+
+    size: int
+    most: float  # largest ‖x‖² of a row whose distances may be made of norms and products
+    rows: np.ndarray
+    own: np.ndarray
+    products: np.ndarray
+
+
+@generic
+def examples_per_step(batch):
+    """Number of examples of a step: the constant 1 where the class says so."""
+
+
+@examples_per_step.case(OneByOne)
+def _(batch):
+    return 1
+
+
+@examples_per_step.case(Batch)
+def _(batch):
+    return batch.size
+
+
+@generic
+def gather(X, i, centre, x):
+    """x ← row i, less the centre, in place."""
+
+
+@gather.case(DenseRows)
+def _(X, i, centre, x):
+    for k in range(x.size):
+        x[k] = X.values[i, k] - centre[k]
+
+
+@gather.case(CSRRows)
+def _(X, i, centre, x):
+    for k in range(x.size):
+        x[k] = 0
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        x[X.indices[p]] = X.data[p]
+
+
+@generic
+def multiply(batch, X, measure, centre, order, first, count, budget):
+    """batch.products ← inner products of ``count`` examples with all vectors, in place."""
+
+
+@multiply.case(OneByOne)
+def _(batch, X, measure, centre, order, first, count, budget):
+    pass
+
+
+@multiply.case(Batch)
+def _(batch, X, measure, centre, order, first, count, budget):
+    rows, own = borrow(batch.rows), borrow(batch.own)
+    for r in range(count):
+        x, total = rows[r], 0.0
+        gather(X, order[first + r], centre, x)
+        for k in range(x.size):
+            total += alone(measure, np.float64(x[k]))
+        own[r] = total
+    np.dot(batch.rows, budget.Z, batch.products)
+
+
+@generic
+def from_product(measure, own, size, product):
+    """The measure of two vectors from their sizes and their inner product."""
+
+
+@from_product.case(Squared)
+def _(measure, own, size, product):
+    return own + size - (product + product)
+
+
+@from_product.case(Inner)
+def _(measure, own, size, product):
+    return product
+
+
+@generic
+def sums_of(batch, X, i, r, centre, measure, beyond, budget, m, work):
+    """work.sums ← the measure of example r of a batch, row i, and all vectors, in place; returns the size of the row."""
+
+
+@sums_of.case(OneByOne)
+def _(batch, X, i, r, centre, measure, beyond, budget, m, work):
+    return row_sums(X, i, centre, measure, beyond, budget.Z, budget.size, m, work.x, work.sums)
+
+
+@sums_of.case(Batch)
+def _(batch, X, i, r, centre, measure, beyond, budget, m, work):
+    own, products, size, sums = batch.own[r], batch.products[r], budget.size, work.sums
+    if own > batch.most:
+        return row_sums(X, i, centre, measure, beyond, budget.Z, size, m, work.x, sums)
+    for j in range(m):
+        sums[j] = from_product(measure, own, size[j], products[j])
+    return np.float64(own)
+
+
+@generic
+def again(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work):
+    """work.k ← the kernel values of row i and all vectors, in place, where vectors may have changed since its score.
+
+    Returns the size of the row; ``own`` is that of the row seen last.
+    """
+
+
+@again.case(OneByOne)
+def _(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work):
+    return own
+
+
+@again.case(Batch)
+def _(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work):
+    m = padded(counts[COUNT])
+    own = row_sums(X, i, centre, measure, beyond, budget.Z, budget.size, m, work.x, work.sums)
+    finish(kernel, work.sums, m, work.k)
+    counts[EVALS] += counts[COUNT]
+    return own
+
+
 @compiled
 def learn(
-    kernel, measure, beyond, X, target, y, weight, order, rule, policy, budget, limit, centre, counts, values, work
+    kernel,
+    measure,
+    beyond,
+    X,
+    target,
+    y,
+    weight,
+    order,
+    rule,
+    batch,
+    policy,
+    budget,
+    limit,
+    centre,
+    counts,
+    values,
+    work,
 ):
     """Algorithm 1 over the examples in order; changes the budget and its scalars in place."""
     use_wide_registers()
@@ -908,35 +1051,39 @@ def learn(
     )  # fmt: skip
     work = Scratch(
         borrow(work.x), borrow(work.other), borrow(work.sums), borrow(work.k), borrow(work.out), borrow(work.powers),
-        borrow(work.raw), borrow(work.z), borrow(work.g), borrow(work.merged), borrow(work.column), borrow(work.chosen),
+        borrow(work.z), borrow(work.g), borrow(work.losses), borrow(work.merged), borrow(work.column),
+        borrow(work.chosen),
     )  # fmt: skip
-    A, z, g, k = budget.A, work.z, work.g, work.k
+    A, z, k, losses = budget.A, work.z, work.k, work.losses
     outputs = output_count(target, z)
     track = rule.radius < np.inf
-    for s in range(order.size):
-        i = order[s]
+    together = examples_per_step(batch)
+    for first in range(0, order.size, together):
+        examples = min(together, order.size - first)
         counts[STEP] += 1
-        t, count = counts[STEP], counts[COUNT]
+        t, count, scale = counts[STEP], counts[COUNT], values[SCALE]
         m = padded(count)
-        own = row_sums(X, i, centre, measure, beyond, budget.Z, budget.size, m, work.x, work.sums)
-        finish(kernel, work.sums, m, k)
-        counts[EVALS] += count
-        counts[READS] += row_size(X, i)
-        scale = values[SCALE]
-        for c in range(outputs):
-            row, f = A[c], A.dtype.type(0)
-            for j in range(m):
-                f += row[j] * k[j]
-            work.raw[c] = f
-            z[c] = scale * f
-        importance = weight[i] if weight.size else 1.0
-        loss = importance * total_value(target, z, y[i])
-        values[LOSS] += loss
-        slopes(target, z, y[i], g)
-        slope2 = 0.0
-        for c in range(outputs):
-            g[c] *= importance
-            slope2 += g[c] * g[c]
+        multiply(batch, X, measure, centre, order, first, examples, budget)
+        counts[EVALS] += count * examples
+        counts[VISITS] += examples
+        violated, own = False, 0.0
+        for r in range(examples):
+            i, g = order[first + r], work.g[r]
+            own = sums_of(batch, X, i, r, centre, measure, beyond, budget, m, work)
+            finish(kernel, work.sums, m, k)
+            counts[READS] += row_size(X, i)
+            for c in range(outputs):
+                row, f = A[c], A.dtype.type(0)
+                for j in range(m):
+                    f += row[j] * k[j]
+                z[c] = scale * f
+            importance = weight[i] if weight.size else 1.0
+            losses[r] = importance * total_value(target, z, y[i])
+            values[LOSS] += losses[r]
+            slopes(target, z, y[i], g)
+            for c in range(outputs):
+                g[c] *= importance / examples
+                violated |= g[c] != 0.0
 
         eta = rule.eta
         if rule.power == 1.0:
@@ -947,7 +1094,6 @@ def learn(
             scale *= 1.0 - eta * rule.lam
         if scale < SMALLEST_SCALE and rule.power != 1.0:
             for c in range(outputs):
-                work.raw[c] *= scale
                 for j in range(m):
                     A[c, j] *= scale
             for j in range(m):
@@ -955,35 +1101,48 @@ def learn(
             values[NORM2] *= scale * scale
             scale = 1.0
         values[SCALE] = scale
-        if slope2 == 0.0:
+        if not violated:
             continue
 
-        counts[UPDATES] += 1
-        self_k = self_value(kernel, own)
-        if rule.passive:
-            room = slope2 * self_k
-            eta = min(eta, loss / room) if room > 0.0 else eta
-        added, crossed = 0.0, 0.0
-        for c in range(outputs):
-            a = -eta * g[c] / scale
-            A[c, count] = a
-            added += a * a
-            crossed += a * work.raw[c]
-        if track:
-            values[NORM2] += 2.0 * crossed + added * self_k
-        write_row(X, i, work.x, budget.Z, count)
-        budget.size[count], budget.norm2[count], budget.age[count] = own, added * self_k, t
-        counts[COUNT] = count + 1
-        k[count] = self_k
-        work.sums[count] = 0
-        lost = maintain(policy, kernel, measure, budget, limit, counts, values, work, track)
-        if lost >= 0.0:
-            counts[MAINTAINED] += 1
-            values[LOST] += np.sqrt(lost) * values[SCALE] / eta
-        if track:
-            norm = values[SCALE] * np.sqrt(max(values[NORM2], 0.0))
-            if norm > rule.radius:
-                values[SCALE] *= rule.radius / norm
+        for r in range(examples):
+            i, g, slope2 = order[first + r], work.g[r], 0.0
+            for c in range(outputs):
+                slope2 += g[c] * g[c]
+            if slope2 == 0.0:
+                continue
+            own = again(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work)
+            count, scale = counts[COUNT], values[SCALE]
+            counts[UPDATES] += 1
+            self_k = self_value(kernel, own)
+            step = eta
+            if rule.passive:
+                room = slope2 * self_k
+                step = min(eta, losses[r] / room) if room > 0.0 else eta
+            added = 0.0
+            for c in range(outputs):
+                a = -step * g[c] / scale
+                A[c, count] = a
+                added += a * a
+            if track:
+                values[NORM2] += added * self_k
+                for c in range(outputs):
+                    f, row = 0.0, A[c]
+                    for j in range(count):
+                        f += np.float64(row[j]) * np.float64(k[j])
+                    values[NORM2] += 2.0 * row[count] * f
+            write_row(X, i, work.x, budget.Z, count)
+            budget.size[count], budget.norm2[count], budget.age[count] = own, added * self_k, t
+            counts[COUNT] = count + 1
+            k[count] = self_k
+            work.sums[count] = 0
+            lost = maintain(policy, kernel, measure, budget, limit, counts, values, work, track)
+            if lost >= 0.0:
+                counts[MAINTAINED] += 1
+                values[LOST] += np.sqrt(lost) * values[SCALE] / step
+            if track:
+                norm = values[SCALE] * np.sqrt(max(values[NORM2], 0.0))
+                if norm > rule.radius:
+                    values[SCALE] *= rule.radius / norm
 
 
 @generic
@@ -1138,6 +1297,9 @@ class BudgetedSGD(Solver):
     precision : {"auto", "float32", "float64"}
         Of vectors, coefficients and kernel values. "auto": float64 for projection and where a kernel of float64 data
         is no function of distances, else float32.
+    batch_size : int
+        Examples of a step, which is then made with the mean of their sub-gradients; their scores come from one matrix
+        product.
 
     Examples
     --------
@@ -1162,6 +1324,7 @@ class BudgetedSGD(Solver):
     maintenance: Any = field(default_factory=Merge)
     sampling: str = "permutation"
     precision: str = "auto"
+    batch_size: int = 1
 
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -1199,6 +1362,10 @@ class BudgetedSGD(Solver):
             raise ValueError(f"step sizes and radius must be > 0, got {self.step!r}")
         if problem.intercept != "none":
             raise ValueError(f"BudgetedSGD has no intercept, got {problem.intercept!r}: use intercept='none'")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be ≥ 1, got {self.batch_size}")
+        if self.batch_size > 1 and isinstance(kernel, Laplacian):
+            raise ValueError("batches come from a matrix product, and the Laplacian kernel has none: use batch_size=1")
         if self.sampling not in ("permutation", "fixed"):
             raise ValueError(f"sampling must be 'permutation' or 'fixed', got {self.sampling!r}")
         if self.precision not in ("auto", "float32", "float64"):
@@ -1237,7 +1404,7 @@ class BudgetedSGD(Solver):
         centre = np.zeros(d)
         if isinstance(problem.X, DenseRows) and isinstance(problem.kernel, (RBF, Laplacian)) and problem.n:
             centre += problem.X.values[0]
-        values, counts = np.zeros(5), np.zeros(7, np.int64)
+        values, counts = np.zeros(5), np.zeros(8, np.int64)
         values[SCALE] = 1.0
         seed = int(rng.integers(2**62))
         state = State(budget, values, counts, centre, seed, np.empty(0, np.int64), 0, rng)
@@ -1260,8 +1427,8 @@ class BudgetedSGD(Solver):
         state.order, state.position = np.empty(0, np.int64), 0
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:
-        """n."""
-        return problem.n
+        """n, or as many batches as hold n examples."""
+        return -(-problem.n // self.batch_size)
 
     def _policy(self, state: State) -> Any:
         maintenance = self.maintenance
@@ -1281,7 +1448,7 @@ class BudgetedSGD(Solver):
         return Scratch(
             np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(capacity, dtype), np.zeros(capacity, dtype),
             np.zeros(capacity, dtype), np.zeros((GRID + 3 if joint else 0, capacity), dtype), np.zeros(outputs),
-            np.zeros(outputs), np.zeros(outputs), np.zeros(outputs), np.zeros(capacity),
+            np.zeros((self.batch_size, outputs)), np.zeros(self.batch_size), np.zeros(outputs), np.zeros(capacity),
             np.zeros(vectors + 1, np.int64),
         )  # fmt: skip
 
@@ -1289,30 +1456,41 @@ class BudgetedSGD(Solver):
         """Take n_steps steps, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
         measure, beyond = measures(problem.kernel)
         rule, policy, work = schedule(self.step, problem.lam), self._policy(state), self._scratch(state)
+        batch = self._batch(problem, state)
         while True:
-            order = self._next_visits(problem, state, n_steps)
+            order = self._next_visits(problem, state, n_steps * self.batch_size)
             learn(
                 problem.kernel, measure, beyond, problem.X, problem.target, problem.y, problem.sample_weight, order,
-                rule, policy, state.budget, self.budget, state.centre, state.counts, state.values, work,
+                rule, batch, policy, state.budget, self.budget, state.centre, state.counts, state.values, work,
             )  # fmt: skip
-            n_steps -= order.size
+            n_steps -= -(-order.size // self.batch_size)
             if n_steps <= 0:
                 break
         c = state.counts
-        state.counters = Counters(int(c[STEP]), int(c[STEP]), int(c[UPDATES]), int(c[READS]), int(c[EVALS]))
+        state.counters = Counters(int(c[STEP]), int(c[VISITS]), int(c[UPDATES]), int(c[READS]), int(c[EVALS]))
+
+    def _batch(self, problem: KernelProblem, state: State) -> OneByOne | Batch:
+        if self.batch_size == 1:
+            return OneByOne()
+        (d, capacity), dtype, most = state.budget.Z.shape, state.budget.Z.dtype, math.inf
+        if isinstance(problem.kernel, RBF):
+            most = CANCELS / max(problem.kernel.gamma * math.sqrt(np.finfo(dtype).eps), 1e-300)
+        k = self.batch_size
+        return Batch(k, most, np.zeros((k, d), dtype), np.zeros(k, dtype), np.zeros((k, capacity), dtype))
 
     def _next_visits(self, problem: KernelProblem, state: State, most: int) -> np.ndarray:
+        """The next examples, at most so many and at most to the end of the epoch, where a batch may be short."""
         n = problem.n
+        if most == 0:
+            return np.empty(0, np.int64)
         if state.position == n:
-            state.position = 0
-            if most:
-                state.order = np.empty(0, np.int64)
+            state.position, state.order = 0, np.empty(0, np.int64)
         first, last = state.position, min(state.position + most, n)
         if self.sampling == "fixed":
-            last = min(last, first + 65536)
+            last = min(last, first + self.batch_size * max(65536 // self.batch_size, 1))
             visits = np.arange(first, last)
         else:
-            if state.order.size != n and most:
+            if state.order.size != n:
                 state.order = np.arange(n)
                 shuffle(state.order, state.rng)
             visits = state.order[first:last]
@@ -1329,8 +1507,9 @@ class BudgetedSGD(Solver):
         all steps.
         """
         steps, maintained = max(int(state.counts[STEP]), 1), int(state.counts[MAINTAINED])
+        visits = max(int(state.counts[VISITS]), 1)
         return {
-            "objective": 0.5 * problem.lam * self.norm2(problem, state) + state.values[LOSS] / steps,
+            "objective": 0.5 * problem.lam * self.norm2(problem, state) + state.values[LOSS] / visits,
             "degradation": state.values[LOST] / max(maintained, 1),
             "degradation_per_step": state.values[LOST] / steps,
             "maintenances": float(maintained),
