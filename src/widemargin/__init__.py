@@ -17,6 +17,7 @@ _HOMES = {
     "svm_path": "estimators.kernel",
     "BudgetedSVC": "estimators.budgeted",
     "BudgetedSVR": "estimators.budgeted",
+    "compress": "estimators.budgeted",
     "Pegasos": "solvers.pegasos",
     "SMO": "solvers.smo",
     "SDCA": "solvers.sdca",
@@ -36,6 +37,7 @@ __all__ = [
     "LinearSVC",
     "LinearSVR",
     "Pegasos",
+    "compress",
     "plots",
     "svm_path",
 ]
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from . import plots as plots
     from .estimators.budgeted import BudgetedSVC as BudgetedSVC
     from .estimators.budgeted import BudgetedSVR as BudgetedSVR
+    from .estimators.budgeted import compress as compress
     from .estimators.kernel import SVC as SVC
     from .estimators.kernel import SVR as SVR
     from .estimators.kernel import svm_path as svm_path

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import BudgetedSVC, BudgetedSVR
+from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
 from widemargin.solvers.budgeted import Merge, NormaStep, Remove
 
 STOCHASTIC = (
@@ -166,3 +166,24 @@ def test_policies_are_named_or_given(rng):
     ):
         with pytest.raises(ValueError, match=said):
             quick(**wrong).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "pairs of three", "regression", "sparse"])
+def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
+    X, y, t = data(rng, n=300, classes=3 if kind == "pairs of three" else 2)
+    X = sp.csr_matrix(X) if kind == "sparse" else X
+    full = SVR(gamma=0.3).fit(X, t) if kind == "regression" else SVC(C=1.0, gamma=0.3).fit(X, y)
+    sizes = [full.support_vectors_.shape[0], 40, 10]
+    models = [compress(full, size) for size in sizes]
+    assert models[0].degradation_ == 0.0
+    assert models[1].support_vectors_.shape == (40, 3)
+    lost = [model.relative_degradation_ for model in models]
+    assert lost == sorted(lost)
+    assert lost[-1] <= 1.0
+    reached = full._decisions(X)
+    for model, share in zip(models, lost):
+        # |⟨w − w′, Φ⟩| ≤ ‖w − w′‖ for ‖Φ‖ = 1, output by output; single precision of what predicts
+        assert np.abs(model._decisions(X) - reached).max() <= model.degradation_ + 1e-3 * np.abs(reached).max()
+    assert hasattr(full, "support_")
+    with pytest.raises(TypeError, match="compress takes a kernel machine"):
+        compress(quick().fit(X, y), 5)

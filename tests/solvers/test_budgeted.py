@@ -21,6 +21,7 @@ from widemargin.solvers.budgeted import (
     MarginPerceptronStep,
     Merge,
     MultiMerge,
+    Nearest,
     NormaStep,
     PassiveAggressiveStep,
     PegasosStep,
@@ -28,12 +29,23 @@ from widemargin.solvers.budgeted import (
     Remove,
     State,
     Stop,
+    reduced,
     scores,
 )
 
 GAMMA = 0.7
 GAUSS = RBF(GAMMA)
-POLICIES = [Remove("smallest"), Remove("random"), Remove("oldest"), Stop(), Project(), Merge(), MultiMerge(3), Forget()]
+POLICIES = [
+    Remove("smallest"),
+    Remove("random"),
+    Remove("oldest"),
+    Stop(),
+    Project(),
+    Merge(),
+    MultiMerge(3),
+    Forget(),
+    Nearest(),
+]
 STEPS = [PegasosStep(), NormaStep(2.0), MarginPerceptronStep(0.5, radius=3.0)]
 
 
@@ -465,3 +477,86 @@ def test_what_cannot_be_is_refused_in_a_sentence(solver, changes, said, rng):
         setattr(problem, name, value)
     with pytest.raises(ValueError, match=said):
         solver.init(problem, rng)
+
+
+# ---------------------------------------------------------------- batches, smaller models
+
+
+def test_a_batch_is_one_step_along_the_mean_sub_gradient(rng):
+    problem = make(rng)
+    solver = solver_of(Remove("smallest"), 500, batch_size=30)
+    state = solver.init(problem, rng)
+    expected, t = np.zeros(problem.n), 0
+    X, slope = dense(problem), slope_of(problem)
+    for first in range(0, problem.n, 30):
+        t += 1
+        rows = np.arange(first, first + 30)
+        g = [slope(i, gauss(X[[i]], X) @ expected)[0] for i in rows]
+        expected *= 1 - 1 / t
+        expected[rows] -= np.array(g) / (30 * problem.lam * t)
+        solver.advance(problem, state, 1)
+        points = rng.normal(size=(20, 3))
+        np.testing.assert_allclose(scores_at(state, points)[:, 0], gauss(points, X) @ expected, rtol=1e-8, atol=1e-8)
+    assert solver.steps_per_epoch(problem) == 4
+    assert state.counters.steps == 4
+    assert state.counters.visits == problem.n
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_batches_in_parts_are_batches_in_one_and_the_last_may_be_short(sparse, rng):
+    problem = make(rng, n=100, sparse=sparse)
+    solver = solver_of(Merge(), batch_size=16, sampling="permutation")
+    whole, parts = (solver.init(problem, np.random.default_rng(3)) for _ in range(2))
+    solver.advance(problem, whole, 14)
+    for steps in (3, 4, 0, 1, 6):
+        solver.advance(problem, parts, steps)
+    assert whole.counters.visits == 200
+    np.testing.assert_array_equal(parts.budget.Z, whole.budget.Z)
+    np.testing.assert_array_equal(parts.values, whole.values)
+    assert whole.support == 10
+
+
+def test_the_nearest_policy_loses_the_least_that_two_neighbours_allow(rng):
+    problem = make(rng)
+    solver = solver_of(Nearest(), 10, PassiveAggressiveStep(C=0.5))
+    state = solver.init(problem, rng)
+    for _ in range(problem.n):
+        before = copy.deepcopy(state)
+        i = state.position
+        solver.advance(problem, state, 1)
+        if state.counts[budgeted.MAINTAINED] == before.counts[budgeted.MAINTAINED]:
+            continue
+        x = dense(problem)[[i]]
+        eta = min(0.5, (state.values[budgeted.LOSS] - before.values[budgeted.LOSS]) / problem.sample_weight[i] ** 2)
+        V = np.vstack([vectors_of(before), x])
+        A = np.append(before.coefficients[0], eta * problem.sample_weight[i] * problem.y[i])
+        K = gauss(V, V)
+        losses = []
+        for r in range(len(V) - 1):
+            others = [j for j in range(len(V)) if j != r]
+            near = sorted({len(V) - 1, others[int(np.argmax(K[r, others]))]})
+            rest = K[r, r] - K[r, near] @ np.linalg.solve(K[np.ix_(near, near)], K[near, r])
+            losses.append(A[r] ** 2 * rest)
+        both, signed = np.vstack([V, vectors_of(state)]), np.append(A, -state.coefficients[0])
+        exact = signed @ gauss(both, both) @ signed
+        assert exact == pytest.approx(min(losses), rel=1e-5, abs=1e-8)
+        # Δ is orthogonal to the new vector, whose margin is as the passive-aggressive step left it
+        margin = problem.y[i] * scores_at(state, x)[0, 0]
+        assert margin == pytest.approx(problem.y[i] * (K[-1] @ A), abs=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [GAUSS, Polynomial(0.5, 1.0, 2)], ids=str)
+def test_a_reduced_model_is_the_projection_onto_the_vectors_it_keeps(kernel, rng):
+    V, A = rng.normal(size=(40, 3)), rng.normal(size=(2, 40))
+    kept, coefficients, lost, norm2 = reduced(kernel, V, A, 12)
+    assert kept.shape == (12, 3)
+
+    def values(P, Q):
+        return gauss(P, Q) if kernel is GAUSS else (0.5 * P @ Q.T + 1.0) ** 2
+
+    assert norm2 == pytest.approx(np.sum((A @ values(V, V)) * A))
+    both, signed = np.vstack([V, kept]), np.hstack([A, -coefficients])
+    assert lost == pytest.approx(np.sum((signed @ values(both, both)) * signed), abs=1e-6 * norm2)
+    # what is lost is orthogonal to what is kept; the ridge lets 1e-10 through
+    assert np.abs(signed @ values(both, kept)).max() <= 1e-6 * np.sqrt(norm2)
+    assert lost <= norm2

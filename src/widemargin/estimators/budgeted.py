@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
 from ..core.kernels import as_kernel, resolve_gamma
-from ..core.rows import CSRRows, as_rows, shape
+from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..history import History, Stopwatch
 from ..models import KernelModel, read_npz
 from ..problem import KernelProblem
@@ -28,12 +29,14 @@ from ..solvers.budgeted import (
     Forget,
     MarginPerceptronStep,
     Merge,
+    Nearest,
     NormaStep,
     PassiveAggressiveStep,
     PegasosStep,
     Project,
     Remove,
     State,
+    reduced,
     scores,
 )
 from .fitting import (
@@ -57,6 +60,7 @@ POLICIES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
         PegasosStep, NormaStep, MarginPerceptronStep, PassiveAggressiveStep, Merge, Project, Remove, Forget,
+        Nearest,
     )
 }  # fmt: skip
 
@@ -101,7 +105,7 @@ class _Budgeted(TrainedByRun):
             )
         if isinstance(self.maintenance, str):
             one_of("maintenance", self.maintenance, MAINTENANCES)
-        elif not isinstance(self.maintenance, (Merge, Project, Remove, Forget)):
+        elif not isinstance(self.maintenance, (Merge, Project, Remove, Forget, Nearest)):
             raise TypeError(
                 f"maintenance must be one of {', '.join(map(repr, MAINTENANCES))} or a policy such as Merge(), "
                 f"got {self.maintenance!r}"
@@ -284,8 +288,8 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
     step : {"pegasos", "norma", "margin_perceptron", "passive_aggressive"} or a step rule, default="pegasos"
         Rules with parameters are in :mod:`widemargin.solvers.budgeted`: ``NormaStep(eta=0.5)``,
         ``MarginPerceptronStep(eta=1.0, radius=100.0)``.
-    maintenance : {"merge", "multi_merge", "project", "remove", "random", "oldest", "forget", "stop"} or a policy, \
-    default="merge"
+    maintenance : {"merge", "multi_merge", "project", "remove", "random", "oldest", "forget", "nearest", "stop"} or a \
+    policy, default="merge"
         "merge" and "multi_merge" need the Gaussian kernel. "project" is the most accurate for a given budget, and
         costs time and memory quadratic in it.
     max_iter : int, default=1
@@ -529,8 +533,8 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         Errors up to this size cost nothing, in units of y.
     step : default="norma"
         1/√t: the first steps of "pegasos", of size 1/λ, are too long for targets that have a size.
-    budget, kernel, gamma, degree, coef0, lam, maintenance, max_iter, max_bytes, batch_size, max_seconds, random_state, callbacks, \
-    verbose
+    budget, kernel, gamma, degree, coef0, lam, maintenance, max_iter, max_bytes, batch_size, max_seconds, \
+    random_state, callbacks, verbose
         As in :class:`BudgetedSVC`.
 
     Examples
@@ -611,3 +615,61 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
     def predict(self, X):
         """Predicted targets."""
         return self._scores(X)[:, 0]
+
+
+def compress(model: Any, budget: int) -> Any:
+    """A copy of a trained kernel machine with at most ``budget`` support vectors.
+
+    Gaussian vectors are merged two by two, the smallest first, vectors of other kernels removed; then the old model
+    is projected onto the span of those that are left, which is the best that can be done with them.
+
+    Parameters
+    ----------
+    model : a fitted SVC, SVR or another estimator of this library with a kernel model
+        Kernels of vectors only, neither precomputed nor callables.
+    budget : int
+
+    Returns
+    -------
+    estimator
+        Of the same class, to predict with. ``support_vectors_`` are no rows of the data, and ``support_`` is gone.
+        ``degradation_`` is ‖w − w′‖, ``relative_degradation_`` its share of ‖w‖.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, compress
+    >>> X, y = make_moons(1000, noise=0.2, random_state=0)
+    >>> full = SVC(C=10.0, gamma=1.0).fit(X, y)
+    >>> small = compress(full, 20)
+    >>> small.support_vectors_.shape, bool((small.predict(X) == full.predict(X)).mean() > 0.97)
+    ((20, 2), True)
+    """
+    check_is_fitted(model)
+    budget = whole("budget", budget)
+    old = getattr(model, "_model", None)
+    if not isinstance(old, KernelModel) or not isinstance(old.vectors, (DenseRows, CSRRows)):
+        raise TypeError(
+            f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"
+        )
+    dense, vectors = isinstance(old.vectors, DenseRows), as_matrix(old.vectors)
+    vectors = vectors if dense else vectors.toarray()
+    small = copy.copy(model)
+    if len(vectors) <= budget:
+        small.degradation_ = small.relative_degradation_ = 0.0
+        return small
+    kept, coefficients, lost, norm2 = reduced(old.kernel, vectors, old.coef, budget)
+    kept = kept.astype(dtype_of(old.vectors))
+    rows = DenseRows(kept) if dense else as_rows(sp.csr_matrix(kept))
+    # a regularised intercept, kernel + 1, is the sum of the old coefficients
+    intercept = old.intercept + old.constant * old.coef.sum(axis=1)
+    small._model = KernelModel(old.kernel, np.arange(len(kept)), rows, coefficients, intercept)
+    centre = model._preparation.centre
+    small.support_vectors_ = as_matrix(rows) if centre is None else kept + centre
+    small.dual_coef_, small.intercept_ = coefficients, intercept
+    for name in ("support_", "n_support_", "certificate_"):
+        if hasattr(small, name):
+            delattr(small, name)
+    small.degradation_ = float(np.sqrt(lost))
+    small.relative_degradation_ = float(np.sqrt(lost / norm2)) if norm2 > 0 else 0.0
+    return small

@@ -29,6 +29,8 @@ Maintenance, Δ_t, keeps the number of vectors:
 * Merge: the smallest and its best partner (see :mod:`widemargin.core.merging`) into one; Gaussian kernel only. With
   ``vectors`` > 2 the smallest is merged with its several best partners, one after the other, and the search is
   shared among as many later steps.
+* Nearest: α_rΦ(z_r) is projected onto the newest vector x and the nearest one of z_r, for the r that loses least. Δ is
+  orthogonal to Φ(x), so a passive-aggressive step followed by this is the joint optimum that BPA-NN asks for.
 * Forget: the oldest, after the whole model shrank by the largest factor that the bound of the self-tuned Forgetron
   allows.
 
@@ -176,6 +178,10 @@ class Forget(NamedTuple):
     """Shrink the model as the self-tuned Forgetron does, and remove the oldest vector."""
 
 
+class Nearest(NamedTuple):
+    """Project one vector onto the newest and its own nearest, the one that loses least (BPA-NN)."""
+
+
 def MultiMerge(k: int = 4) -> Merge:
     """Merge k vectors into one at a time."""
     return Merge(vectors=k)
@@ -194,6 +200,7 @@ MAINTENANCES: dict[str, Any] = {
     "random": Remove("random"),
     "oldest": Remove("oldest"),
     "forget": Forget(),
+    "nearest": Nearest(),
     "stop": Stop(),
 }
 
@@ -221,6 +228,10 @@ class Merging(NamedTuple):
 
 class Forgetting(NamedTuple):
     """Forget at work."""
+
+
+class Nearing(NamedTuple):
+    """Nearest at work."""
 
 
 # ---------------------------------------------------------------- the buffer
@@ -891,6 +902,54 @@ def _(policy, kernel, measure, budget, limit, counts, values, work, track):
     return project(policy.threshold, limit, kernel, budget, counts, values, work)
 
 
+@compiled
+def project_one(budget, counts, work):
+    """Project the vector that loses least onto the newest and its nearest neighbour, and take it out, in place."""
+    K, A = budget.K, budget.A
+    new = counts[COUNT] - 1
+    for j in range(new + 1):
+        K[new, j] = K[j, new] = work.k[j]
+    lost, gone, near, onto_new, onto_near = np.inf, 0, new, 0.0, 0.0
+    for r in range(new):
+        n, row, norm2 = new, K[r], 0.0
+        for j in range(new):
+            if j != r and row[j] > row[n]:
+                n = j
+        for c in range(A.shape[0]):
+            norm2 += np.float64(A[c, r]) * np.float64(A[c, r])
+        determinant = K[new, new] * K[n, n] - K[new, n] * K[new, n]
+        if n == new or determinant <= SPAN * K[new, new] * K[n, n]:
+            a, b = (row[new] / K[new, new], 0.0) if n == new else (0.0, row[n] / K[n, n])
+        else:
+            a = (row[new] * K[n, n] - row[n] * K[new, n]) / determinant
+            b = (row[n] * K[new, new] - row[new] * K[new, n]) / determinant
+        rest = norm2 * max(row[r] - a * row[new] - b * row[n], 0.0)
+        if rest < lost:
+            lost, gone, near, onto_new, onto_near = rest, r, n, a, b
+    for c in range(A.shape[0]):
+        A[c, new] += A[c, gone] * onto_new
+        A[c, near] += A[c, gone] * onto_near
+    for j in (new, near):
+        norm2 = 0.0
+        for c in range(A.shape[0]):
+            norm2 += np.float64(A[c, j]) * np.float64(A[c, j])
+        budget.norm2[j] = norm2 * K[j, j]
+    for j in range(new):  # the last moves to the column of the one that goes
+        K[gone, j] = K[j, gone] = K[new, j]
+    K[gone, gone] = K[new, new]
+    drop(budget, counts, gone)
+    return lost
+
+
+@maintain.case(Nearing)
+def _(policy, kernel, measure, budget, limit, counts, values, work, track):
+    if counts[COUNT] <= limit:
+        for j in range(counts[COUNT]):
+            budget.K[counts[COUNT] - 1, j] = budget.K[j, counts[COUNT] - 1] = work.k[j]
+        return -1.0
+    return project_one(budget, counts, work)
+
+
 # ---------------------------------------------------------------- the loop
 
 
@@ -981,7 +1040,7 @@ def _(measure, own, size, product):
 
 @generic
 def sums_of(batch, X, i, r, centre, measure, beyond, budget, m, work):
-    """work.sums ← the measure of example r of a batch, row i, and all vectors, in place; returns the size of the row."""
+    """work.sums ← the measure of example r of a batch, row i, and all vectors, in place; returns its size."""
 
 
 @sums_of.case(OneByOne)
@@ -1290,7 +1349,7 @@ class BudgetedSGD(Solver):
     budget : int
         Most vectors kept.
     step : PegasosStep, NormaStep, MarginPerceptronStep or PassiveAggressiveStep
-    maintenance : Merge, Project, Remove or Forget
+    maintenance : Merge, Project, Remove, Forget or Nearest
         Merge takes the Gaussian kernel only.
     sampling : {"permutation", "fixed"}
         A new order of the examples in each epoch, or always the order given.
@@ -1336,8 +1395,8 @@ class BudgetedSGD(Solver):
                 f"BudgetedSGD computes kernels of vectors, and {type(kernel).__name__} is none of 'rbf', 'laplacian', "
                 "'linear', 'poly', 'sigmoid': choose one of them"
             )
-        if not isinstance(self.maintenance, (Merge, Project, Remove, Forget)):
-            raise TypeError(f"maintenance must be Merge, Project, Remove or Forget, got {self.maintenance!r}")
+        if not isinstance(self.maintenance, (Merge, Project, Remove, Forget, Nearest)):
+            raise TypeError(f"maintenance must be Merge, Project, Remove, Forget or Nearest, got {self.maintenance!r}")
         if isinstance(self.maintenance, Merge):
             if not isinstance(kernel, RBF):
                 raise ValueError(
@@ -1356,6 +1415,11 @@ class BudgetedSGD(Solver):
         if isinstance(self.maintenance, Project) and isinstance(kernel, Sigmoid):
             raise ValueError("projection needs a positive definite kernel, and 'sigmoid' is none: use 'remove'")
         rule = schedule(self.step, problem.lam)
+        if isinstance(self.maintenance, Nearest):
+            if not isinstance(kernel, (RBF, Laplacian)):
+                raise ValueError("Nearest needs a kernel of distances, 'rbf' or 'laplacian': use 'project' or 'remove'")
+            if math.isfinite(rule.radius):
+                raise ValueError("Nearest does not follow ‖w‖: use a step without a radius")
         if isinstance(self.maintenance, Forget) and rule.power != 0.0:
             raise ValueError("Forget shrinks the model itself: use it with MarginPerceptronStep()")
         if not (rule.eta > 0.0 and math.isfinite(rule.eta) and rule.radius > 0.0):
@@ -1381,7 +1445,7 @@ class BudgetedSGD(Solver):
 
     def affordable(self, n_bytes: float, d: int, outputs: int, itemsize: int = 4) -> int:
         """The largest budget whose buffers, with the one vector above it and the padding, stay within n_bytes."""
-        square = 16 if isinstance(self.maintenance, Project) else 0
+        square = 16 if isinstance(self.maintenance, (Project, Nearest)) else 0
         itemsize = 8 if square else itemsize
         row = (d + outputs + 2) * itemsize + 8
         # row · c + square · c² ≤ n_bytes for the capacity c
@@ -1395,11 +1459,12 @@ class BudgetedSGD(Solver):
         # an odd number of registers, lest the features of a vector share a set of the cache
         lanes = -(-(self.budget + 1) // LANES)
         capacity = LANES * (lanes + (lanes + 1) % 2)
-        square = capacity if isinstance(self.maintenance, Project) else 0
+        square = capacity if isinstance(self.maintenance, (Project, Nearest)) else 0
+        inverse = capacity if isinstance(self.maintenance, Project) else 0
         budget = Budget(
             np.zeros((d, capacity), dtype), np.zeros(capacity, dtype), np.zeros((outputs, capacity), dtype),
             np.zeros(capacity, dtype), np.zeros(capacity, np.int64), np.zeros((square, square)),
-            np.zeros((square, square)),
+            np.zeros((inverse, inverse)),
         )  # fmt: skip
         centre = np.zeros(d)
         if isinstance(problem.X, DenseRows) and isinstance(problem.kernel, (RBF, Laplacian)) and problem.n:
@@ -1420,10 +1485,9 @@ class BudgetedSGD(Solver):
             raise ValueError(f"the state is of {got} features and outputs, the problem of {expected}")
         if self.budget + 1 > state.budget.Z.shape[1]:
             raise ValueError(f"the state has room for {state.budget.Z.shape[1] - 1} vectors, budget is {self.budget}")
-        if isinstance(self.maintenance, Project) != (state.budget.K.size > 0):
-            raise ValueError(
-                "a state of projection and one of other maintenance cannot go on as each other: start anew"
-            )
+        needs = isinstance(self.maintenance, (Project, Nearest)), isinstance(self.maintenance, Project)
+        if needs != (state.budget.K.size > 0, state.budget.inverse.size > 0):
+            raise ValueError("states of projection and of other maintenance cannot go on as each other: start anew")
         state.order, state.position = np.empty(0, np.int64), 0
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:
@@ -1439,6 +1503,8 @@ class BudgetedSGD(Solver):
             return Projecting(float(maintenance.threshold))
         if isinstance(maintenance, Forget):
             return Forgetting()
+        if isinstance(maintenance, Nearest):
+            return Nearing()
         return Removing(_which(maintenance.which), state.seed)
 
     def _scratch(self, state: State) -> Scratch:
@@ -1555,3 +1621,56 @@ def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
             measure, V = Inner(), np.column_stack([-2.0 * V, np.ones_like(size), size]).astype(V.dtype)
     score_rows(X, kernel, measure, beyond, V, state.budget, state.support, state.values[SCALE], state.centre, out)
     return out
+
+
+# ---------------------------------------------------------------- models made smaller
+
+
+@compiled
+def shrink(kernel, measure, policy, budget, limit, counts, values, work):
+    """Maintain until there are at most ``limit`` vectors, in place."""
+    use_wide_registers()
+    while counts[COUNT] > limit:
+        kernel_row(kernel, measure, budget, counts[COUNT] - 1, counts[COUNT], work)
+        maintain(policy, kernel, measure, budget, limit, counts, values, work, False)
+
+
+def reduced(
+    kernel: Any, vectors: np.ndarray, coefficients: np.ndarray, budget: int
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """(vectors, coefficients, ‖w − w′‖², ‖w‖²): w = Σ_j coefficients[:, j] Φ(vectors[j]), and w′ of ``budget`` vectors.
+
+    Gaussian vectors are merged, others removed, the smallest first; then w is projected onto the span of those that
+    are left, with a ridge that keeps the kernel matrix regular.
+    """
+    n, d = vectors.shape
+    outputs = coefficients.shape[0]
+    merging = isinstance(kernel, RBF) and budget > 1
+    solver = BudgetedSGD(budget, maintenance=Merge() if merging else Remove(), precision="float64")
+    capacity = -(-(n + 1) // LANES) * LANES
+    nothing = np.zeros((0, 0))
+    held = Budget(
+        np.zeros((d, capacity)), np.zeros(capacity), np.zeros((outputs, capacity)), np.zeros(capacity),
+        np.zeros(capacity, np.int64), nothing, nothing,
+    )  # fmt: skip
+    vectors = np.ascontiguousarray(vectors, dtype=np.float64)
+    matrix = KernelMatrix(kernel, DenseRows(vectors))
+    held.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
+    held.size[:n] = np.sum(np.abs(vectors) if isinstance(kernel, Laplacian) else vectors**2, axis=1)
+    held.norm2[:n] = np.sum(coefficients**2, axis=0) * matrix.diagonal()
+    counts, values = np.zeros(8, np.int64), np.zeros(5)
+    counts[COUNT], values[SCALE] = n, 1.0
+    state = State(held, values, counts, np.zeros(d), 0, np.empty(0, np.int64), 0, np.random.default_rng(0))
+    shrink(kernel, measures(kernel)[0], solver._policy(state), held, budget, counts, values, solver._scratch(state))
+    chosen = state.vectors
+    K = KernelMatrix(kernel, DenseRows(chosen)).block(np.arange(len(chosen)))
+    onto, norm2 = np.zeros((outputs, len(chosen))), 0.0
+    across = KernelMatrix(kernel, DenseRows(vectors), DenseRows(chosen))
+    for first in range(0, n, 1024):
+        rows = np.arange(first, min(first + 1024, n))
+        onto += coefficients[:, rows] @ across.block(rows)
+        norm2 += float(np.sum((coefficients[:, rows] @ matrix.block(rows)) * coefficients))
+    ridge = 1e-10 * max(float(np.trace(K)) / max(len(K), 1), 1e-300)
+    best = np.linalg.solve(K + ridge * np.eye(len(K)), onto.T).T
+    lost = norm2 - 2.0 * float(np.sum(best * onto)) + float(np.sum((best @ K) * best))
+    return chosen, best, max(lost, 0.0), norm2
