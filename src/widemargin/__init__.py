@@ -16,23 +16,32 @@ _HOMES = {
     "SVR": "estimators.kernel",
     "svm_path": "estimators.kernel",
     "pareto_path": "estimators.pareto",
+    "BudgetedSVC": "estimators.budgeted",
+    "BudgetedSVR": "estimators.budgeted",
+    "compress": "estimators.budgeted",
     "Pegasos": "solvers.pegasos",
     "SMO": "solvers.smo",
     "SDCA": "solvers.sdca",
     "KernelPerceptron": "solvers.kernel_steps",
     "StochasticBatchPerceptron": "solvers.sbp",
+    "BudgetedSGD": "solvers.budgeted",
     "plots": "plots",
 }
 
 __all__ = [
+    "SDCA",
     "SMO",
     "SVC",
     "SVR",
+    "BudgetedSGD",
+    "BudgetedSVC",
+    "BudgetedSVR",
     "KernelPerceptron",
     "LinearSVC",
     "LinearSVR",
     "Pegasos",
     "StochasticBatchPerceptron",
+    "compress",
     "pareto_path",
     "plots",
     "svm_path",
@@ -40,12 +49,16 @@ __all__ = [
 
 if TYPE_CHECKING:
     from . import plots as plots
+    from .estimators.budgeted import BudgetedSVC as BudgetedSVC
+    from .estimators.budgeted import BudgetedSVR as BudgetedSVR
+    from .estimators.budgeted import compress as compress
     from .estimators.kernel import SVC as SVC
     from .estimators.kernel import SVR as SVR
     from .estimators.kernel import svm_path as svm_path
     from .estimators.linear import LinearSVC as LinearSVC
     from .estimators.linear import LinearSVR as LinearSVR
     from .estimators.pareto import pareto_path as pareto_path
+    from .solvers.budgeted import BudgetedSGD as BudgetedSGD
     from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos
     from .solvers.sbp import StochasticBatchPerceptron as StochasticBatchPerceptron

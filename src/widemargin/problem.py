@@ -332,7 +332,7 @@ class Problem:
 
 @dataclass
 class KernelProblem:
-    """A kernel SVM: the same objective with ⟨w, Φ(x)⟩ for ⟨w, x⟩, one output, and w = Σ σ_vα_v Φ(row v).
+    """A kernel SVM: the same objective with ⟨w, Φ(x)⟩ for ⟨w, x⟩, and w = Σ σ_vα_v Φ(row v).
 
     Parameters
     ----------
@@ -348,6 +348,8 @@ class KernelProblem:
         Threads that compute kernel values.
     shared : (SharedRows, examples), optional
         Kernel rows shared with other problems, and which of its examples are those of this problem.
+    outputs : int
+        Number of scores of one problem whose solver trains them together, with class numbers as y.
     """
 
     kernel: Any
@@ -360,6 +362,7 @@ class KernelProblem:
     cache_bytes: float = 200 * 2**20
     threads: int = 1
     shared: tuple[SharedRows, np.ndarray] | None = None
+    outputs: int = 1
 
     dtype = np.dtype(np.float32)
 
@@ -378,8 +381,8 @@ class KernelProblem:
 
     @property
     def n_outputs(self) -> int:
-        """Number of binary problems."""
-        return 1 if self.y.ndim == 1 else self.y.shape[0]
+        """Number of scores: those of one problem, or of several binary ones."""
+        return self.outputs if self.y.ndim == 1 else self.y.shape[0]
 
     @property
     def signs(self) -> np.ndarray:
@@ -459,7 +462,8 @@ class KernelProblem:
         """Share of misclassified examples; for regression the mean absolute error."""
         scores = model.decision_function(self.X)
         if self.n_outputs > 1:
-            return float(np.mean(scores.argmax(axis=1) != self.y.argmax(axis=0)))
+            truth = self.y if self.y.ndim == 1 else self.y.argmax(axis=0)
+            return float(np.mean(scores.argmax(axis=1) != truth))
         scores = scores[:, 0]
         if isinstance(losses.scalar_loss(self.target), (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
             return float(np.mean(np.abs(scores - self.y)))

@@ -62,6 +62,22 @@ def flat(typingctx, array):
     return line(array), codegen
 
 
+@intrinsic
+def use_wide_registers(typingctx):
+    """Let the loops of the function that calls this use 512-bit registers where the machine has them.
+
+    LLVM prefers 256 bits on most such machines, for fear of a lower clock; loops that are exponentials from end to
+    end run up to 1.7 times as fast with 512.
+    """
+
+    def codegen(context, builder, signature, args):
+        # llvmlite writes attributes as they stand, but its own add() knows only those without a value
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
 def generic(stub: Callable[..., Any]) -> Any:
     """Make ``stub`` a generic function; register cases with ``@stub.case(Class)``."""
     table: dict[Any, Callable[..., Any]] = {}

@@ -470,7 +470,7 @@ def _adder(group_bytes: int) -> Any:
     def add(typingctx, measure, tile, V, j, start, end, sums, column):
         """sums[j + g, column:column + 16] += Σₖ m(tile[k], V[j + g, k]) for a group of rows g and start ≤ k < end.
 
-        Rows behind the last one repeat it; sums, with CHUNK columns, must have room for a whole group.
+        Rows behind the last one repeat it; sums must have room for a whole group.
         """
         _require_c_order(tile, V, sums)
         signature = types.void(measure, tile, V, j, start, end, sums, column)
@@ -495,7 +495,7 @@ def _adder(group_bytes: int) -> Any:
                     z = emit.spread(builder.gep(rows[g], [k]))
                     builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums[g]), x, z), sums[g])
             for g in group:
-                row = builder.mul(builder.add(j, j.type(g)), j.type(CHUNK))
+                row = builder.mul(builder.add(j, j.type(g)), builder.extract_value(totals.shape, 1))
                 place = builder.bitcast(builder.gep(totals.data, [builder.add(row, column)]), emit.vector.as_pointer())
                 emit.store(builder.fadd(emit.load(place), builder.load(sums[g])), place)
             return context.get_dummy_value()
@@ -653,6 +653,22 @@ class PairByPair(NamedTuple):
 @generic
 def _compute(recipe, I, places, first, last, out):
     """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last; first is a multiple of CHUNK."""
+
+
+@compiled
+def accumulate(V, measure, tile, S):
+    """S[j] ← Σₖ m(tile[k], V[j, k]) for every dense row of V; S has at least as many, and a multiple of a group's."""
+    few = GROUP_BYTES // 3 // S.itemsize
+    S[:] = 0
+    for k in range(0, V.shape[1], DEPTH):
+        end = min(k + DEPTH, V.shape[1])
+        j = 0
+        while V.shape[0] - j > 2 * few:
+            _add_many(measure, tile, V, j, k, end, S, 0)
+            j += 3 * few
+        while j < V.shape[0]:
+            _add_few(measure, tile, V, j, k, end, S, 0)
+            j += few
 
 
 @_compute.case(Packed)

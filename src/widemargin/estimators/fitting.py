@@ -203,7 +203,7 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         whole("max_iter", self.max_iter)
         if self.max_seconds is not None:
             positive("max_seconds", self.max_seconds)
-        whole("n_iter_no_change", self.n_iter_no_change)
+        whole("n_iter_no_change", getattr(self, "n_iter_no_change", 1))
         for callback in self._own_callbacks():
             if not callable(callback):
                 raise TypeError(f"callbacks must be callables that take one argument, got {callback!r}")
@@ -250,7 +250,7 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
                 max_seconds=self.max_seconds,
                 tol=self.tol if tol is None else tol,
                 validation=validation,
-                patience=self.n_iter_no_change,
+                patience=getattr(self, "n_iter_no_change", 1),
                 callbacks=[*callbacks, *([bar.on_checkpoint] if bar else [])],
                 on_slice=bar.on_slice if bar else None,
                 history=history,

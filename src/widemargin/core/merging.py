@@ -1,0 +1,217 @@
+"""Merging two Gaussian support vectors into one: where to put it, and what is lost.
+
+Replace α_mΦ(x_m) + α_nΦ(x_n), with coefficients that are numbers or vectors over classes, by α_zΦ(z) with
+z = h x_m + (1 − h) x_n (the best place lies on the line through both; BSGD paper, Sec. 6.3). With κ = k(x_m, x_n),
+
+    k(x_m, z) = κ^{(1−h)²},    k(x_n, z) = κ^{h²},    α_z = α_m κ^{(1−h)²} + α_n κ^{h²},
+    ‖Δ‖² = ‖α_m‖² + ‖α_n‖² + 2κ⟨α_m, α_n⟩ − ‖α_z‖²,
+
+so the best h maximises
+
+    ‖α_z‖² = p A² + 2q AB + r B²,    A = κ^{(1−h)²}, B = κ^{h²}, p = ‖α_m‖², q = ⟨α_m, α_n⟩, r = ‖α_n‖².
+
+At h = 0 this is the projection of x_m onto x_n alone, with ‖Δ‖² = ‖α_m‖²(1 − κ²): never worse than removing x_m.
+
+One class, equal signs. Scaled to α_m + α_n = 1, h and ‖Δ‖² depend on the share μ = α_m and on κ alone, and are
+tabulated for μ ≤ ½ (x_m is the smaller one) and interpolated, bilinearly. For κ < e⁻² the best h jumps at μ = ½ from
+one vector to the other, so only one side may be tabulated, and interpolated values are compared with the end point
+h = 0. Near (½, e⁻²) h has the slope of a root, and no grid is fine enough; so the table chooses the partner, and the h
+of the one pair chosen is polished.
+
+Opposite signs, of one class, merge badly: the maximum of |α_z| lies at an end point or outside of [0, 1]. There the
+end point h = 0 is taken.
+
+Several classes. ‖α_z‖² is compared on the grid h = 0, 1/G, …, 1, for which u = κ^{1/G²} is the only exponential: the
+powers u^{i²} follow by products, since (i + 1)² = i² + (2i + 1). The best partner's h is polished.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from .dispatch import borrow, compiled
+from .exp import exp
+
+#: Steps of the grid of h for several classes.
+GRID = 10
+#: Relative width of the bracket at which the golden section stops.
+POLISHED = 1e-7
+_SHRINK = 0.5 * (np.sqrt(5.0) - 1.0)
+
+
+class MergeTable(NamedTuple):
+    """h and ‖Δ‖² over shares μ = 0 … ½ (rows) and κ = 0 … 1 (columns), for α_m + α_n = 1."""
+
+    h: np.ndarray
+    degradation: np.ndarray
+
+
+@compiled
+def merged_norm2(p, q, r, log_kappa, h):
+    """‖α_z‖² at h."""
+    A, B = exp(log_kappa * (1.0 - h) * (1.0 - h)), exp(log_kappa * h * h)
+    return p * A * A + 2.0 * q * A * B + r * B * B
+
+
+@compiled
+def polish(p, q, r, log_kappa, low, high):
+    """The h of the largest ‖α_z‖² from low to high, where it has one hump, by golden section; 0 if that is better."""
+    first, second = high - _SHRINK * (high - low), low + _SHRINK * (high - low)
+    f, s = merged_norm2(p, q, r, log_kappa, first), merged_norm2(p, q, r, log_kappa, second)
+    while high - low > POLISHED:
+        if f > s:
+            high, second, s = second, first, f
+            first = high - _SHRINK * (high - low)
+            f = merged_norm2(p, q, r, log_kappa, first)
+        else:
+            low, first, f = first, second, s
+            second = low + _SHRINK * (high - low)
+            s = merged_norm2(p, q, r, log_kappa, second)
+    h = 0.5 * (low + high)
+    if merged_norm2(p, q, r, log_kappa, 0.0) >= merged_norm2(p, q, r, log_kappa, h):
+        return 0.0
+    return h
+
+
+@compiled
+def _fill(h, degradation):
+    """Tabulate, in place. κ = 0 is two vectors that do not see each other: keep the larger."""
+    rows, columns = h.shape
+    for i in range(rows):
+        mu = 0.5 * i / (rows - 1)
+        h[i, 0], degradation[i, 0] = 0.0, mu * mu
+        for j in range(1, columns):
+            kappa = j / (columns - 1)
+            p, q, r, log_kappa = mu * mu, mu * (1.0 - mu), (1.0 - mu) * (1.0 - mu), np.log(kappa)
+            h[i, j] = polish(p, q, r, log_kappa, 0.0, 0.5)
+            lost = p + r + 2.0 * kappa * q - merged_norm2(p, q, r, log_kappa, h[i, j])
+            degradation[i, j] = max(lost, 0.0)
+
+
+@lru_cache(maxsize=4)
+def merge_table(size: int, dtype: str) -> MergeTable:
+    """The table with size × size entries; made once."""
+    h, degradation = np.empty((size, size)), np.empty((size, size))
+    _fill(h, degradation)
+    return MergeTable(h.astype(dtype), degradation.astype(dtype))
+
+
+@compiled
+def lookup(table, mu, kappa):
+    """A table at (μ, κ), 0 ≤ μ ≤ ½, 0 ≤ κ ≤ 1, by bilinear interpolation."""
+    rows, columns = table.shape
+    a, b = mu * table.dtype.type(2 * (rows - 1)), kappa * table.dtype.type(columns - 1)
+    i, j = np.uint32(min(np.int32(a), np.int32(rows - 2))), np.uint32(min(np.int32(b), np.int32(columns - 2)))
+    s, t = a - table.dtype.type(np.int32(i)), b - table.dtype.type(np.int32(j))
+    one, next_ = table.dtype.type(1), np.uint32(1)
+    above = (one - t) * table[i, j] + t * table[i, j + next_]
+    below = (one - t) * table[i + next_, j] + t * table[i + next_, j + next_]
+    return (one - s) * above + s * below
+
+
+@compiled
+def degradations(table, a, m, kappa, count, out):
+    """out[j] ← ‖Δ‖² of merging vector m, of the smallest |a|, with vector j < count, in place; one class.
+
+    ``a`` are coefficients, ``kappa`` the kernel values between vector m and all.
+    """
+    table, a, kappa, out = borrow(table), borrow(a), borrow(kappa), borrow(out)
+    own = a[m]
+    zero, half, one = a.dtype.type(0), a.dtype.type(0.5), a.dtype.type(1)
+    for j in range(count):
+        total = own + a[j]
+        same = own * a[j] > zero
+        k = min(max(kappa[j], zero), one)
+        end = own * own * (one - k * k)
+        mu = own / total if same else zero
+        merged = total * total * lookup(table, min(mu, half), k)
+        out[j] = min(merged, end) if same else end
+    out[m] = np.inf
+
+
+@compiled
+def joint_degradations(A, m, log_kappa, count, powers, out):
+    """out[j] ← ‖Δ‖² of merging vector m with vector j < count at the best h of the grid, in place; several classes.
+
+    ``A`` are coefficients (classes × vectors), ``log_kappa`` the logarithms of the kernel values between m and all;
+    ``powers``, with GRID + 3 rows, is overwritten.
+    """
+    A, log_kappa, powers, out = borrow(A), borrow(log_kappa), borrow(powers), borrow(out)
+    number = out.dtype.type
+    p, two = number(0), number(2)
+    q, r = powers[GRID + 1], powers[GRID + 2]
+    for j in range(count):
+        q[j] = 0
+        r[j] = 0
+    for c in range(A.shape[0]):
+        row, own = A[c], A[c, m]
+        p += own * own
+        for j in range(count):
+            q[j] += own * row[j]
+            r[j] += row[j] * row[j]
+    first, second = powers[0], powers[1]
+    for j in range(count):
+        first[j] = number(1)
+        second[j] = exp(log_kappa[j] * number(1.0 / (GRID * GRID)))
+        out[j] = second[j]  # u^{2i − 1}
+    for i in range(2, GRID + 1):
+        before, here = powers[i - 1], powers[i]
+        for j in range(count):
+            out[j] *= second[j] * second[j]
+            here[j] = before[j] * out[j]
+    for j in range(count):
+        out[j] = 0
+    for i in range(GRID + 1):
+        a, b = powers[GRID - i], powers[i]
+        for j in range(count):
+            reached = p * a[j] * a[j] + two * q[j] * a[j] * b[j] + r[j] * b[j] * b[j]
+            out[j] = reached if reached > out[j] else out[j]
+    kappa = powers[GRID]
+    for j in range(count):
+        lost = p + r[j] + two * kappa[j] * q[j] - out[j]
+        out[j] = lost if lost > number(0) else number(0)
+    out[m] = np.inf
+
+
+@compiled
+def _newton(mu, log_kappa, h):
+    """The zero in [0, ½] of the slope of μA + (1 − μ)B, near h, by Newton's method; −1 where that fails.
+
+    The slope is −2 log κ times φ(h) = μ(1 − h)A − (1 − μ)hB.
+    """
+    for _ in range(8):
+        far = 1.0 - h
+        A, B = mu * exp(log_kappa * far * far), (1.0 - mu) * exp(log_kappa * h * h)
+        bend = A + B + 2.0 * log_kappa * (far * far * A + h * h * B)
+        if bend <= 0.0:
+            return -1.0
+        step = (far * A - h * B) / bend
+        h += step
+        if not 0.0 <= h <= 0.5:
+            return -1.0
+        if abs(step) < POLISHED:
+            return h
+    return -1.0
+
+
+@compiled
+def best_place(table, p, q, r, log_kappa, joint):
+    """The h at which to merge two vectors, of which the first is the smaller: never worse than h = 0."""
+    low, high = 0.0, 0.5
+    if joint:
+        best, place = -1.0, 0
+        for i in range(GRID + 1):
+            reached = merged_norm2(p, q, r, log_kappa, i / GRID)
+            if reached > best:
+                best, place = reached, i
+        low, high = max(0.0, (place - 1) / GRID), min(1.0, (place + 1) / GRID)
+    elif q > 0.0:
+        mu, number = np.sqrt(p) / (np.sqrt(p) + np.sqrt(r)), table.dtype.type
+        h = np.float64(lookup(table, number(min(mu, 0.5)), number(min(exp(log_kappa), 1.0))))
+        h = _newton(mu, log_kappa, h)
+        if h >= 0.0:
+            return 0.0 if merged_norm2(p, q, r, log_kappa, 0.0) >= merged_norm2(p, q, r, log_kappa, h) else h
+    else:
+        return 0.0
+    return polish(p, q, r, log_kappa, low, high)

@@ -1,0 +1,673 @@
+"""Kernel machines with a fixed number of support vectors, for data that never ends."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from ..core import losses
+from ..core.kernels import as_kernel, resolve_gamma
+from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
+from ..history import History, Stopwatch
+from ..models import KernelModel, read_npz
+from ..problem import KernelProblem
+from ..running import load_state, save_state
+from ..solvers.budgeted import (
+    MAINTENANCES,
+    STEPS,
+    Budget,  # noqa: F401 (states in files name it)
+    BudgetedSGD,
+    Forget,
+    MarginPerceptronStep,
+    Merge,
+    Nearest,
+    NormaStep,
+    PassiveAggressiveStep,
+    PegasosStep,
+    Project,
+    Remove,
+    State,
+    reduced,
+    scores,
+)
+from .fitting import (
+    TrainedByRun,
+    check_rows,
+    check_sample_weight,
+    class_weights,
+    generator,
+    not_negative,
+    now,
+    numeric_targets,
+    one_of,
+    positive,
+    whole,
+    with_callbacks,
+)
+
+#: Sparse rows made dense at a time, for a model of dense ones.
+BLOCK = 2**12
+POLICIES: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        PegasosStep, NormaStep, MarginPerceptronStep, PassiveAggressiveStep, Merge, Project, Remove, Forget,
+        Nearest,
+    )
+}  # fmt: skip
+
+
+@dataclass
+class Saved:
+    """What a model file holds beside parameters."""
+
+    state: State
+    classes: np.ndarray
+    counts: np.ndarray
+
+
+class _Budgeted(TrainedByRun):
+    """What the classifier and the regressor share."""
+
+    budget: int
+    kernel: Any
+    gamma: Any
+    degree: int
+    coef0: float
+    lam: float
+    step: Any
+    maintenance: Any
+    max_bytes: float | None
+    batch_size: int
+    random_state: Any
+
+    tol = 0.0
+
+    def _check_parameters(self) -> None:
+        whole("budget", self.budget)
+        positive("lam", self.lam)
+        whole("batch_size", self.batch_size)
+        if self.max_bytes is not None:
+            positive("max_bytes", self.max_bytes)
+        if isinstance(self.step, str):
+            one_of("step", self.step, STEPS)
+        elif not isinstance(self.step, tuple(STEPS.values())):
+            raise TypeError(
+                f"step must be one of {', '.join(map(repr, STEPS))} or a rule such as NormaStep(), got {self.step!r}"
+            )
+        if isinstance(self.maintenance, str):
+            one_of("maintenance", self.maintenance, MAINTENANCES)
+        elif not isinstance(self.maintenance, (Merge, Project, Remove, Forget, Nearest)):
+            raise TypeError(
+                f"maintenance must be one of {', '.join(map(repr, MAINTENANCES))} or a policy such as Merge(), "
+                f"got {self.maintenance!r}"
+            )
+        if not isinstance(self.kernel, str) or self.kernel == "precomputed":
+            raise ValueError(
+                f"kernel must be 'rbf', 'linear', 'poly', 'sigmoid' or 'laplacian', got {self.kernel!r}: a stream has "
+                "no kernel matrix, and the compiled loop calls no Python"
+            )
+        self.check_limits()
+
+    def _solver(self, d: int, outputs: int) -> BudgetedSGD:
+        step = STEPS[self.step]() if isinstance(self.step, str) else self.step
+        maintenance = MAINTENANCES[self.maintenance] if isinstance(self.maintenance, str) else self.maintenance
+        solver = BudgetedSGD(int(self.budget), step, maintenance, batch_size=int(self.batch_size))
+        if self.max_bytes is None:
+            return solver
+        affordable = solver.affordable(float(self.max_bytes), d, outputs)
+        if affordable < 2:
+            raise ValueError(f"max_bytes={self.max_bytes} is too little for 2 vectors of {d} features: raise it")
+        return replace(solver, budget=min(solver.budget, affordable))
+
+    def _kernel(self, X: Any) -> Any:
+        """The kernel; its gamma is that of the first rows seen."""
+        if not hasattr(self, "_gamma"):
+            self._gamma = 1.0 if self.kernel == "linear" else resolve_gamma(self.gamma, X)
+        return as_kernel(self.kernel, self._gamma, self.degree, self.coef0)
+
+    def _problem(self, X: Any, y: np.ndarray, target: Any, weights: np.ndarray, outputs: int) -> KernelProblem:
+        state = getattr(self, "_state", None)
+        if sp.issparse(X) and state is not None and state.centre.any():
+            X = X.toarray()
+        return KernelProblem(self._kernel(X), as_rows(X), y, target, float(self.lam), weights, "none", outputs=outputs)
+
+    def _start_anew(self) -> None:
+        for name in ("_state", "_gamma", "history_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _fit_problem(self, problem: KernelProblem, started: float, X: Any, y: Any) -> None:
+        solver = self._solver(shape(problem.X)[1], problem.n_outputs)
+        self._sparse = isinstance(problem.X, CSRRows)
+        outcome = self.run(
+            solver, problem, started=started, rng=generator(self.random_state), X=X, y=y, attributes=self._partly
+        )
+        self._adopt(outcome.state, problem)
+
+    def _partial_fit_problem(self, problem: KernelProblem) -> None:
+        """One pass over the examples in the order given, from the last state on."""
+        solver = replace(self._solver(shape(problem.X)[1], problem.n_outputs), sampling="fixed")
+        state = getattr(self, "_state", None)
+        if state is None:
+            state = solver.init(problem, generator(self.random_state))
+        solver.bind(problem, state)
+        solver.advance(problem, state, 0)
+        with Stopwatch() as watch:
+            solver.advance(problem, state, solver.steps_per_epoch(problem))
+        self._adopt(state, problem)
+        self.n_iter_ = 1
+        self.stop_reason_ = "partial_fit"
+        self.history_ = getattr(self, "history_", None) or History()
+        seconds, epochs = self.history_.last("seconds"), self.history_.last("epochs")
+        measured = solver.evaluate(problem, state)
+        self.history_.append(state.counters, epochs=epochs + 1.0, seconds=seconds + watch.seconds, **measured)
+
+    def _adopt(self, state: State, problem: KernelProblem) -> None:
+        self._state = state
+        self.certificate_ = None  # the model is in the primal, and no dual point comes with it
+
+    def _partly(self, model: KernelModel) -> dict[str, Any]:
+        return {"_model_at_checkpoint": model}
+
+    # -- what is learnt
+
+    @property
+    def support_vectors_(self) -> Any:
+        """Vectors of the model, as rows; merged ones are no rows of the data."""
+        check_is_fitted(self, "_state")
+        vectors = self._state.vectors.astype(np.float64) + self._state.centre
+        return sp.csr_matrix(vectors) if self._sparse else vectors
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """Coefficients, of shape (n_outputs, n_vectors)."""
+        check_is_fitted(self, "_state")
+        return self._state.coefficients
+
+    @property
+    def model_bytes_(self) -> int:
+        """Bytes of vectors and coefficients."""
+        check_is_fitted(self, "_state")
+        return self._state.model_bytes
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_state")
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False)
+        state, kernel = self._state, as_kernel(self.kernel, self._gamma, self.degree, self.coef0)
+        if not (sp.issparse(X) and state.centre.any()):
+            return scores(kernel, as_rows(X), state)
+        places = range(0, X.shape[0], BLOCK)
+        return np.concatenate([scores(kernel, as_rows(X[a : a + BLOCK].toarray()), state) for a in places])
+
+    # -- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write parameters and the whole state to a ``.npz`` file, from which :meth:`load` predicts and goes on."""
+        check_is_fitted(self)
+        parameters = {
+            name: {"policy": type(value).__name__, **value._asdict()} if hasattr(value, "_asdict") else value
+            for name, value in self.get_params().items()
+            if name not in ("random_state", "callbacks")
+        }
+        try:
+            json.dumps(parameters)
+        except TypeError as error:
+            raise TypeError(f"a parameter of {type(self).__name__} cannot be written to a file: {error}") from error
+        classes = np.asarray(getattr(self, "classes_", np.empty(0)))
+        if classes.dtype == object:
+            classes = np.asarray(classes.tolist())
+        state = replace(self._state, order=np.empty(0, np.int64), position=0)
+        save_state(
+            path, Saved(state, classes, getattr(self, "_counts", np.empty(0))), estimator=type(self).__name__,
+            parameters=parameters, gamma=self._gamma, sparse=self._sparse, n_features=int(self.n_features_in_),
+            feature_names=getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+        )  # fmt: skip
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Any:
+        """Read a file written by :meth:`save`."""
+        header, _ = read_npz(path)
+        if header.get("estimator") != cls.__name__:
+            raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {header.get('estimator')}")
+        saved = load_state(path, Saved)
+        parameters = dict(header["parameters"])
+        for name, value in parameters.items():
+            if isinstance(value, dict) and "policy" in value:
+                given = dict(value)
+                parameters[name] = POLICIES[given.pop("policy")](**given)
+        model = cls(**parameters)
+        model._state, model._gamma, model._sparse = saved.state, header["gamma"], header["sparse"]
+        model.n_features_in_, model.certificate_ = header["n_features"], None
+        if header["feature_names"]:
+            model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        if saved.classes.size:
+            model.classes_, model._counts = saved.classes, saved.counts
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class BudgetedSVC(ClassifierMixin, _Budgeted):
+    """Kernel classification with at most ``budget`` support vectors, in constant memory and constant time per example.
+
+    Stochastic gradient descent on
+
+    .. math:: \\frac{\\lambda}{2} \\|W\\|^2 + \\frac1n \\sum_i s_i \\, \\ell(W^\\top \\Phi(x_i), y_i)
+
+    with the hinge for two classes and the joint hinge of Crammer and Singer for more. When an example would be one
+    support vector too many, two are merged, one is projected, or one is removed.
+
+    Parameters
+    ----------
+    budget : int, default=500
+        Most support vectors.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
+    gamma : {"scale", "auto"} or float, default="scale"
+        Fixed at the first call of ``fit`` or ``partial_fit``.
+    degree : int, default=3
+    coef0 : float, default=0.0
+    lam : float, default=1e-4
+        λ. As a rule of thumb 1/n to 10/n.
+    step : {"pegasos", "norma", "margin_perceptron", "passive_aggressive"} or a step rule, default="pegasos"
+        Rules with parameters are in :mod:`widemargin.solvers.budgeted`: ``NormaStep(eta=0.5)``,
+        ``MarginPerceptronStep(eta=1.0, radius=100.0)``.
+    maintenance : {"merge", "multi_merge", "project", "remove", "random", "oldest", "forget", "nearest", "stop"} or a \
+    policy, default="merge"
+        "merge" and "multi_merge" need the Gaussian kernel. "project" is the most accurate for a given budget, and
+        costs time and memory quadratic in it.
+    max_iter : int, default=1
+        Passes of ``fit`` over the examples.
+    max_bytes : float, optional
+        Memory for the model; lowers ``budget`` to what fits.
+    batch_size : int, default=1
+        Examples of a step. Larger ones make fewer steps, and scores from one matrix product: faster for many features.
+    multi_class : {"crammer_singer", "ovr"}, default="crammer_singer"
+        One joint loss, or a hinge for each class against the rest; both share their support vectors among all classes.
+    class_weight : dict, "balanced" or None
+        In ``partial_fit`` "balanced" weighs an example by the numbers of examples seen up to it.
+    max_seconds : float, optional
+        Wall-clock limit of ``fit``; the model so far is kept.
+    random_state, callbacks, verbose
+        As in :class:`LinearSVC`.
+
+    Attributes
+    ----------
+    support_vectors_ : ndarray or sparse matrix of shape (n_vectors, n_features)
+        Merged vectors lie between rows of the data, and are none of them.
+    dual_coef_ : ndarray of shape (1, n_vectors) or (n_classes, n_vectors)
+    classes_ : ndarray
+    model_bytes_ : int
+    history_ : History
+        With ``degradation`` (mean ‖Δ‖/η of the maintenances), ``degradation_per_step``, ``maintenances``,
+        ``support_vectors`` and ``model_bytes``; ``objective`` takes the loss of each example when it was visited.
+    stop_reason_ : str
+    n_iter_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> X, y = make_moons(3000, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(budget=30, gamma=2.0, lam=1e-3, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.97), model.support_vectors_.shape
+    (True, (30, 2))
+    """
+
+    def __init__(
+        self,
+        budget=500,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        lam=1e-4,
+        step="pegasos",
+        maintenance="merge",
+        max_iter=1,
+        max_bytes=None,
+        batch_size=1,
+        multi_class="crammer_singer",
+        class_weight=None,
+        max_seconds=None,
+        random_state=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self.budget = budget
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.lam = lam
+        self.step = step
+        self.maintenance = maintenance
+        self.max_iter = max_iter
+        self.max_bytes = max_bytes
+        self.batch_size = batch_size
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        one_of("multi_class", self.multi_class, ("crammer_singer", "ovr"))
+
+    def _target(self) -> tuple[Any, int]:
+        n_classes = self.classes_.size
+        if n_classes == 2:
+            return losses.Single(losses.Hinge()), 1
+        if self.multi_class == "ovr":
+            return losses.OneVsRest(losses.Hinge(), np.ones(n_classes)), n_classes
+        return losses.MulticlassHinge(1.0 - np.eye(n_classes)), n_classes
+
+    def _weighted(self, X: Any, codes: np.ndarray, weights: np.ndarray, of_example: np.ndarray | None) -> KernelProblem:
+        target, outputs = self._target()
+        if of_example is not None:
+            weights = of_example * weights if weights.size else of_example
+        y = 2.0 * codes - 1.0 if outputs == 1 else codes.astype(np.float64)
+        return self._problem(X, y, target, weights, outputs)
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Train anew on (X, y), in ``max_iter`` passes, each in an order of its own.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+        """
+        started = now()
+        self._check_parameters()
+        X, y = check_rows(self, X, y)
+        check_classification_targets(y)
+        y = column_or_1d(y)
+        weights = check_sample_weight(sample_weight, y.size)
+        self._start_anew()
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise ValueError(
+                f"BudgetedSVC needs examples of at least 2 classes, got 1 class only: {self.classes_.tolist()[0]!r}"
+            )
+        self._counts = self._count(codes, weights)
+        of_class = class_weights(self.class_weight, self.classes_, self._counts)
+        of_example = None if self.class_weight is None else of_class[codes]
+        self._fit_problem(self._weighted(X, codes, weights, of_example), started, X, y)
+        return self
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Train on more examples: one pass over them, in the order given.
+
+        One call with many examples and many calls with one make the same model, if ``gamma`` is a number.
+
+        Parameters
+        ----------
+        X, y : as in :meth:`fit`
+        classes : array
+            The labels that may come. Needed at the first call; a later call may add labels.
+        sample_weight : array of shape (n,), optional
+        """
+        self._check_parameters()
+        first = not hasattr(self, "_state")
+        X, y = check_rows(self, X, y, reset=first)
+        y = column_or_1d(y)
+        weights = check_sample_weight(sample_weight, y.size)
+        if first and classes is None:
+            raise ValueError("classes must be given at the first call of partial_fit: all labels that will come")
+        if first:
+            self._start_anew()
+            classes = np.unique(classes)
+            check_classification_targets(classes)
+            if classes.size < 2:
+                raise ValueError(f"BudgetedSVC needs at least 2 classes, got 1 class only: {classes.tolist()}")
+            self.classes_, self._counts = classes, np.zeros(classes.size)
+            self._sparse = sp.issparse(X)
+        elif classes is not None:
+            self._announce(np.unique(classes))
+        codes = self._codes(y)
+        of_example = self._of_examples(codes, weights)
+        self._partial_fit_problem(self._weighted(X, codes, weights, of_example))
+        return self
+
+    def _announce(self, classes: np.ndarray) -> None:
+        """Make room for labels that are new; the rows of coefficients follow their classes."""
+        missing = np.setdiff1d(self.classes_, classes)
+        if missing.size:
+            raise ValueError(
+                f"classes must hold those of the earlier calls, {self.classes_.tolist()}; {missing.tolist()[0]!r} is "
+                "missing"
+            )
+        if classes.size == self.classes_.size:
+            return
+        places = np.searchsorted(classes, self.classes_)
+        old = self._state.budget.A
+        if old.shape[0] == 1:  # one score f becomes (−f/2, f/2)
+            old = np.concatenate([-0.5 * old, 0.5 * old])
+            self._state.budget.norm2[:] *= 0.5
+        A = np.zeros((classes.size, old.shape[1]), old.dtype)
+        A[places] = old
+        counts = np.zeros(classes.size)
+        counts[places] = self._counts
+        self._state.budget = self._state.budget._replace(A=A)
+        self.classes_, self._counts = classes, counts
+
+    def _of_examples(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        """The class weight of each example, "balanced" by the counts up to and including it; counts the examples.
+
+        Sums run from the first example on, one by one, so that it does not matter how a stream is cut.
+        """
+        s = weights if weights.size else np.ones(codes.size)
+        total, own, present = np.zeros(codes.size), np.empty(codes.size), np.zeros(codes.size)
+        for c in range(self.classes_.size):
+            mine = codes == c
+            seen = np.cumsum(np.concatenate([self._counts[c : c + 1], np.where(mine, s, 0.0)]))
+            self._counts[c] = seen[-1]
+            own[mine] = seen[1:][mine]
+            total += seen[1:]
+            present += seen[1:] > 0
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            return total / (np.maximum(present, 1.0) * np.where(own > 0, own, 1.0))
+        return class_weights(self.class_weight, self.classes_, self._counts)[codes]
+
+    def _count(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.bincount(codes, weights if weights.size else None, self.classes_.size).astype(float)
+
+    def _codes(self, y: np.ndarray) -> np.ndarray:
+        places = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
+        unknown = self.classes_[places] != y
+        if unknown.any():
+            raise ValueError(
+                f"y holds the label {y[unknown].tolist()[0]!r}, which is not among the classes "
+                f"{self.classes_.tolist()}: announce it with classes="
+            )
+        return places
+
+    def decision_function(self, X):
+        """Scores: of shape (n,) for two classes (positive means ``classes_[1]``), else (n, n_classes)."""
+        found = self._scores(X)
+        return found[:, 0] if self.classes_.size == 2 else found
+
+    def predict(self, X):
+        """The labels with the highest score."""
+        found = self.decision_function(X)
+        codes = (found > 0).astype(np.intp) if found.ndim == 1 else found.argmax(axis=1)
+        return self.classes_[codes]
+
+
+class BudgetedSVR(RegressorMixin, _Budgeted):
+    """Kernel regression with an ε-tube and at most ``budget`` support vectors.
+
+    Stochastic gradient descent on
+
+    .. math:: \\frac{\\lambda}{2} \\|w\\|^2
+              + \\frac1n \\sum_i s_i \\max(0, |\\langle w, \\Phi(x_i)\\rangle - y_i| - \\varepsilon).
+
+    There is no intercept: centre y, and scale it to unit size, which is the size of the steps.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+        Errors up to this size cost nothing, in units of y.
+    step : default="norma"
+        1/√t: the first steps of "pegasos", of size 1/λ, are too long for targets that have a size.
+    budget, kernel, gamma, degree, coef0, lam, maintenance, max_iter, max_bytes, batch_size, max_seconds, \
+    random_state, callbacks, verbose
+        As in :class:`BudgetedSVC`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import BudgetedSVR
+    >>> x = np.random.default_rng(0).uniform(-3, 3, size=(5000, 1))
+    >>> model = BudgetedSVR(budget=30, gamma=1.0, epsilon=0.01, lam=1e-5, random_state=0).fit(x, np.sin(x[:, 0]))
+    >>> bool(np.abs(model.predict(x) - np.sin(x[:, 0])).mean() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        budget=500,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        lam=1e-4,
+        epsilon=0.1,
+        step="norma",
+        maintenance="merge",
+        max_iter=1,
+        max_bytes=None,
+        batch_size=1,
+        max_seconds=None,
+        random_state=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self.budget = budget
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.lam = lam
+        self.epsilon = epsilon
+        self.step = step
+        self.maintenance = maintenance
+        self.max_iter = max_iter
+        self.max_bytes = max_bytes
+        self.batch_size = batch_size
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        not_negative("epsilon", self.epsilon)
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> KernelProblem:
+        X, y = check_rows(self, X, y, reset=reset, y_numeric=True)
+        y = numeric_targets(column_or_1d(y))
+        weights = check_sample_weight(sample_weight, y.size)
+        if reset:
+            self._start_anew()
+            self._sparse = sp.issparse(X)
+        return self._problem(X, y, losses.Single(losses.EpsilonInsensitive(float(self.epsilon))), weights, 1)
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Train anew on (X, y); see :meth:`BudgetedSVC.fit`."""
+        started = now()
+        self._check_parameters()
+        problem = self._checked(X, y, sample_weight, True)
+        self._fit_problem(problem, started, X, y)
+        return self
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Train on more examples: one pass over them, in the order given."""
+        self._check_parameters()
+        self._partial_fit_problem(self._checked(X, y, sample_weight, not hasattr(self, "_state")))
+        return self
+
+    def predict(self, X):
+        """Predicted targets."""
+        return self._scores(X)[:, 0]
+
+
+def compress(model: Any, budget: int) -> Any:
+    """A copy of a trained kernel machine with at most ``budget`` support vectors.
+
+    Gaussian vectors are merged two by two, the smallest first, vectors of other kernels removed; then the old model
+    is projected onto the span of those that are left, which is the best that can be done with them.
+
+    Parameters
+    ----------
+    model : a fitted SVC, SVR or another estimator of this library with a kernel model
+        Kernels of vectors only, neither precomputed nor callables.
+    budget : int
+
+    Returns
+    -------
+    estimator
+        Of the same class, to predict with. ``support_vectors_`` are no rows of the data, and ``support_`` is gone.
+        ``degradation_`` is ‖w − w′‖, ``relative_degradation_`` its share of ‖w‖.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, compress
+    >>> X, y = make_moons(1000, noise=0.2, random_state=0)
+    >>> full = SVC(C=10.0, gamma=1.0).fit(X, y)
+    >>> small = compress(full, 20)
+    >>> small.support_vectors_.shape, bool((small.predict(X) == full.predict(X)).mean() > 0.97)
+    ((20, 2), True)
+    """
+    check_is_fitted(model)
+    budget = whole("budget", budget)
+    old = getattr(model, "_model", None)
+    if not isinstance(old, KernelModel) or not isinstance(old.vectors, (DenseRows, CSRRows)):
+        raise TypeError(
+            f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"
+        )
+    dense, vectors = isinstance(old.vectors, DenseRows), as_matrix(old.vectors)
+    vectors = vectors if dense else vectors.toarray()
+    small = copy.copy(model)
+    if len(vectors) <= budget:
+        small.degradation_ = small.relative_degradation_ = 0.0
+        return small
+    kept, coefficients, lost, norm2 = reduced(old.kernel, vectors, old.coef, budget)
+    kept = kept.astype(dtype_of(old.vectors))
+    rows = DenseRows(kept) if dense else as_rows(sp.csr_matrix(kept))
+    # a regularised intercept, kernel + 1, is the sum of the old coefficients
+    intercept = old.intercept + old.constant * old.coef.sum(axis=1)
+    small._model = KernelModel(old.kernel, np.arange(len(kept)), rows, coefficients, intercept)
+    centre = model._preparation.centre
+    small.support_vectors_ = as_matrix(rows) if centre is None else kept + centre
+    small.dual_coef_, small.intercept_ = coefficients, intercept
+    for name in ("support_", "n_support_", "certificate_"):
+        if hasattr(small, name):
+            delattr(small, name)
+    small.degradation_ = float(np.sqrt(lost))
+    small.relative_degradation_ = float(np.sqrt(lost / norm2)) if norm2 > 0 else 0.0
+    return small

@@ -1,0 +1,189 @@
+"""BudgetedSVC and BudgetedSVR: scikit-learn's contract, streams, files, announced classes, running weights."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
+from widemargin.solvers.budgeted import Merge, NormaStep, Remove
+
+STOCHASTIC = (
+    "steps are stochastic: an example of weight 2 is one step of twice the length, a repeated one is two steps, in "
+    "other places of the order"
+)
+
+
+@parametrize_with_checks(
+    [BudgetedSVC(budget=50, lam=0.02, max_iter=5), BudgetedSVR(budget=50, max_iter=5)],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": STOCHASTIC,
+        "check_sample_weight_equivalence_on_sparse_data": STOCHASTIC,
+    },
+)
+def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
+    check(estimator)
+
+
+def data(rng, n=200, classes=2):
+    X = rng.normal(size=(n, 3))
+    heights = np.sin(2 * X @ rng.normal(size=(3, classes)))
+    y = heights.argmax(axis=1)
+    y[:classes] = np.arange(classes)
+    return X, y, heights[:, 0]
+
+
+def quick(estimator=BudgetedSVC, **parameters):
+    return estimator(**{"budget": 20, "gamma": 1.0, "lam": 0.01, "random_state": 0, **parameters})
+
+
+def same(one, other, X):
+    np.testing.assert_array_equal(one.support_vectors_, other.support_vectors_)
+    np.testing.assert_array_equal(one.dual_coef_, other.dual_coef_)
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+
+
+@pytest.mark.parametrize("maintenance", ["merge", "project", "random"])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_a_stream_of_single_examples_is_one_call(maintenance, class_weight, rng):
+    X, y, _ = data(rng)
+    weights = rng.uniform(0.5, 2.0, y.size)
+    whole, single, parts = (quick(maintenance=maintenance, class_weight=class_weight) for _ in range(3))
+    whole.partial_fit(X, y, classes=[0, 1], sample_weight=weights)
+    for i in range(y.size):
+        single.partial_fit(X[[i]], y[[i]], classes=[0, 1], sample_weight=weights[[i]])
+    for part in np.array_split(np.arange(y.size), 7):
+        parts.partial_fit(X[part], y[part], classes=[0, 1], sample_weight=weights[part])
+    same(single, parts, X)
+    same(whole, single, X)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "four classes", "regression"])
+def test_a_saved_model_predicts_and_goes_on_like_the_one_it_came_from(kind, rng, tmp_path):
+    X, y, t = data(rng, classes=4 if kind == "four classes" else 2)
+    model = (
+        quick(BudgetedSVR, step=NormaStep(0.5)) if kind == "regression" else quick(maintenance=Merge(table_size=100))
+    )
+    names = np.array(["ant", "bee", "cat", "dog"])
+    y = t if kind == "regression" else names[y]
+    more = {} if kind == "regression" else {"classes": np.unique(y)}
+    model.partial_fit(X[:100], y[:100], **more)
+    model.save(tmp_path / "model.npz")
+    other = type(model).load(tmp_path / "model.npz")
+    same(model, other, X)
+    assert other.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    same(model.partial_fit(X[100:], y[100:]), other.partial_fit(X[100:], y[100:]), X)
+    same(model, pickle.loads(pickle.dumps(model)), X)
+    with pytest.raises(ValueError, match="holds no"):
+        (BudgetedSVC if kind == "regression" else BudgetedSVR).load(tmp_path / "model.npz")
+
+
+def test_a_fit_can_be_gone_on_with_and_a_second_fit_starts_anew(rng):
+    X, y, _ = data(rng)
+    model = quick().fit(X, y)
+    before = model.dual_coef_.copy()
+    assert not np.array_equal(model.partial_fit(X, y).dual_coef_, before)
+    np.testing.assert_array_equal(model.fit(X, y).dual_coef_, before)
+    assert not [name for name in vars(clone(model)) if name.endswith("_")]
+
+
+@pytest.mark.parametrize("multi_class", ["crammer_singer", "ovr"])
+def test_labels_announced_later_join_those_that_are_known(multi_class, rng):
+    X, y, _ = data(rng, n=600, classes=4)
+    early = np.isin(y, [1, 3])
+    model = quick(multi_class=multi_class, budget=60).partial_fit(X[early], y[early], classes=[1, 3])
+    agreed = model.predict(X)
+    model._announce(np.arange(4))
+    # before anything new is seen the old labels stand as they did, but for ties with those that have no score
+    scores = model.decision_function(X)
+    np.testing.assert_array_equal(np.where(scores[:, 3] > scores[:, 1], 3, 1), agreed)
+    for _ in range(5):
+        model.partial_fit(X, y, classes=range(4))
+    assert model.decision_function(X).shape == (600, 4)
+    assert model.score(X, y) > 0.5
+    with pytest.raises(ValueError, match="announce it with classes="):
+        model.partial_fit(X, y + 7)
+    with pytest.raises(ValueError, match="is missing"):
+        model.partial_fit(X, y, classes=[0, 1])
+
+
+def test_running_balanced_weights_are_those_of_the_examples_seen_so_far(rng):
+    y = rng.choice(3, size=30, p=[0.7, 0.2, 0.1])
+    y[:3] = 0, 1, 2
+    s = rng.uniform(0.5, 2.0, 30)
+    model = BudgetedSVC(class_weight="balanced")
+    model.classes_, model._counts = np.arange(3), np.zeros(3)
+    found = model._of_examples(y, s)
+    for i in range(30):
+        counts = np.bincount(y[: i + 1], s[: i + 1], 3)
+        assert found[i] == pytest.approx(counts.sum() / (np.count_nonzero(counts) * counts[y[i]]))
+
+
+def test_bytes_lower_the_budget_and_the_buffers_stay_within_them(rng):
+    X, y, _ = data(rng, n=400)
+    for maintenance in ("merge", "project"):
+        model = quick(budget=5000, max_bytes=20000, maintenance=maintenance).fit(X, y)
+        held = sum(array.nbytes for array in model._state.budget)
+        assert held <= 20000
+        assert model.support_vectors_.shape[0] > 10
+        assert model.model_bytes_ <= 20000
+    with pytest.raises(ValueError, match="max_bytes=10 is too little"):
+        quick(max_bytes=10).fit(X, y)
+
+
+def test_sparse_and_dense_data_can_follow_each_other(rng):
+    X, y, _ = data(rng)
+    X[rng.random(X.shape) < 0.5] = 0.0
+    whole = quick().partial_fit(X, y, classes=[0, 1])
+    mixed = quick().partial_fit(X[:100], y[:100], classes=[0, 1]).partial_fit(sp.csr_matrix(X[100:]), y[100:])
+    same(whole, mixed, X)
+    np.testing.assert_allclose(whole.decision_function(sp.csr_matrix(X)), whole.decision_function(X), rtol=1e-9)
+    sparse = quick().partial_fit(sp.csr_matrix(X), y, classes=[0, 1])
+    assert sp.issparse(sparse.support_vectors_)
+    np.testing.assert_allclose(sparse.decision_function(sp.csr_matrix(X)), sparse.decision_function(X), atol=1e-4)
+
+
+def test_gamma_of_a_stream_is_that_of_its_first_part(rng):
+    X, y, _ = data(rng)
+    model = BudgetedSVC().partial_fit(X[:50], y[:50], classes=[0, 1])
+    gamma = model._gamma
+    assert gamma == pytest.approx(1.0 / (3 * X[:50].var()))
+    assert model.partial_fit(100 * X, y)._gamma == gamma
+
+
+def test_policies_are_named_or_given(rng):
+    X, y, _ = data(rng)
+    same(quick(maintenance="oldest").fit(X, y), quick(maintenance=Remove("oldest")).fit(X, y), X)
+    for wrong, said in (
+        ({"maintenance": "forgive"}, "maintenance must be one of"),
+        ({"step": "long"}, "step must be one of"),
+        ({"kernel": "precomputed"}, "no kernel matrix"),
+        ({"kernel": "linear"}, "merging needs the Gaussian kernel"),
+        ({"multi_class": "ovo"}, "multi_class must be one of"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            quick(**wrong).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "pairs of three", "regression", "sparse"])
+def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
+    X, y, t = data(rng, n=300, classes=3 if kind == "pairs of three" else 2)
+    X = sp.csr_matrix(X) if kind == "sparse" else X
+    full = SVR(gamma=0.3).fit(X, t) if kind == "regression" else SVC(C=1.0, gamma=0.3).fit(X, y)
+    sizes = [full.support_vectors_.shape[0], 40, 10]
+    models = [compress(full, size) for size in sizes]
+    assert models[0].degradation_ == 0.0
+    assert models[1].support_vectors_.shape == (40, 3)
+    lost = [model.relative_degradation_ for model in models]
+    assert lost == sorted(lost)
+    assert lost[-1] <= 1.0
+    reached = full._decisions(X)
+    for model in models:
+        # |⟨w − w′, Φ⟩| ≤ ‖w − w′‖ for ‖Φ‖ = 1, output by output; single precision of what predicts
+        assert np.abs(model._decisions(X) - reached).max() <= model.degradation_ + 1e-3 * np.abs(reached).max()
+    assert hasattr(full, "support_")
+    with pytest.raises(TypeError, match="compress takes a kernel machine"):
+        compress(quick().fit(X, y), 5)

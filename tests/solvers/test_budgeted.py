@@ -1,0 +1,557 @@
+"""Budgeted SGD: the textbook's steps, laws of states and streams, and what every maintenance must keep."""
+
+import copy
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference import budgeted as textbook
+from widemargin.core.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
+from widemargin.core.losses import EpsilonInsensitive, Hinge, MulticlassHinge, OneVsRest, Single
+from widemargin.core.rows import as_rows
+from widemargin.problem import KernelProblem
+from widemargin.running import load_state, run, save_state
+from widemargin.solvers import budgeted
+from widemargin.solvers.budgeted import (
+    BudgetedSGD,
+    Forget,
+    MarginPerceptronStep,
+    Merge,
+    MultiMerge,
+    Nearest,
+    NormaStep,
+    PassiveAggressiveStep,
+    PegasosStep,
+    Project,
+    Remove,
+    State,
+    Stop,
+    reduced,
+    scores,
+)
+
+GAMMA = 0.7
+GAUSS = RBF(GAMMA)
+POLICIES = [
+    Remove("smallest"),
+    Remove("random"),
+    Remove("oldest"),
+    Stop(),
+    Project(),
+    Merge(),
+    MultiMerge(3),
+    Forget(),
+    Nearest(),
+]
+STEPS = [PegasosStep(), NormaStep(2.0), MarginPerceptronStep(0.5, radius=3.0)]
+
+
+def make(rng, n=120, *, classes=2, regression=False, kernel=GAUSS, lam=0.02, sparse=False, dtype=np.float64):
+    """A noisy problem in three dimensions, with weights that make all coefficients differ."""
+    X = rng.normal(size=(n, 3)).astype(dtype)
+    if sparse:
+        X[rng.random(X.shape) < 0.4] = 0.0
+    heights = np.sin(2 * X @ rng.normal(size=(3, max(classes, 2)))) + 0.3 * rng.normal(size=(n, max(classes, 2)))
+    codes = heights.argmax(axis=1)
+    target, y, outputs = Single(Hinge()), 2.0 * codes - 1.0, 1
+    if regression:
+        target, y = Single(EpsilonInsensitive(0.1)), heights[:, 0]
+    elif classes > 2:
+        target, y, outputs = MulticlassHinge(1.0 - np.eye(classes)), codes.astype(float), classes
+    rows = as_rows(sp.csr_matrix(X) if sparse else X)
+    return KernelProblem(kernel, rows, y, target, lam, rng.uniform(0.5, 1.5, n), "none", outputs=outputs)
+
+
+def solver_of(policy, budget=10, step=None, **parameters):
+    step = step or (MarginPerceptronStep() if isinstance(policy, Forget) else PegasosStep())
+    return BudgetedSGD(budget, step, policy, **{"sampling": "fixed", "precision": "float64", **parameters})
+
+
+def trained(solver, problem, steps=None, seed=0):
+    state = solver.init(problem, np.random.default_rng(seed))
+    solver.advance(problem, state, problem.n if steps is None else steps)
+    return state
+
+
+def gauss(V, W):
+    return np.exp(-GAMMA * np.sum((V[:, None] - W[None]) ** 2, axis=2))
+
+
+def dense(problem):
+    X = problem.X
+    return X.values if hasattr(X, "values") else sp.csr_matrix((X.data, X.indices, X.indptr), (problem.n, 3)).toarray()
+
+
+def vectors_of(state):
+    return state.vectors + state.centre
+
+
+def scores_at(state, points):
+    return gauss(points, vectors_of(state)) @ state.coefficients.T
+
+
+def slope_of(problem):
+    """The weighted sub-gradient of the paper: −y for the hinge, e_r − e_y for the joint one, ±1 outside the tube."""
+
+    def slope(i, scores):
+        g = np.zeros(problem.n_outputs)
+        if scores is None:
+            return g
+        if problem.n_outputs > 1:
+            own = int(problem.y[i])
+            others = np.where(np.arange(g.size) == own, -np.inf, scores)
+            if 1.0 + others.max() - scores[own] > 0:
+                g[others.argmax()], g[own] = 1.0, -1.0
+        elif isinstance(problem.target.loss, Hinge):
+            g[0] = -problem.y[i] if problem.y[i] * scores[0] < 1 else 0.0
+        else:
+            error = scores[0] - problem.y[i]
+            g[0] = np.sign(error) if abs(error) > problem.target.loss.epsilon else 0.0
+        return problem.sample_weight[i] * g
+
+    return slope
+
+
+def eta_of(step, lam):
+    rule = budgeted.schedule(step, lam)
+    return lambda t: rule.eta / t**rule.power
+
+
+# ---------------------------------------------------------------- the textbook
+
+
+REMOVE, PROJECT = (Remove("smallest"), textbook.remove), (Project(), textbook.project)
+MERGE = (Merge(table_size=1500), textbook.merge)
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy", "maintain"),
+    [
+        ("two classes", *REMOVE), ("two classes", *PROJECT), ("two classes", *MERGE), ("four classes", *PROJECT),
+        ("regression", *REMOVE), ("sparse", *MERGE),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_every_policy_takes_the_textbook_s_steps(kind, policy, maintain, rng):
+    problem = make(
+        rng, classes=4 if kind == "four classes" else 2, regression=kind == "regression", sparse=kind == "sparse"
+    )
+    step = NormaStep(2.0) if kind == "regression" else PegasosStep()
+    solver = solver_of(policy, 12, step)
+    state = trained(solver, problem)
+    V, A, lost = textbook.bsgd(
+        dense(problem), slope_of(problem), gauss, problem.lam, eta_of(step, problem.lam), 12, maintain
+    )
+    assert len(lost) <= state.counts[budgeted.MAINTAINED]  # projection also takes what is in the span already
+    points = rng.normal(size=(40, 3))
+    expected = gauss(points, V) @ A
+    # K⁻¹ of a nearly singular K, and a search that ends at 1e-7: errors grow from step to step
+    np.testing.assert_allclose(scores_at(state, points), expected, atol=1e-4 * np.abs(expected).max())
+    assert state.values[budgeted.LOST] == pytest.approx(np.sum(lost), rel=1e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    "policy", [Remove("smallest"), Project(), Merge(table_size=1500)], ids=["remove", "project", "merge"]
+)
+def test_margin_perceptrons_stay_in_their_ball_and_know_their_norm(policy, rng):
+    problem = make(rng)
+    step = MarginPerceptronStep(0.5, radius=2.0)
+    solver = solver_of(policy, 12, step)
+    state = solver.init(problem, rng)
+    for _ in range(problem.n):
+        solver.advance(problem, state, 1)
+        norm2 = solver.norm2(problem, state)
+        assert norm2 <= 4.0 * (1 + 1e-6)
+        assert state.values[budgeted.SCALE] ** 2 * state.values[budgeted.NORM2] == pytest.approx(
+            norm2, rel=1e-6, abs=1e-9
+        )
+    maintain = {"Remove": textbook.remove, "Project": textbook.project, "Merge": textbook.merge}[type(policy).__name__]
+    V, A, _ = textbook.bsgd(dense(problem), slope_of(problem), gauss, 0.0, lambda t: 0.5, 12, maintain, radius=2.0)
+    points = rng.normal(size=(40, 3))
+    np.testing.assert_allclose(scores_at(state, points), gauss(points, V) @ A, atol=1e-4)
+
+
+# ---------------------------------------------------------------- what maintenance keeps
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([*((policy, 2) for policy in POLICIES), (Merge(), 4), (Project(), 4)]),
+    st.integers(2, 20),
+)
+def test_the_model_never_has_more_than_its_budget(seed, which, budget):
+    policy, classes = which
+    rng = np.random.default_rng(seed)
+    problem = make(rng, n=60, classes=classes)
+    solver = solver_of(policy, max(budget, getattr(policy, "vectors", 2)))
+    state = solver.init(problem, rng)
+    for _ in range(12):
+        solver.advance(problem, state, 5)
+        assert state.support <= solver.budget
+        assert not state.budget.A[:, state.support :].any()
+        assert not state.budget.Z[:, state.support :].any()
+        assert np.isfinite(state.coefficients).all()
+
+
+def degradation_of_next(solver, problem, state):
+    """‖Δ‖² of the next step by definition, and by the solver's record; what removal would lose; the model before."""
+    before = copy.deepcopy(state)
+    lost, maintained = state.values[budgeted.LOST], state.counts[budgeted.MAINTAINED]
+    i = state.position
+    at_i = scores_at(state, dense(problem)[[i]])[0]
+    solver.advance(problem, state, 1)
+    g = slope_of(problem)(i, at_i)
+    if not g.any() or state.counts[budgeted.MAINTAINED] == maintained:
+        return None
+    t = state.counts[budgeted.STEP]
+    eta = 1.0 / (problem.lam * t)
+    V = np.vstack([vectors_of(before), dense(problem)[[i]]])
+    A = np.hstack([before.coefficients * (1 - 1.0 / t), -eta * g[:, None]])
+    both, signed = np.vstack([V, vectors_of(state)]), np.hstack([A, -state.coefficients])
+    exact = np.sum(gauss(both, both) * (signed.T @ signed))
+    return exact, ((state.values[budgeted.LOST] - lost) * eta) ** 2, np.min(np.sum(A**2, axis=0)), V, A
+
+
+@pytest.mark.parametrize(
+    ("policy", "classes"),
+    [(Merge(), 2), (Project(), 2), (Remove("smallest"), 2), (MultiMerge(3), 2), (Merge(), 4), (Project(), 4)],
+    ids=str,
+)
+def test_degradations_are_recorded_truly_and_merging_and_projection_lose_no_more_than_removal(policy, classes, rng):
+    problem = make(rng, classes=classes)
+    solver = solver_of(policy)
+    state = solver.init(problem, rng)
+    seen = 0
+    for _ in range(problem.n):
+        found = degradation_of_next(solver, problem, state)
+        if found is None:
+            continue
+        exact, recorded, removal, V, A = found
+        scale = np.max(np.sum(A**2, axis=0))
+        assert recorded == pytest.approx(exact, rel=1e-6, abs=1e-9 * scale)
+        seen += 1
+        if policy == MultiMerge(3):
+            continue
+        assert recorded <= removal * (1 + 1e-9) + 1e-9 * scale
+        if isinstance(policy, Merge):
+            m = textbook.smallest(V, A.T, gauss)
+            best = min(
+                textbook.merged(A[:, m], A[:, n], gauss(V[[m]], V[[n]])[0, 0])[0] for n in range(len(V)) if n != m
+            )
+            # the partner comes from a table of 400 × 400, or from a grid of eleven h
+            assert recorded <= best + (1e-4 if classes == 2 else 0.02) * scale
+        if isinstance(policy, Project):
+            # Δ is orthogonal to all vectors that stay
+            kept = vectors_of(state)
+            inner = gauss(kept, V) @ A.T - gauss(kept, kept) @ state.coefficients.T
+            assert np.abs(inner).max() <= 1e-5 * np.sqrt(scale)
+    assert seen > 10
+
+
+def test_the_oldest_the_newest_and_random_ones_go_as_they_are_told(rng):
+    problem = make(rng)
+    for which in ("oldest", "newest"):
+        state = trained(solver_of(Remove(which), 8, MarginPerceptronStep()), problem)
+        # all vectors that ever came, in their order
+        every = trained(solver_of(Remove(which), 200, MarginPerceptronStep()), problem)
+        came = vectors_of(state)[np.argsort(state.budget.age[: state.support])]
+        if which == "newest":
+            np.testing.assert_allclose(came, vectors_of(every)[:8], atol=1e-12)
+        else:
+            assert state.budget.age[: state.support].min() > 8
+    first, second, other = (trained(solver_of(Remove("random"), 8), problem, seed=s) for s in (1, 1, 2))
+    np.testing.assert_array_equal(first.budget.Z, second.budget.Z)
+    assert not np.array_equal(first.budget.Z, other.budget.Z)
+
+
+def test_several_vectors_merge_into_one_at_a_time(rng):
+    problem = make(rng)
+    pairs, groups = (trained(solver_of(policy), problem) for policy in (Merge(), MultiMerge(5)))
+    assert groups.counts[budgeted.MAINTAINED] <= groups.counts[budgeted.UPDATES] / 4
+    assert pairs.counts[budgeted.MAINTAINED] == pairs.counts[budgeted.UPDATES] - 10
+
+
+def test_the_inverse_stays_accurate_over_a_million_updates():
+    rng = np.random.default_rng()
+    n = 50_000
+    X = rng.uniform(-1, 1, size=(n, 2))
+    problem = KernelProblem(RBF(1.0), as_rows(X), rng.choice([-1.0, 1.0], n), Single(Hinge()), 1e-3, intercept="none")
+    solver = BudgetedSGD(12, MarginPerceptronStep(1.0, radius=0.5), Project(), sampling="fixed")
+    state = solver.init(problem, rng)
+    while state.counts[budgeted.UPDATES] < 1_000_000:
+        solver.advance(problem, state, n)
+        k = state.support
+        K, inverse = state.budget.K[:k, :k], state.budget.inverse[:k, :k]
+        V = state.vectors
+        np.testing.assert_allclose(K, np.exp(-np.sum((V[:, None] - V[None]) ** 2, axis=2)), atol=1e-12)
+        # a row is found out at 1e-7, when it is looked at; rows are looked at in turn
+        assert np.abs(K @ inverse - np.eye(k)).max() <= 1e-5
+    assert state.values[budgeted.LOST] / state.counts[budgeted.MAINTAINED] < 1.0
+
+
+def test_projection_onto_a_span_that_holds_everything_loses_nothing(rng):
+    problem = make(rng, kernel=Linear())
+    state = trained(solver_of(Project(), 10), problem)
+    assert state.support <= 3
+    free = trained(solver_of(Remove("smallest"), 500), problem)
+    np.testing.assert_allclose(
+        state.coefficients @ vectors_of(state), free.coefficients @ vectors_of(free), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_a_projectron_grows_only_by_what_is_far_from_its_span(rng):
+    problem = make(rng, n=300)
+    sizes = [
+        trained(solver_of(Project(threshold), 300, MarginPerceptronStep()), problem).support
+        for threshold in (0.05, 0.3, 0.8)
+    ]
+    assert sizes[0] > sizes[1] > sizes[2]
+
+
+def test_passive_steps_end_on_the_margin(rng):
+    problem = make(rng)
+    problem.sample_weight = np.empty(0)
+    solver = solver_of(Remove("smallest"), 500, PassiveAggressiveStep(C=1e6))
+    state = solver.init(problem, rng)
+    for i in range(30):
+        solver.advance(problem, state, 1)
+        assert problem.y[i] * scores_at(state, dense(problem)[[i]])[0, 0] >= 1 - 1e-9
+
+
+# ---------------------------------------------------------------- laws
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_steps_in_parts_saved_and_loaded_are_the_steps_in_one(policy, rng, tmp_path):
+    problem = make(rng)
+    solver = solver_of(policy, sampling="permutation")
+    whole, parts = (solver.init(problem, np.random.default_rng(7)) for _ in range(2))
+    solver.advance(problem, whole, 250)
+    for k, steps in enumerate((1, 99, 0, 60, 90)):
+        solver.advance(problem, parts, steps)
+        save_state(tmp_path / f"{k}.npz", parts)
+        parts = load_state(tmp_path / f"{k}.npz", State)
+    for name in whole.budget._fields:
+        np.testing.assert_array_equal(getattr(parts.budget, name), getattr(whole.budget, name))
+    np.testing.assert_array_equal(parts.values, whole.values)
+    np.testing.assert_array_equal(parts.counts, whole.counts)
+    assert parts.counters == whole.counters
+
+
+def test_sparse_and_dense_rows_in_both_precisions_make_the_same_model(rng):
+    problem = make(rng, sparse=True)
+    exact = trained(solver_of(Merge()), problem)
+    points = rng.normal(size=(40, 3))
+    expected = scores_at(exact, points)
+    for X in (dense(problem), dense(problem).astype(np.float32)):
+        other = copy.copy(problem)
+        other.X = as_rows(X)
+        state = trained(solver_of(Merge()), other)
+        np.testing.assert_allclose(scores_at(state, points), expected, atol=1e-3 * np.abs(expected).max())
+        assert state.counts[budgeted.UPDATES] == exact.counts[budgeted.UPDATES]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sparse"),
+    [(Polynomial(0.5, 1.0, 2), True), (Sigmoid(0.1, 0.0), False), (Laplacian(0.5), True)],
+    ids=str,
+)
+def test_other_kernels_learn_by_removal(kernel, sparse, rng):
+    problem = make(rng, kernel=kernel, sparse=sparse)
+    solver = solver_of(Remove("smallest"), 200)
+    state = trained(solver, problem, 60)
+    model = solver.model(problem, state)
+    found = model.decision_function(problem.X)[:, 0]
+    # the next step must see these scores: its loss is added to the sum
+    before = state.values[budgeted.LOSS]
+    solver.advance(problem, state, 1)
+    loss = problem.sample_weight[60] * max(0.0, 1.0 - problem.y[60] * found[60])
+    assert state.values[budgeted.LOSS] - before == pytest.approx(loss, rel=1e-9, abs=1e-12)
+    np.testing.assert_allclose(
+        scores(kernel, problem.X, trained(solver, problem, 60))[:, 0], found, rtol=1e-9, atol=1e-9
+    )
+
+
+def test_counters_are_exact(rng):
+    problem = make(rng)
+    solver = solver_of(Remove("smallest"), 10)
+    state = solver.init(problem, rng)
+    evals = updates = 0
+    for _ in range(problem.n):
+        evals += state.support
+        loss = state.values[budgeted.LOSS]
+        solver.advance(problem, state, 1)
+        updates += state.values[budgeted.LOSS] > loss
+    assert state.counters.steps == state.counters.visits == problem.n
+    assert state.counters.kernel_evals == evals
+    assert state.counters.updates == updates
+    assert state.counters.feature_reads == 3 * problem.n
+    assert state.counts[budgeted.MAINTAINED] == updates - 10
+
+
+def test_data_far_from_the_origin_is_learnt_like_data_at_it(rng):
+    problem = make(rng)
+    far = copy.copy(problem)
+    far.X = as_rows(problem.X.values + 1e6)
+    near, moved = (trained(solver_of(Merge(), precision="float32"), p) for p in (problem, far))
+    points = rng.normal(size=(40, 3))
+    expected = gauss(points, vectors_of(near)) @ near.coefficients.T
+    # 1e6 in float64 leaves 1e-10
+    np.testing.assert_allclose(
+        gauss(points + 1e6, vectors_of(moved)) @ moved.coefficients.T, expected, atol=1e-3 * np.abs(expected).max()
+    )
+
+
+def test_one_against_the_rest_is_a_binary_run_for_each_class_while_the_budget_lasts(rng):
+    problem = make(rng, classes=3)
+    problem.sample_weight = np.empty(0)
+    joint = copy.copy(problem)
+    joint.target = OneVsRest(Hinge(), np.ones(3))
+    state = trained(solver_of(Remove("smallest"), 500), joint)
+    points = rng.normal(size=(40, 3))
+    for c in range(3):
+        alone = copy.copy(problem)
+        alone.target, alone.n_outputs = Single(Hinge()), 1
+        alone.y = np.where(problem.y == c, 1.0, -1.0)
+        own = trained(solver_of(Remove("smallest"), 500), alone)
+        np.testing.assert_allclose(scores_at(state, points)[:, c], scores_at(own, points)[:, 0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_do_not_depend_on_the_rows_they_are_asked_for_with(dtype, rng):
+    problem = make(rng, classes=3)
+    state = trained(solver_of(Merge(), precision="float32"), problem)
+    X = rng.normal(size=(45, 3)).astype(dtype)
+    together = scores(problem.kernel, as_rows(X), state)
+    for rows in (slice(0, 1), slice(3, 20), slice(44, 45), slice(None, None, -1)):
+        np.testing.assert_array_equal(scores(problem.kernel, as_rows(X[rows]), state), together[rows])
+    far = copy.copy(state)
+    far.centre = state.centre + 1e5  # differences are taken where norms would cancel
+    exact = gauss(X.astype(float), state.vectors + state.centre) @ state.coefficients.T
+    np.testing.assert_allclose(together, exact, atol=1e-4 * np.abs(state.coefficients).sum())
+    far.budget = state.budget._replace(size=state.budget.size + np.float32(1e9))
+    np.testing.assert_allclose(
+        scores(problem.kernel, as_rows(X.astype(float) + 1e5), far), exact, atol=1e-4 * np.abs(state.coefficients).sum()
+    )
+
+
+def test_a_run_records_degradation_maintenances_and_bytes(rng):
+    problem = make(rng)
+    outcome = run(BudgetedSGD(10), problem, rng=rng, max_epochs=2)
+    row = outcome.history.rows[-1]
+    assert row["support_vectors"] == 10
+    assert row["model_bytes"] == 10 * (3 + 1) * 4
+    assert row["maintenances"] == row["updates"] - 10
+    assert 0 < row["degradation_per_step"] < row["degradation"] <= 1.5
+    assert problem.errors(outcome.model) < 0.5
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("solver", "changes", "said"),
+    [
+        (BudgetedSGD(10), {"kernel": Linear()}, "merging needs the Gaussian kernel"),
+        (BudgetedSGD(0), {}, "budget must be ≥ 1"),
+        (BudgetedSGD(3, maintenance=MultiMerge(5)), {}, "vectors ≤ budget"),
+        (BudgetedSGD(10, maintenance=Remove("best")), {}, "'oldest'"),
+        (BudgetedSGD(10, maintenance=Project()), {"kernel": Sigmoid(1.0, 0.0)}, "positive definite"),
+        (BudgetedSGD(10, step=NormaStep(1e9)), {}, "choose a smaller eta"),
+        (BudgetedSGD(10, maintenance=Forget()), {}, "MarginPerceptronStep"),
+        (BudgetedSGD(10, step=MarginPerceptronStep(radius=-1.0)), {}, "must be > 0"),
+        (BudgetedSGD(10), {"intercept": "regularized"}, "no intercept"),
+        (BudgetedSGD(10, sampling="iid"), {}, "'permutation'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(solver, changes, said, rng):
+    problem = make(rng)
+    for name, value in changes.items():
+        setattr(problem, name, value)
+    with pytest.raises(ValueError, match=said):
+        solver.init(problem, rng)
+
+
+# ---------------------------------------------------------------- batches, smaller models
+
+
+def test_a_batch_is_one_step_along_the_mean_sub_gradient(rng):
+    problem = make(rng)
+    solver = solver_of(Remove("smallest"), 500, batch_size=30)
+    state = solver.init(problem, rng)
+    expected = np.zeros(problem.n)
+    X, slope = dense(problem), slope_of(problem)
+    for t in range(1, 5):
+        rows = np.arange(30 * (t - 1), 30 * t)
+        g = [slope(i, gauss(X[[i]], X) @ expected)[0] for i in rows]
+        expected *= 1 - 1 / t
+        expected[rows] -= np.array(g) / (30 * problem.lam * t)
+        solver.advance(problem, state, 1)
+        points = rng.normal(size=(20, 3))
+        np.testing.assert_allclose(scores_at(state, points)[:, 0], gauss(points, X) @ expected, rtol=1e-8, atol=1e-8)
+    assert solver.steps_per_epoch(problem) == 4
+    assert state.counters.steps == 4
+    assert state.counters.visits == problem.n
+
+
+def test_batches_in_parts_are_batches_in_one_and_the_last_may_be_short(rng):
+    problem = make(rng, n=100, sparse=True)
+    solver = solver_of(Remove("smallest"), batch_size=16, sampling="permutation")
+    whole, parts = (solver.init(problem, np.random.default_rng(3)) for _ in range(2))
+    solver.advance(problem, whole, 14)
+    for steps in (3, 4, 0, 1, 6):
+        solver.advance(problem, parts, steps)
+    assert whole.counters.visits == 200
+    np.testing.assert_array_equal(parts.budget.Z, whole.budget.Z)
+    np.testing.assert_array_equal(parts.values, whole.values)
+    assert whole.support == 10
+
+
+def test_the_nearest_policy_loses_the_least_that_two_neighbours_allow(rng):
+    problem = make(rng)
+    solver = solver_of(Nearest(), 10, PassiveAggressiveStep(C=0.5))
+    state = solver.init(problem, rng)
+    for _ in range(problem.n):
+        before = copy.deepcopy(state)
+        i = state.position
+        solver.advance(problem, state, 1)
+        if state.counts[budgeted.MAINTAINED] == before.counts[budgeted.MAINTAINED]:
+            continue
+        x = dense(problem)[[i]]
+        eta = min(0.5, (state.values[budgeted.LOSS] - before.values[budgeted.LOSS]) / problem.sample_weight[i] ** 2)
+        V = np.vstack([vectors_of(before), x])
+        A = np.append(before.coefficients[0], eta * problem.sample_weight[i] * problem.y[i])
+        K = gauss(V, V)
+        losses = []
+        for r in range(len(V) - 1):
+            others = [j for j in range(len(V)) if j != r]
+            near = sorted({len(V) - 1, others[int(np.argmax(K[r, others]))]})
+            rest = K[r, r] - K[r, near] @ np.linalg.solve(K[np.ix_(near, near)], K[near, r])
+            losses.append(A[r] ** 2 * rest)
+        both, signed = np.vstack([V, vectors_of(state)]), np.append(A, -state.coefficients[0])
+        exact = signed @ gauss(both, both) @ signed
+        assert exact == pytest.approx(min(losses), rel=1e-5, abs=1e-8)
+        # Δ is orthogonal to the new vector, whose margin is as the passive-aggressive step left it
+        margin = problem.y[i] * scores_at(state, x)[0, 0]
+        assert margin == pytest.approx(problem.y[i] * (K[-1] @ A), abs=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [GAUSS, Polynomial(0.5, 1.0, 2)], ids=str)
+def test_a_reduced_model_is_the_projection_onto_the_vectors_it_keeps(kernel, rng):
+    V, A = rng.normal(size=(40, 3)), rng.normal(size=(2, 40))
+    kept, coefficients, lost, norm2 = reduced(kernel, V, A, 12)
+    assert kept.shape == (12, 3)
+
+    def values(P, Q):
+        return gauss(P, Q) if kernel is GAUSS else (0.5 * P @ Q.T + 1.0) ** 2
+
+    assert norm2 == pytest.approx(np.sum((A @ values(V, V)) * A))
+    both, signed = np.vstack([V, kept]), np.hstack([A, -coefficients])
+    assert lost == pytest.approx(np.sum((signed @ values(both, both)) * signed), abs=1e-6 * norm2)
+    # what is lost is orthogonal to what is kept; the ridge lets 1e-10 through
+    assert np.abs(signed @ values(both, kept)).max() <= 1e-6 * np.sqrt(norm2)
+    assert lost <= norm2
