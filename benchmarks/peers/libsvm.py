@@ -9,6 +9,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import itertools
 import sys
 import warnings
 
@@ -51,15 +52,28 @@ PROBLEMS = {
 }
 
 
+def pairs(model):
+    """(support vectors' places, coefficients) of each binary problem, from the layout that both libraries share."""
+    dual = model.dual_coef_.toarray() if hasattr(model.dual_coef_, "toarray") else model.dual_coef_
+    if model.n_support_.size == 2:
+        yield np.arange(dual.shape[1]), dual[0]
+        return
+    ends = np.cumsum(model.n_support_)
+    of_class = [np.arange(end - count, end) for end, count in zip(ends, model.n_support_, strict=True)]
+    for i, j in itertools.combinations(range(ends.size), 2):
+        yield np.r_[of_class[i], of_class[j]], np.r_[dual[j - 1, of_class[i]], dual[i, of_class[j]]]
+
+
 def dual_value(model, X):
-    """Σα − ½ ‖w‖² of a two-class model, in float64 by blocks: a neutral party's."""
-    dual = model.dual_coef_
-    vectors, coefficients = X[model.support_], (dual.toarray() if hasattr(dual, "toarray") else dual)[0]
-    norm2 = sum(
-        float(coefficients[i : i + 1024] @ rbf_kernel(vectors[i : i + 1024], vectors, gamma=model.gamma) @ coefficients)
-        for i in range(0, coefficients.size, 1024)
-    )
-    return float(np.abs(coefficients).sum()) - 0.5 * norm2
+    """Σα − ½ ‖w‖², summed over the binary problems, in float64 by blocks: a neutral party's."""
+    total = 0.0
+    for places, coefficients in pairs(model):
+        used = coefficients != 0.0
+        vectors, c = X[model.support_[places[used]]], coefficients[used]
+        total += float(np.abs(c).sum())
+        for i in range(0, c.size, 1024):
+            total -= 0.5 * float(c[i : i + 1024] @ rbf_kernel(vectors[i : i + 1024], vectors, gamma=model.gamma) @ c)
+    return total
 
 
 def main(names):
@@ -69,18 +83,19 @@ def main(names):
         SVC(**parameters, max_iter=2).fit(X[:3000], y[:3000])
         SVC(**parameters).fit(X[:500], y[:500])
         ours, theirs = SVC(**parameters, random_state=0), RivalSVC(**parameters)
-        seconds, rival = clock(lambda: ours.fit(X, y)), clock(lambda: theirs.fit(X, y))
+        turns = 5 if name in ("usps", "letter") else 1
+        clocks = [(clock(lambda: ours.fit(X, y)), clock(lambda: theirs.fit(X, y))) for _ in range(turns)]
+        seconds, rival = np.median(clocks, axis=0)
         predicting = clock(lambda: ours.predict(Z)), clock(lambda: theirs.predict(Z))
-        print(f"{name}: {parameters}")
+        print(f"{name}: {parameters}, medians of {turns}")
         print(f"    widemargin {seconds:8.2f} s, error {1 - ours.score(Z, t):.2%}, {ours.support_.size} vectors")
         print(f"    LIBSVM     {rival:8.2f} s, error {1 - theirs.score(Z, t):.2%}, {theirs.support_.size} vectors")
         print(f"    ratio      {verdict(seconds / rival, 1 / 3)}")
         faster = predicting[1] / predicting[0]
         print(f"    prediction {predicting[0]:.2f} s and {predicting[1]:.2f} s: {faster:.1f} times faster")
-        if np.unique(y).size == 2:
-            a, b = dual_value(ours, X), dual_value(theirs, X)
-            assert abs(a - b) <= 1e-3 * abs(b), (a, b)
-            print(f"    dual value {a:.3f} and {b:.3f}; relative gap {ours.certificate_.relative_gap:.1e}", flush=True)
+        a, b = dual_value(ours, X), dual_value(theirs, X)
+        assert abs(a - b) <= 1e-3 * abs(b), (a, b)
+        print(f"    dual value {a:.3f} and {b:.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -456,7 +456,10 @@ class SVC(ClassifierMixin, _Kernel):
     def _problems(
         self, kernel: Any, rows: Any, codes: np.ndarray, weights: np.ndarray, of_class: np.ndarray
     ) -> Iterable[tuple[np.ndarray, KernelProblem]]:
-        """(rows, problem) of each binary problem; they share kernel rows where a third of all fit into the cache."""
+        """(rows, problem) of each binary problem; classes against the rest share kernel rows where a third of all fit.
+
+        Pairs do not: whole rows would be computed where a pair needs two classes' columns.
+        """
         n_classes, everything = of_class.size, np.arange(codes.size)
         weighted = weights.size > 0 or self.class_weight is not None
         full = weights if weights.size else np.ones(codes.size)
@@ -466,7 +469,7 @@ class SVC(ClassifierMixin, _Kernel):
         )
 
         shared = None
-        if n_classes > 2 and n_bytes * SHARED / (4.0 * codes.size) >= codes.size / 3:
+        if n_classes > 2 and self.multi_class == "ovr" and n_bytes * SHARED / (4.0 * codes.size) >= codes.size / 3:
             shared = SharedRows(whole_problem.matrix(everything, everything), SHARED * n_bytes)
             n_bytes *= 1.0 - SHARED
 
