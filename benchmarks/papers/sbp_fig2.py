@@ -120,7 +120,7 @@ def compare(name, axis):
     for _ in range(RUNS[name]):
         curves["SBP"].append(sbp_curve(problem, Z, t, nu, rng, draws, BATCH[name]))
         curves["Pegasos"].append(steps_curve(KernelPegasos(), problem, Z, t, rng, epochs))
-        curves["SDCA"].append(steps_curve(KernelSDCA(), problem, Z, t, rng, epochs))
+        curves["SDCA"].append(steps_curve(KernelSDCA(shrinking=False), problem, Z, t, rng, epochs))
     means = {}
     for method, runs in curves.items():
         length = min(len(run_) for run_ in runs)

@@ -1,29 +1,48 @@
 """Kernel Pegasos, SDCA and Perceptron against their textbook loops on the same visits."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from widemargin.core.kernels import RBF, Linear
-from widemargin.core.losses import EpsilonInsensitive, Hinge, Single
+from widemargin.core.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Log,
+    MulticlassLog,
+    Single,
+    SquaredEpsilon,
+    SquaredHinge,
+    conjugate,
+    value,
+)
 from widemargin.core.rows import as_rows
-from widemargin.problem import KernelProblem
+from widemargin.problem import KernelProblem, Problem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA, State
+from widemargin.solvers.sdca import LONGEST_REST, SDCA
 from widemargin.solvers.smo import SMO
 
 SOLVERS = [KernelPegasos, KernelSDCA, KernelPerceptron]
+LOSSES = [Hinge(), SquaredHinge(), Log(), EpsilonInsensitive(0.2), SquaredEpsilon(0.2)]
 KERNEL = RBF(0.5)
+by_name = {"ids": lambda loss: type(loss).__name__}
 
 
-def make(rng, n=60, *, intercept="none", kernel=KERNEL, C=1.0, sparse=False, dtype=np.float64, weighted=False, **more):
+def make(
+    rng, n=60, *, loss=LOSSES[0], intercept="none", kernel=KERNEL, C=1.0, sparse=False, dtype=np.float64,
+    weighted=False, **more,
+):  # fmt: skip
     X = rng.normal(size=(n, 3)).astype(dtype)
-    y = np.where(np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
+    if not isinstance(loss, (EpsilonInsensitive, SquaredEpsilon)):
+        y = np.where(y > 0, 1.0, -1.0)
     weights = rng.uniform(0.5, 2.0, n) if weighted else np.empty(0)
     rows = as_rows(sp.csr_matrix(X) if sparse else X)
-    return KernelProblem(kernel, rows, y, Single(Hinge()), 1.0 / (C * n), weights, intercept, **more)
+    return KernelProblem(kernel, rows, y, Single(loss), 1.0 / (C * n), weights, intercept, **more)
 
 
 def gram(problem):
@@ -91,7 +110,7 @@ def test_a_solver_equals_its_textbook_on_the_same_visits(solver, weighted, inter
     else:
         expected = textbook_perceptron(K, y, s, visits)
     # same numbers, sums in another order: float64 rounding of 150 additions
-    np.testing.assert_allclose(state.alpha, expected, atol=1e-10)
+    np.testing.assert_allclose(solver().coefficients(problem, state), y * expected, atol=1e-10)
     np.testing.assert_allclose(state.f, K @ (y * expected), atol=1e-10 * (1.0 + expected.sum()))
 
 
@@ -182,7 +201,7 @@ def test_certificates_keep_weak_duality(solver, intercept, rng):
         assert dual <= best * (1 + 1e-6)
         assert primal >= best * (1 - 1e-6)
         assert gap == pytest.approx(primal - dual)
-        c = solver().scale(problem, state) * problem.y * state.alpha
+        c = solver().scale(problem, state) * solver().coefficients(problem, state)
         f = K @ c
         expected = problem.lam * (0.5 * c @ f + problem.caps @ np.maximum(0.0, 1.0 - problem.y * f))
         assert primal == pytest.approx(expected, rel=1e-9)
@@ -196,7 +215,7 @@ def test_a_model_scores_as_the_state_does(solver, rng):
     scores = solver().model(problem, state).decision_function(problem.X)[:, 0]
     # the model's kernel values are float64 here, the state's are float32
     scale = solver().scale(problem, state)
-    np.testing.assert_allclose(scores, scale * state.f, atol=1e-6 * scale * state.alpha.sum() + 1e-12)
+    np.testing.assert_allclose(scores, scale * state.f, atol=1e-6 * scale * np.abs(state.alpha).sum() + 1e-12)
 
 
 def test_a_row_of_zeros_under_a_linear_kernel_goes_to_its_bound(rng):
@@ -204,7 +223,7 @@ def test_a_row_of_zeros_under_a_linear_kernel_goes_to_its_bound(rng):
     problem.X.values[3] = 0.0
     state = KernelSDCA().init(problem, rng)
     KernelSDCA().advance(problem, state, 2 * problem.n)
-    assert state.alpha[3] == problem.caps[3]
+    assert state.alpha[3] == problem.y[3] * problem.caps[3]
 
 
 def test_what_the_solvers_cannot_solve_is_refused_in_a_sentence(rng):
@@ -213,7 +232,172 @@ def test_what_the_solvers_cannot_solve_is_refused_in_a_sentence(rng):
             solver().init(make(rng, intercept="unregularized"), rng)
         with pytest.raises(ValueError, match="sampling must be 'permutation' or 'iid', got 'cyclic'"):
             solver(sampling="cyclic").init(make(rng), rng)
-        regression = make(rng)
-        regression.target = Single(EpsilonInsensitive(0.1))
-        with pytest.raises(ValueError, match=f"{solver.__name__} solves the hinge loss, got EpsilonInsensitive"):
-            solver().init(regression, rng)
+    for solver in (KernelPegasos, KernelPerceptron):
+        with pytest.raises(ValueError, match=f"{solver.__name__} solves the hinge loss, got Log: use KernelSDCA"):
+            solver().init(make(rng, loss=Log()), rng)
+    joint = make(rng)
+    joint.target = MulticlassLog()
+    with pytest.raises(
+        ValueError, match="KernelSDCA solves the losses of one score that have a conjugate, got MulticlassLog"
+    ):
+        KernelSDCA().init(joint, rng)
+    with pytest.raises(TypeError, match="shrinking must be True or False, got 'often'"):
+        KernelSDCA(shrinking="often").init(make(rng), rng)
+    for alpha in (np.zeros(3), np.full(60, np.nan)):
+        with pytest.raises(ValueError, match=r"alpha must be finite and of shape \(60,\), got the shape"):
+            KernelSDCA().init(make(rng), rng, alpha)
+
+
+# ---------------------------------------------------------------- SDCA for every loss
+
+
+def solved(problem, rng, tol=1e-6, solver=None, alpha=None):
+    """The outcome of a run to a relative gap."""
+    solver = solver or KernelSDCA()
+    state = solver.init(problem, rng, alpha)
+    return run(solver, problem, state=state, rng=rng, tol=tol, max_epochs=1e6)
+
+
+@pytest.mark.parametrize("intercept", ["none", "regularized"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", LOSSES, **by_name)
+def test_every_loss_reaches_the_optimum_of_linear_sdca(loss, weighted, intercept, rng):
+    problem = make(rng, 80, loss=loss, kernel=Linear(), intercept=intercept, weighted=weighted)
+    same = Problem(problem.X, problem.y, problem.target, problem.lam, problem.sample_weight, intercept)
+    ours = solved(problem, rng, 1e-5)
+    linear = run(SDCA(), same, rng=rng, tol=1e-5, max_epochs=1e6)
+    assert ours.stop_reason == linear.stop_reason == "tol"
+    # each is above the optimum by its gap at most, and kernel values are float32
+    assert ours.objective == pytest.approx(linear.objective, rel=3e-5)
+    w = problem.X.values.T @ ours.state.alpha
+    b = ours.state.alpha.sum() if intercept == "regularized" else 0.0
+    assert same.primal(w[:, None], np.array([b])) == pytest.approx(ours.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("shrinking", [False, True])
+@pytest.mark.parametrize("intercept", ["none", "regularized"])
+@pytest.mark.parametrize("loss", LOSSES, **by_name)
+def test_the_dual_never_falls_and_the_gap_is_above_the_suboptimality(loss, intercept, shrinking, rng):
+    problem = make(rng, loss=loss, intercept=intercept, weighted=True, C=3.0)
+    best = solved(problem, rng, 1e-7)
+    solver, K, y, caps = KernelSDCA(shrinking=shrinking), gram(problem), problem.y, problem.caps
+    state, before = solver.init(problem, rng), -math.inf
+    for portion in (0, 1, 1, 7, 51, 60, 333, 1000):
+        solver.advance(problem, state, portion)
+        primal, dual, gap = solver.certificate(problem, state)
+        rounding = 1e-9 * primal
+        assert dual >= before - rounding
+        assert gap >= -rounding
+        # the optimum lies between the best known dual and primal values
+        assert gap >= primal - best.objective - rounding
+        assert dual <= best.objective + rounding
+        a, f, before = state.alpha, K @ state.alpha, dual
+        total = sum(c * value(loss, z, t) for c, z, t in zip(caps, f, y, strict=True))
+        conjugates = sum(c * conjugate(loss, -v / c, t) for c, v, t in zip(caps, a, y, strict=True))
+        assert primal == pytest.approx(problem.lam * (0.5 * a @ f + total), rel=1e-9)
+        assert dual == pytest.approx(problem.lam * (-conjugates - 0.5 * a @ f), rel=1e-9, abs=rounding)
+
+
+@pytest.mark.parametrize("intercept", ["none", "regularized"])
+@pytest.mark.parametrize("loss", LOSSES, **by_name)
+def test_a_visit_maximises_the_dual_over_its_example(loss, intercept, rng):
+    problem, solver = make(rng, loss=loss, intercept=intercept, weighted=True), KernelSDCA()
+    state = solver.init(problem, rng)
+    for _ in range(20):
+        solver.advance(problem, state, 7)
+        i = state.order[state.position - 1]  # visited last
+        dual, kept = solver.certificate(problem, state).dual, state.alpha[i]
+        row = gram(problem)[i]
+        for move in rng.normal(size=8) * problem.caps[i] * 10.0 ** rng.uniform(-3, 0, 8):
+            other = KernelSDCA().init(problem, rng)
+            other.alpha[:], other.f[:] = state.alpha, state.f + move * row
+            other.alpha[i] = kept + move
+            # a move out of the box has the dual value −∞
+            assert solver.certificate(problem, other).dual <= dual + 1e-9 * abs(dual)
+
+
+@pytest.mark.parametrize("intercept", ["none", "regularized"])
+@pytest.mark.parametrize("loss", LOSSES, **by_name)
+def test_a_start_at_the_optimum_ends_at_once(loss, intercept, rng):
+    problem = make(rng, 80, loss=loss, intercept=intercept, weighted=True, cache_bytes=4.0 * 80 * 20)
+    first = solved(problem, rng, 1e-7)
+    fresh = replace(problem)  # without its cache
+    state = KernelSDCA().init(fresh, rng, first.state.alpha)
+    np.testing.assert_allclose(state.alpha, first.state.alpha, rtol=1e-14)
+    # rows of the support; the diagonal of this kernel is known
+    assert state.counters.kernel_evals == 80 * np.count_nonzero(state.alpha)
+    np.testing.assert_allclose(state.f, gram(problem) @ state.alpha, atol=1e-9 * (1.0 + np.abs(state.alpha).sum()))
+    # the responses of the first run are sums of all its changes, these of one for each example
+    assert KernelSDCA().certificate(fresh, state).relative_gap <= 1.01e-7
+    # visits raise the dual, but the primal value may tremble
+    again = run(KernelSDCA(), fresh, state=state, rng=rng, tol=1e-4, max_epochs=1000)
+    assert (again.stop_reason, again.state.counters.visits) == ("tol", 80)
+
+
+@pytest.mark.parametrize("loss", LOSSES, **by_name)
+def test_a_start_out_of_the_box_is_clipped_into_it(loss, rng):
+    problem = make(rng, loss=loss, weighted=True)
+    problem.sample_weight[5] = 0.0
+    state = KernelSDCA().init(problem, rng, 10.0 * rng.normal(size=problem.n))
+    assert math.isfinite(KernelSDCA().certificate(problem, state).dual)
+    assert state.alpha[5] == 0.0
+
+
+@pytest.mark.parametrize("loss", LOSSES, **by_name)
+def test_an_example_of_weight_zero_is_as_absent(loss, rng):
+    problem = make(rng, loss=loss, weighted=True)
+    problem.sample_weight[:20] = 0.0
+    kept = np.arange(20, 60)
+    part = problem.take(kept)
+    part.lam = problem.lam * problem.n / kept.size  # the same C
+    ours, theirs = solved(problem, rng), solved(part, rng)
+    assert not ours.state.alpha[:20].any()
+    assert problem.n * ours.objective == pytest.approx(kept.size * theirs.objective, rel=3e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES, **by_name)
+def test_every_loss_may_be_advanced_in_any_portions_with_any_cache(loss, rng, tmp_path):
+    seed, results = int(rng.integers(2**32)), []
+    for portions, cache in (([700], 1e6), ([1, 0, 300, 18, 381], 1e6), ([333, 367], 1.0)):
+        problem = make(np.random.default_rng(seed), loss=loss, cache_bytes=cache)
+        state = KernelSDCA().init(problem, np.random.default_rng(seed))
+        for portion in portions:
+            KernelSDCA().advance(problem, state, portion)
+            save_state(tmp_path / "state.npz", state)
+            state = load_state(tmp_path / "state.npz", State)
+        assert state.t == state.counters.visits == 700
+        arrays = (state.alpha, state.f, state.order, state.rest, state.wait)
+        results.append((*(array.tobytes() for array in arrays), state.awake, state.position, state.counters.updates))
+    assert results[0] == results[1] == results[2]
+
+
+def test_idle_examples_rest_ever_longer_and_are_visited_again(rng):
+    problem = make(rng, 100, C=0.1)
+    state, visits = recorded(KernelSDCA(), problem, rng, 20000)
+    rested = np.flatnonzero(state.rest == LONGEST_REST)
+    counts = np.bincount(visits, minlength=100)
+    assert set(np.unique(state.rest)) <= {0, 1, 3, 7, 15, LONGEST_REST}
+    assert (state.wait <= state.rest).all()
+    # at this C most examples stand at a bound and their visits change nothing; who moves is visited in each pass
+    assert rested.size > 0
+    assert counts.min() > 0
+    assert counts[rested].max() < counts.max() or rested.size == 100
+    plain, visits = recorded(KernelSDCA(shrinking=False), problem, rng, 1000)
+    assert (np.bincount(visits) == 10).all()
+    assert plain.rest.size == plain.wait.size == 0
+
+
+def test_rows_in_use_stay_in_the_cache(rng):
+    """Least recently used: of two caches' worth of rows, those that the last visits used are held."""
+    problem = make(rng, 64, cache_bytes=4.0 * 64 * 16)
+    solver = KernelSDCA(shrinking=False)
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, 640)
+    held = problem._row_cache[0].held
+    before, alpha = held.counts[0], state.alpha.copy()
+    solver.advance(problem, state, 1)
+    i = state.order[state.position - 1]
+    if state.alpha[i] != alpha[i]:
+        assert held.used[held.slot_of[i]] == held.counts[0] > before
+    else:
+        assert held.counts[0] == before

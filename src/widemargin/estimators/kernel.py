@@ -515,7 +515,9 @@ class SVC(ClassifierMixin, _Kernel):
                 state = solver.init(problem, rng, promising=promising[k])
             elif start is not None and isinstance(solver, SMO):
                 state = solver.init(problem, rng, start)
-            elif start is not None and isinstance(solver, StochasticBatchPerceptron):
+            elif start is not None and isinstance(solver, KernelSDCA):
+                state = solver.init(problem, rng, problem.y * start)
+            elif isinstance(start, tuple) and isinstance(solver, StochasticBatchPerceptron):
                 earlier, problem._row_cache = start  # type: ignore[attr-defined]
                 state = solver.again(problem, rng, earlier)
             outcome = self.run(
@@ -667,9 +669,11 @@ class SVR(RegressorMixin, _Kernel):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, C, solver, intercept, cache_size, lam, tol, max_iter, max_seconds, n_jobs, \
-    random_state, callbacks, verbose
+    kernel, gamma, degree, coef0, C, intercept, cache_size, lam, tol, max_iter, max_seconds, n_jobs, random_state, \
+    callbacks, verbose
         As in :class:`SVC`.
+    solver : {"auto", "smo", "sdca"} or a configured solver, default="auto"
+        Those of :class:`SVC` that solve the ε-insensitive loss; "auto" is "smo".
     epsilon : float, default=0.1
         Errors up to this size cost nothing, in units of y.
 
