@@ -202,6 +202,24 @@ def test_two_classes_have_libsvms_optimum(name, parameters):
     check_binary(*SETS[name](), parameters)
 
 
+@pytest.mark.parametrize("name", ["moons", "circles", "digits 3 or 8"])
+def test_a_large_C_has_libsvms_optimum_to_within_the_certified_gap(name):
+    """At C = 1e4 the rounding of float32 kernel values times α shows, and the certificate says how much."""
+    (X, labels), C, gamma = SETS[name](), 1e4, 0.5 / SETS[name]()[0].shape[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours = SVC(C=C, gamma=gamma, random_state=0).fit(X, labels)
+        theirs = libsvm.SVC(C=C, gamma=gamma, max_iter=1000000).fit(X, labels)
+    n, y = labels.size, np.where(labels == ours.classes_[1], 1.0, -1.0)
+    K, caps = rbf_kernel(X, X, gamma), np.full(labels.size, C)
+    values = [objective(K, hinge(y), caps, over_rows(m, n), m.intercept_[0]) / (C * n) for m in (ours, theirs)]
+    certificate = ours.certificate_
+    assert certificate.relative_gap < 0.1
+    assert certificate.primal == pytest.approx(values[0], rel=1e-3)
+    assert certificate.dual <= values[1] * (1.0 + 1e-3)
+    assert values[0] - values[1] <= certificate.gap + 1e-3 * values[1]
+
+
 @pytest.mark.parametrize("name", ["moons", "text-like", "digits 3 or 8"])
 @pytest.mark.parametrize("how", ["sample weights", "class weights", "both"])
 def test_weights_mean_what_libsvms_mean(name, how, rng):
@@ -443,6 +461,15 @@ def test_sdca_has_liblinears_optimum_in_regression(name, loss, intercept, how, r
 def test_two_classes_of_the_benchmark_data_have_libsvms_optimum(name, n, dense, parameters, data_folder):
     X, y = stored(data_folder, name, n)
     check_binary(X.toarray() if dense else X, y, parameters)
+
+
+def test_more_examples_than_smo_begins_with_have_libsvms_optimum():
+    """Above 2000 examples training starts with a sample of them."""
+    if (DATA / "a9a.bz2").exists():
+        X, y = stored(DATA, "a9a", 3000)
+    else:
+        X, y = datasets.make_moons(3000, noise=0.3, random_state=0)
+    check_binary(X, y, {"kernel": "rbf", "gamma": 0.05, "C": 1.0})
 
 
 def test_usps_has_libsvms_optimum_in_every_pair(data_folder, monkeypatch):

@@ -365,6 +365,7 @@ class KernelProblem:
     outputs: int = 1
 
     dtype = np.dtype(np.float32)
+    overflow = "kernel values exceed float32: scale the data, or lower degree or gamma"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lam) and self.lam > 0):
@@ -457,6 +458,40 @@ class KernelProblem:
         """The chosen rows; X itself, and no copy, where they are all rows in order."""
         whole = chosen.size == self.n and np.array_equal(chosen, np.arange(self.n))
         return self.X if whole else self.rows(chosen)
+
+    def certificate_of(self, rows: Any, support: np.ndarray, coefficients: np.ndarray, bias: float) -> Certificate:
+        """Primal and dual of w = Σ cᵢΦ(xᵢ) from kernel values of ``rows`` in float64; hinge or ε-insensitive loss.
+
+        The dual point is the best multiple of |c| within the bounds; 0 is a dual value too, since no loss is negative.
+        """
+        c, y, caps = coefficients, self.y, self.caps
+        if isinstance(self.kernel, Precomputed):
+            matrix = KernelMatrix(self.kernel, DenseRows(rows.values[support]), dtype=np.float64)
+        else:
+            own = replace(self, X=rows, shared=None).rows(support)
+            matrix = KernelMatrix(self.kernel, own, rows, dtype=np.float64, threads=self.threads)
+        f = np.full(self.n, self.constant * float(c.sum()))
+        height = max(16, 2**22 // max(1, self.n))
+        for first in range(0, support.size, height):
+            part = np.arange(first, min(first + height, support.size))
+            f += c[part] @ matrix.block(part)
+        loss = losses.scalar_loss(self.target)
+        if isinstance(loss, losses.EpsilonInsensitive):
+            missed, linear = np.abs(f + bias - y) - loss.epsilon, float(c @ y[support] - loss.epsilon * np.abs(c).sum())
+            feasible = True
+        else:
+            missed, linear = 1.0 - y * (f + bias), float(np.abs(c).sum())
+            feasible = bool(np.all(c * y[support] >= 0.0))
+        norm2 = float(c @ f[support])
+        primal = 0.5 * norm2 + float(caps @ np.maximum(missed, 0.0))
+        dual = 0.0
+        if self.has_free_bias:
+            feasible = feasible and abs(c.sum()) <= 1e-10 * np.abs(c).sum()
+        if feasible and support.size and linear > 0.0:
+            share = float(np.min(caps[support] / np.abs(c)))
+            share = min(share, linear / norm2) if norm2 > 0.0 else share
+            dual = max(0.0, share * linear - 0.5 * share**2 * norm2)
+        return Certificate(self.lam * primal, self.lam * dual, self.lam * (primal - dual))
 
     def errors(self, model: Any) -> float:
         """Share of misclassified examples; for regression the mean absolute error."""

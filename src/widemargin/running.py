@@ -234,10 +234,11 @@ def run(
             measured = solver.evaluate(problem, state, model)
             objective = measured["objective"]
             if not math.isfinite(objective):
-                raise ValueError(
-                    f"the objective became {objective} after {done} steps: the weights overflowed {problem.dtype}; "
-                    "scale the features to about unit size, use float64 data or a smaller step size"
+                remedy = getattr(problem, "overflow", None) or (
+                    f"the weights overflowed {problem.dtype}; scale the features to about unit size, use float64 data "
+                    "or a smaller step size"
                 )
+                raise ValueError(f"the objective became {objective} after {done} steps: {remedy}")
             row = {"epochs": earlier + done / per_epoch, "seconds": watch.seconds, **measured}
             if validation is not None:
                 row["validation_error"] = validation.errors(model)

@@ -147,6 +147,23 @@ def test_a_row_has_the_same_bits_whatever_it_is_asked_for_with(name, layout):
     np.testing.assert_array_equal([K.block([i])[0] for i in range(0, 421, 20)], whole[::20])
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+@pytest.mark.parametrize("d", [1, 7, 300])
+def test_equal_rows_have_the_kernel_value_one(d, name, layout, rng):
+    D = rng.standard_normal((40, d)) * 2.0 / np.sqrt(d)
+    D[rng.random(D.shape) < 0.3] = 0.0
+    X, _ = as_rows(np.concatenate([D, D]), layout)
+    Z, _ = as_rows(D, layout)
+    I = np.arange(40)
+    K = KernelMatrix(EXAMPLES[name], X)
+    np.testing.assert_array_equal(K.block(I)[I, I + 40], 1.0)
+    np.testing.assert_array_equal([K.block([i])[0, (i + 40) % 80] for i in range(0, 80, 9)], 1.0)
+    # and where rows and columns are two matrices
+    np.testing.assert_array_equal(KernelMatrix(EXAMPLES[name], X, Z).block(I + 40)[I, I], 1.0)
+    np.testing.assert_array_equal(KernelMatrix(EXAMPLES[name], X, Z).block(I), K.block(I)[:, :40])
+
+
 @pytest.mark.parametrize("layout", ["dense float32", "CSR float64 int64"])
 def test_threads_do_not_change_a_bit(layout):
     rng = np.random.default_rng(0)

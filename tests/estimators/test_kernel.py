@@ -13,11 +13,11 @@ from sklearn import svm as libsvm
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import linear_kernel, rbf_kernel, sigmoid_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, rbf_kernel, sigmoid_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SMO, SVC, SVR, svm_path
-from widemargin.core.kernels import KernelMatrix
+from widemargin.core.kernels import RBF, KernelMatrix, Linear, Precomputed
 from widemargin.estimators.kernel import SOLVERS
 
 try:
@@ -554,6 +554,116 @@ def test_duplicated_points_with_opposite_labels(kernel, rng):
     assert model.certificate_.primal == pytest.approx(1.0, rel=1e-3)
     same, _ = ends(SVC(kernel=kernel), np.ones((10, 2)), np.tile([0, 1], 5))
     assert same.certificate_.primal == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, np.float32, sp.csr_matrix])
+def test_duplicated_points_with_opposite_labels_are_not_separated_by_rounding(convert, rng):
+    X, y = convert(np.repeat(rng.normal(size=(20, 30)), 2, axis=0)), np.tile([0, 1], 20)
+    model, warned = ends(SVC(C=1e5), X, y)
+    assert not warned
+    # P* = 1 whatever the float32 kernel is, and a certificate in float64 knows it
+    assert model.certificate_.dual <= 1.0 + 1e-9
+    assert model.certificate_.primal == pytest.approx(1.0, rel=1e-3)
+    assert model.certificate_.primal >= 1.0 - 1e-9
+
+
+@pytest.mark.parametrize("reason", ["tol", "max_iter"])
+@pytest.mark.parametrize("C", [1e4, 1e6])
+def test_a_certificate_holds_for_the_true_kernel_however_large_C_is(C, reason, rng):
+    """Of random labels; the kernel of these rows is nearly singular, and float32 cannot tell its small eigenvalues."""
+    X, y = rng.normal(size=(200, 5)), rng.permutation(np.repeat([-1.0, 1.0], 100))
+    K, more = rbf_kernel(X, gamma=0.01), {"max_iter": 2} if reason == "max_iter" else {}
+
+    def primal(model):
+        c = np.zeros(y.size)
+        c[model.support_] = model.dual_coef_[0]
+        return (0.5 * c @ K @ c / C + np.maximum(0.0, 1.0 - y * (K @ c + model.intercept_[0])).sum()) / y.size
+
+    model, warned = ends(SVC(C=C, gamma=0.01, **more), X, y)
+    certificate = model.certificate_
+    # float64 sums of n terms of size C
+    assert primal(model) == pytest.approx(certificate.primal, abs=1e-13 * C * y.size)
+    others = [libsvm.SVC(C=C, gamma=0.01, max_iter=50000), libsvm.SVC(C=C / 10, gamma=0.01, max_iter=50000)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert all(certificate.dual <= primal(other.fit(X, y)) for other in others)
+    assert certificate.relative_gap <= 2e-3 or warned
+
+
+def test_a_certificate_that_would_cost_too_much_is_left_out_with_a_warning(monkeypatch, rng):
+    monkeypatch.setattr("widemargin.estimators.kernel.RECOMPUTED", 100)
+    X, y, _ = data(rng)
+    model, warned = ends(SVC(C=1e6, gamma=0.01, max_iter=20), X, rng.permutation(y))
+    assert warned
+    assert model.certificate_ is None
+    model, warned = ends(SVC(), X, y)
+    assert not warned
+    assert model.certificate_.relative_gap <= 1e-3
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_one_column_far_from_the_origin_leaves_the_certificate_true(sparse, kernel, rng):
+    """Few non-zeros, so that dense data would be handled as CSR, which cannot be centred."""
+    t = rng.normal(size=150)
+    X = np.zeros((150, 10))
+    X[:, 0], X[np.arange(150), rng.integers(1, 10, 150)] = t, 0.01
+    y = np.where(np.sin(3 * t) + 0.3 * rng.normal(size=150) > 0, 1.0, -1.0)
+    X[:, 0] += 2.0**20
+    model = SVC(C=10.0, kernel=kernel, gamma=1.0).fit(sp.csr_matrix(X) if sparse else X, y)
+    X[:, 0] -= 2.0**20
+    K, c = (rbf_kernel if kernel == "rbf" else laplacian_kernel)(X, gamma=1.0), np.zeros(150)
+    c[model.support_] = model.dual_coef_[0]
+    primal = (0.05 * c @ K @ c + np.maximum(0.0, 1.0 - y * (K @ c + model.intercept_[0])).sum()) / 150
+    # a value of float32 data centred first, or of float64 data, is off by at most 2e-6; so is a score per unit of |c|
+    assert model.certificate_.primal == pytest.approx(primal, abs=2 * 2e-6 * np.abs(c).sum())
+    assert model.certificate_.dual <= primal * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e39, 1e-39])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_data_beyond_float32_is_not_rounded_to_it(scale, sparse, rng):
+    X, y, _ = data(rng)
+    rows = sp.csr_matrix if sparse else np.asarray
+    model, near = SVC(random_state=0).fit(rows(X * scale), y), SVC(random_state=0).fit(rows(X), y)
+    assert model.certificate_.dual <= near.certificate_.primal * (1 + 1e-4)
+    assert near.certificate_.dual <= model.certificate_.primal * (1 + 1e-4)
+    np.testing.assert_allclose(
+        scores_of(model, rows(X * scale)), scores_of(near, rows(X)), atol=4 * np.sqrt(2e-3 * y.size)
+    )
+
+
+def test_kernel_values_beyond_float32_are_refused_before_training(rng):
+    X, y, t = data(rng, 60)
+    K = linear_kernel(X)
+    K[3, 5] = K[5, 3] = 1e39
+    for model, rows, targets in (
+        (SVC(kernel="poly", degree=9, gamma=1.0), 1e5 * X, y),
+        (SVR(kernel="poly", degree=9, gamma=1.0), 1e5 * X, t),
+        (SVC(kernel="linear"), 1e20 * X, y),
+        (SVC(kernel="precomputed"), K, y),
+    ):
+        with pytest.raises(ValueError, match="kernel values exceed float32: scale the data, or lower degree or gamma"):
+            model.fit(rows, targets)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_kernel_values_beyond_float32_off_the_diagonal_end_training(rng):
+    X, y, _ = data(rng, 60)
+
+    def overflowing(A, B):
+        return np.where(A @ A.T == 0, 0.0, 1e39 * (A[:, :1] != B[:, 0])) + (A[:, :1] == B[:, 0])
+
+    with pytest.raises(ValueError, match="kernel values exceed float32"):
+        SVC(kernel=overflowing).fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF(1.0), Precomputed(), 3])
+@pytest.mark.parametrize("estimator", BOTH)
+def test_kernels_are_names_or_functions(estimator, kernel, rng):
+    X, y, t = data(rng, 20)
+    with pytest.raises(ValueError, match=r"kernel must be one of 'linear', .* or a function f\(A, B\), got"):
+        estimator(kernel=kernel).fit(X, targets_for(estimator, y, t))
 
 
 def test_the_labels_of_all_rows_of_a_kind_agree_and_data_is_separable(rng):

@@ -29,7 +29,8 @@ at a time. CSR data: the rows of X asked for are packed and held against each ro
 vanish where x does, so only the columns that occur in the tile count: they are renumbered, the tile
 holds those alone, and its size is bounded by the entries of its rows however many features there are. Last,
 a pass maps sums to kernel values: both distances are Σ itself, or size(x) + size(z) − 2Σ, clipped at 0,
-with ‖x‖² or ‖x‖₁ as size.
+with ‖x‖² or ‖x‖₁ as size. Sizes are sums of the same terms in the same order as Σ of a row with itself, so
+that the distance of two equal rows is 0 and their kernel value 1, to the bit.
 
 The law. The sixteen sums are independent, there are always sixteen (padded with zeros), and each
 runs over the same terms in the same order: the bits of a row are the same whichever rows it
@@ -371,6 +372,23 @@ def _self_values(kernel, X, out):
         out[i] = between(kernel, X, i, X, i)
 
 
+def largest_value(kernel: Any, X: Any) -> float:
+    """max k(x, x), which bounds all values of a positive semi-definite kernel; of a function, over some rows."""
+    if isinstance(kernel, RBF | Laplacian):
+        return 1.0
+    if isinstance(kernel, BlackBox):
+        matrix = _matrix(X)
+        n = matrix.shape[0]
+        some = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(np.int64))
+        values = KernelMatrix(kernel, matrix[some]).diagonal()
+    elif isinstance(kernel, Precomputed):
+        values = _matrix(X).diagonal()
+    else:
+        values = np.empty(_shape(X)[0])
+        _self_values(kernel, X, values)
+    return float(np.abs(values).max(initial=0.0))
+
+
 # ---------------------------------------------------------------------------------------------
 # Sixteen rows against every row of Z
 
@@ -587,7 +605,7 @@ _finish.case(Laplacian)(_exponential)
 
 @generic
 def _size(kernel, X, i):
-    """What a distance of this kernel is made of: ‖xᵢ‖² or ‖xᵢ‖₁; 0 for kernels of inner products."""
+    """What a distance of this kernel is made of: ‖xᵢ‖² or ‖xᵢ‖₁, in float64."""
 
 
 @_size.case(RBF)
@@ -600,23 +618,68 @@ def _(kernel, X, i):
     return row_norm1(X, i)
 
 
-for _of_products in (Linear, Polynomial, Sigmoid):
-    _size.case(_of_products)(lambda kernel, X, i: 0.0)
+@compiled
+def _largest_size(kernel, X):
+    X = borrowed(X)
+    largest = 0.0
+    for i in range(n_rows(X)):
+        largest = max(largest, _size(kernel, X, i))
+    return largest
+
+
+def largest_size(kernel: Any, X: DenseRows | CSRRows) -> float:
+    """The largest ‖x‖² (RBF) or ‖x‖₁ (Laplacian) of all rows."""
+    return float(_largest_size(kernel, X))
 
 
 @compiled
-def _sizes(kernel, X, out):
-    """out[i] ← size of row i, in place."""
+def _dense_sums(measure, X, out):
+    """out[i] ← Σ of row i with itself, as a block of rows against tiles sums it; out has the dtype of the sums."""
+    values, out = borrow(X.values), borrow(out)
+    n, n_features = values.shape
+    few = GROUP_BYTES // 3 // out.itemsize
+    block, tile = np.empty((LANES, n_features), out.dtype), np.empty((n_features, LANES), out.dtype)
+    sums = np.empty((LANES + few, CHUNK), out.dtype)
+    for start in range(0, n, LANES):
+        rows = min(LANES, n - start)
+        for r in range(LANES):
+            for k in range(n_features):
+                value = out.dtype.type(values[start + min(r, rows - 1), k])
+                block[r, k] = value
+                tile[k, r] = value
+        sums[:] = 0
+        for k in range(0, n_features, DEPTH):
+            end = min(k + DEPTH, n_features)
+            for j in range(0, rows, few):
+                _add_few(measure, tile, block, j, k, end, sums, 0)
+        for r in range(rows):
+            out[start + r] = sums[r, r]
+
+
+@compiled
+def _sparse_sums(measure, X, out):
+    """out[i] ← Σ of row i with itself, as a tile sums it against rows."""
     X, out = borrowed(X), borrow(out)
+    longest = np.int64(0)
     for i in range(n_rows(X)):
-        out[i] = _size(kernel, X, i)
+        longest = max(longest, np.int64(X.indptr[i + 1] - X.indptr[i]))
+    places = np.arange(longest).astype(np.int32)
+    tile, own = np.zeros((longest, LANES), out.dtype), np.empty(longest, X.data.dtype)
+    S = np.empty((1, LANES), out.dtype)
+    for i in range(n_rows(X)):
+        low, size = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1] - X.indptr[i])
+        for k in range(size):
+            own[k] = X.data[low + k]
+            tile[k, 0] = own[k]
+        _sum_sparse(measure, tile, places, own, places, np.int64(0), size, S, np.int64(0))
+        out[i] = S[0, 0]
 
 
 class Packed(NamedTuple):
     """Dense rows X, and all rows of Z in tiles of shape (tile, feature, row of the tile).
 
-    ``z_size`` has the dtype of the sums and is padded to whole chunks; ``weight`` is that of sums in distances, 1 where
-    they are the distances. ``same``: Z is X and the diagonal is 1.
+    The sizes have the dtype of the sums, and ``z_size`` is padded to whole chunks; they are 0 where ``weight``, that of
+    sums in distances, is 1. ``same``: Z is X and the diagonal is 1.
     """
 
     kernel: Any
@@ -624,6 +687,7 @@ class Packed(NamedTuple):
     weight: float
     X: DenseRows
     tiles: np.ndarray
+    x_size: np.ndarray
     z_size: np.ndarray
     same: bool
 
@@ -636,6 +700,7 @@ class Scattered(NamedTuple):
     weight: float
     X: CSRRows
     Z: CSRRows
+    x_size: np.ndarray
     z_size: np.ndarray
     same: bool
     slot: np.ndarray
@@ -685,7 +750,7 @@ def _(recipe, I, places, first, last, out):
         block = V[:rows]
         for r in range(rows):
             i = I[start + r]
-            sizes[r] = _size(recipe.kernel, recipe.X, i) if recipe.weight < 0.0 else 0.0
+            sizes[r] = recipe.x_size[i]
             for k in range(n_features):
                 block[r, k] = values[i, k]
         for a in range(first, last, CHUNK):
@@ -725,7 +790,7 @@ def _(recipe, I, places, first, last, out):
         tile, used = np.zeros((entries + 1, LANES), z_size.dtype), 0
         for r in range(rows):
             i = I[start + r]
-            sizes[r] = _size(recipe.kernel, X, i) if recipe.weight < 0.0 else 0.0
+            sizes[r] = recipe.x_size[i]
             for p in range(X.indptr[i], X.indptr[i + 1]):
                 column = X.indices[p]
                 if slot[column] == 0:
@@ -862,12 +927,10 @@ class _FromRows:
         kernel, X, Z, m = self.kernel, self.X, self.Z, self.shape[1]
         sparse, same = isinstance(Z, CSRRows), self.one_on_diagonal and Z is X
         accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
-        sizes = np.zeros(-(-m // CHUNK) * CHUNK)
         measure: Any = Inner()
         weight = 1.0
         if self.one_on_diagonal:
-            _sizes(kernel, Z, sizes)
-            largest = sizes.max(initial=0.0)
+            largest = largest_size(kernel, Z)
             # γ and the distances must both be in the range of the sums, with room to spare.
             most = float(np.finfo(accumulator).max) ** 0.75
             if largest > most or not (kernel.gamma == 0 or 1 / most < kernel.gamma < most):
@@ -882,13 +945,18 @@ class _FromRows:
                 weight = -2.0
             else:
                 measure = Squared() if isinstance(kernel, RBF) else Absolute()
-                sizes[:] = 0.0
-        z_size = sizes.astype(accumulator)
+        z_size = np.zeros(-(-m // CHUNK) * CHUNK, accumulator)
+        x_size = z_size if Z is X else np.zeros(self.shape[0], accumulator)
+        if weight < 0.0:
+            own_sums = _sparse_sums if sparse else _dense_sums
+            own_sums(measure, Z, z_size)
+            if Z is not X:
+                own_sums(measure, X, x_size)
         if sparse:
-            return Scattered(kernel, measure, weight, X, Z, z_size, same, np.zeros(X.n_features, np.int32))
+            return Scattered(kernel, measure, weight, X, Z, x_size, z_size, same, np.zeros(X.n_features, np.int32))
         tiles = _aligned((-(-m // LANES), Z.values.shape[1], LANES), accumulator)
         _pack(Z.values, tiles)
-        return Packed(kernel, measure, weight, X, tiles, z_size, same)
+        return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
 
     def _piece(self, I: np.ndarray, places: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
         """Columns first to last of out; first is a multiple of CHUNK."""

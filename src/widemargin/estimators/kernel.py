@@ -17,8 +17,20 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
 from ..core.kernel_cache import SharedRows
-from ..core.kernels import RBF, BlackBox, Laplacian, Linear, Precomputed, Sigmoid, as_kernel, resolve_gamma
-from ..core.rows import DenseRows, as_rows
+from ..core.kernels import (
+    KERNELS,
+    RBF,
+    BlackBox,
+    Laplacian,
+    Linear,
+    Precomputed,
+    Sigmoid,
+    as_kernel,
+    largest_size,
+    largest_value,
+    resolve_gamma,
+)
+from ..core.rows import DenseRows, as_rows, dtype_of
 from ..history import History
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
@@ -53,19 +65,57 @@ SOLVERS = {
 
 #: Dense data with a smaller share of non-zeros is handled as CSR: its products are cheaper.
 SPARSE_BELOW = 0.25
+#: Data is rounded to float32 where no kernel value changes by more than this many times 2⁻²⁴.
+MOVED = 32.0
+#: Kernel values computed in float64, at most, to make a certificate true.
+RECOMPUTED = 2e8
+#: The share of a certified gap, or of ``tol``, that errors of float32 kernel values may have without that.
+ERROR_SHARE = 0.25
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
 SHARED = 0.6
+#: u: the relative error of a number rounded to float32.
+FLOAT32_ROUNDING = 2.0**-24
+FLOAT32_LARGEST = float(np.finfo(np.float32).max)
 #: A kernel whose smallest eigenvalue on a sample is below this share of the largest is indefinite.
 INDEFINITE = 1e-5
+
+
+def moved_by_float32(kernel: RBF | Laplacian, X: Any, centre: np.ndarray | None = None) -> float:
+    """By how much at most a kernel value changes when rows are rounded to float32, in units of u = 2⁻²⁴.
+
+    Rounding moves a row by at most u times its length, so a distance by at most 2uR, where R is the largest
+    length of a row (less the centre). exp(−γt²) has slopes up to √(2γ/e), exp(−γt) up to γ. Infinite where an entry
+    is beyond float32.
+    """
+    most, tiny = FLOAT32_LARGEST, float(np.finfo(np.float32).tiny)
+    squared, largest = isinstance(kernel, RBF), 0.0
+    n, width = X.shape
+    step = max(1, 2**20 // max(1, width))
+    for first in range(0, n, step):
+        part = X[first : first + step].astype(np.float64)
+        part = abs(part if centre is None else part - centre)
+        if part.max() > most:
+            return math.inf
+        if squared:
+            part = part.multiply(part) if sp.issparse(part) else part * part
+        largest = max(largest, float(np.max(part.sum(axis=1))))
+    # entries too small for float32 to keep their relative precision are moved by u times its smallest normal number
+    if squared:
+        return 2.0 * math.sqrt(2.0 * kernel.gamma / math.e) * (math.sqrt(largest) + math.sqrt(width) * tiny)
+    return 2.0 * kernel.gamma * (largest + width * tiny)
 
 
 @dataclass
 class Preparation:
     """How rows are laid out for kernel values: what keeps their precision and costs least.
 
-    Kernels of distances do not change when a vector is subtracted from all rows, so float64 data is centred
-    before it is rounded to float32; that halves memory and doubles speed. Under a linear kernel a free bias takes up
-    the shift, and dense data is centred too, since kernel rows are kept in float32. Other kernels keep the data.
+    Kernels of distances do not change when a vector is subtracted from all rows, so dense float64 data is centred
+    before it is rounded to float32; that halves memory and doubles speed. Sparse data cannot be centred. Data is
+    rounded only where no kernel value changes by more than :data:`MOVED` roundings of float32, that is where √γ times
+    the largest ‖x‖ is below 18 (Laplacian: γ times the largest ‖x‖₁ below 16; see :func:`moved_by_float32`). Other data
+    stays float64, and dense data with few non-zeros is made CSR only where the same holds. Under a linear kernel a free
+    bias takes up the shift, and dense data is centred too, since kernel rows are kept in float32. Other kernels keep
+    the data.
     """
 
     centre: np.ndarray | None
@@ -77,12 +127,19 @@ class Preparation:
         """Chosen by the training data."""
         if isinstance(kernel, (Precomputed, BlackBox)):
             return cls(None, False, False)
-        to_float32 = isinstance(kernel, (RBF, Laplacian)) and X.dtype == np.float64
+        of_distances, wide = isinstance(kernel, (RBF, Laplacian)), X.dtype == np.float64
         if sp.issparse(X):
-            return cls(None, to_float32, True)
-        as_csr = np.count_nonzero(X) < SPARSE_BELOW * X.size
-        shiftable = to_float32 or (isinstance(kernel, Linear) and free_bias)
-        return cls(X.mean(axis=0, dtype=np.float64) if shiftable and not as_csr else None, to_float32, as_csr)
+            return cls(None, of_distances and wide and moved_by_float32(kernel, X) <= MOVED, True)
+        if np.count_nonzero(X) < SPARSE_BELOW * X.size:
+            if not of_distances:
+                return cls(None, False, True)
+            if moved_by_float32(kernel, X) <= MOVED:
+                return cls(None, wide, True)
+        if of_distances and wide:
+            centre = X.mean(axis=0, dtype=np.float64)
+            return cls(centre, moved_by_float32(kernel, X, centre) <= MOVED, False)
+        shiftable = isinstance(kernel, Linear) and free_bias
+        return cls(X.mean(axis=0, dtype=np.float64) if shiftable else None, False, False)
 
     def rows(self, kernel: Any, X: Any) -> Any:
         """X as the rows the kernel takes."""
@@ -95,8 +152,20 @@ class Preparation:
         if self.centre is not None:
             X = (X - self.centre).astype(X.dtype, copy=False)
         if self.as_float32:
-            X = X.astype(np.float32)
+            with np.errstate(over="ignore"):  # a new row beyond float32 is far from all that were trained on
+                X = X.astype(np.float32)
         return as_rows(X)
+
+
+def _rounding(kernel: Any, rows: Any, largest: float) -> float:
+    """The error of a kernel value kept in float32: its rounding, and that of a distance of float32 rows.
+
+    ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near 4u max ‖x‖² in float32, and is used up to γ max ‖x‖² = 145.
+    """
+    error = largest
+    if isinstance(kernel, (RBF, Laplacian)) and dtype_of(rows) == np.float32:
+        error += min(4.0 * kernel.gamma * largest_size(kernel, rows), 4.0 * 145.0 if isinstance(kernel, RBF) else MOVED)
+    return FLOAT32_ROUNDING * error
 
 
 class _Kernel(TrainedByRun):
@@ -116,6 +185,12 @@ class _Kernel(TrainedByRun):
 
     def _check_parameters(self) -> None:
         positive("C", self.C)
+        if not isinstance(self.kernel, str) and not callable(self.kernel):
+            names = ", ".join(map(repr, KERNELS))
+            raise ValueError(
+                f"kernel must be one of {names} or a function f(A, B), got {self.kernel!r}: give the kernel's name, "
+                "and its parameters as gamma, degree and coef0"
+            )
         if self.lam is not None:
             positive("lam", self.lam)
         positive("cache_size", self.cache_size)
@@ -147,6 +222,8 @@ class _Kernel(TrainedByRun):
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"a precomputed kernel must be square, got shape {X.shape}")
             scale = max(abs(X.max()), abs(X.min()), 1e-300)
+            if scale > FLOAT32_LARGEST:
+                raise ValueError(f"{KernelProblem.overflow} (the largest is {scale:.1e})")
             for first in range(0, X.shape[0], 1024):
                 part = slice(first, first + 1024)
                 if np.abs(X[part] - X[:, part].T).max() > 1e-5 * scale:
@@ -162,7 +239,13 @@ class _Kernel(TrainedByRun):
         kernel = as_kernel(self.kernel, gamma, self.degree, self.coef0)
         self._gamma = gamma
         self._preparation = Preparation.of(kernel, X, self._intercept() == "unregularized")
-        return kernel, self._preparation.rows(kernel, X)
+        rows = self._preparation.rows(kernel, X)
+        with np.errstate(over="ignore"):
+            largest = largest_value(kernel, rows)
+        if not largest <= FLOAT32_LARGEST:
+            raise ValueError(f"{KernelProblem.overflow} (the largest is {largest:.1e})")
+        self._kernel_error = _rounding(kernel, rows, largest)
+        return kernel, rows
 
     def _shift(self, X: Any, support: np.ndarray, coefficients: np.ndarray) -> Any:
         """⟨w, centre⟩ of a linear kernel, which the intercept of the user's own rows takes up."""
@@ -171,21 +254,41 @@ class _Kernel(TrainedByRun):
         centred = np.asarray(X[support], np.float64) - self._preparation.centre
         return coefficients @ (centred @ self._preparation.centre)
 
-    def _check_precision(self, problem: KernelProblem, reason: str, certificate: Certificate) -> bool:
-        """Whether the certificate can be true: w = 0 is feasible, so a solution is not worse; warns where it is.
+    def _checked(
+        self, problem: KernelProblem, X: Any, chosen: np.ndarray, model: KernelModel, reason: str,
+        certificate: Certificate,
+    ) -> Certificate | None:  # fmt: skip
+        """The certificate; where errors of float32 kernel values may matter, computed anew in float64.
 
-        Kernel values are kept in float32, which is too coarse for very large ones.
+        P and D have errors near max α times the error of a kernel value. Above ERROR_SHARE of the certified gap (or of
+        ``tol``), or if P is above that of w = 0, the certificate need not be true. None, and a warning, where
+        the support vectors and examples are too many.
         """
+        allowed = ERROR_SHARE * max(self.tol * abs(certificate.primal), certificate.gap)
+        error = float(np.abs(model.coef).max(initial=0.0)) * (self._kernel_error + FLOAT32_ROUNDING * problem.constant)
         at_zero = problem.value_at_zero()
-        if reason not in ("tol", "stalled") or certificate.primal <= at_zero * (1.0 + 1e-3):
-            return True
-        warnings.warn(
-            f"the objective {certificate.primal:.1e} is above that of w = 0, {at_zero:.1e}: kernel values are too "
-            "large for float32, and there is no certificate: centre or scale the data",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-        return False
+        worse = reason in ("tol", "stalled") and certificate.primal > at_zero * (1.0 + 1e-3)
+        if error <= allowed and not worse:
+            return certificate
+        cause = f"kernel values are kept in float32, too coarse for dual variables up to {np.abs(model.coef).max():.1e}"
+        remedy = "lower C, or scale the data or gamma"
+        if model.support.size * problem.n > RECOMPUTED:
+            warnings.warn(
+                f"{cause}, and there is no certificate: {remedy}, or raise tol", ConvergenceWarning, stacklevel=4
+            )
+            return None
+        X = X[np.ix_(chosen, chosen)] if isinstance(problem.kernel, Precomputed) else X[chosen]
+        X = X if isinstance(problem.kernel, BlackBox) else X.astype(np.float64, copy=False)
+        rows = replace(self._preparation, as_float32=False).rows(problem.kernel, X)
+        exact = problem.certificate_of(rows, model.support, model.coef[0], float(model.intercept[0]))
+        if reason == "tol" and exact.gap > 2.0 * self.tol * abs(exact.primal):
+            warnings.warn(
+                f"{type(self).__name__} has a relative duality gap of {exact.relative_gap:.1e}, short of "
+                f"tol={self.tol:g}: {cause}: {remedy}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return exact
 
     def _intercept(self) -> str:
         if self.intercept != "auto":
@@ -206,10 +309,12 @@ class _Kernel(TrainedByRun):
         eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
         return bool(eigenvalues[0] < -INDEFINITE * max(abs(eigenvalues[-1]), 1e-300))
 
-    def _warn(self, certificates: Iterable[Certificate], indefinite: bool, reasons: Iterable[str]) -> None:
+    def _warn(self, certificates: Iterable[Certificate | None], indefinite: bool, reasons: Iterable[str]) -> None:
         """Say which fits stopped short of ``tol``."""
         unfinished = [
-            c for c, reason in zip(certificates, reasons) if reason in UNFINISHED and c.gap > self.tol * abs(c.primal)
+            c
+            for c, reason in zip(certificates, reasons)
+            if c is not None and reason in UNFINISHED and c.gap > self.tol * abs(c.primal)
         ]
         if isinstance(self._configured(), KernelPerceptron) or self._is_nu_form():
             unfinished = []  # it does not minimise the objective, so its gap says nothing
@@ -312,7 +417,8 @@ class SVC(ClassifierMixin, _Kernel):
     support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_
         As in scikit-learn; ``coef_`` for the linear kernel only.
     certificate_ : Certificate or list of them
-        Primal value, dual value and gap of each binary problem; None for an indefinite kernel.
+        Primal value, dual value and gap of each binary problem; None for an indefinite kernel, and for a problem
+        whose dual variables are too large for float32 kernel values and too many to compute it in float64.
     history_ : History
         With a column ``problem`` that numbers the binary problems.
     stop_reason_ : str
@@ -506,7 +612,7 @@ class SVC(ClassifierMixin, _Kernel):
         history = History() if history is None else history
         solver = self._configured() if promising is None else SMO(tol=self._configured().tol)
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
-        limit, exact, seed = None, True, int(rng.integers(2**63))
+        limit, seed = None, int(rng.integers(2**63))
         for k, (chosen, problem) in enumerate(problems):
             rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
             start, self._start = getattr(self, "_start", None), None  # type: Any, Any
@@ -527,9 +633,11 @@ class SVC(ClassifierMixin, _Kernel):
             )  # fmt: skip
             coefficients.append((chosen[outcome.model.support], outcome.model.coef[0]))
             intercepts.append(outcome.model.intercept[0])
-            certificates.append(solver.certificate(problem, outcome.state))
             reasons.append(outcome.stop_reason)
-            exact &= self._is_nu_form() or self._check_precision(problem, reasons[-1], certificates[-1])
+            certificate = solver.certificate(problem, outcome.state)
+            if not (indefinite or self._is_nu_form()):
+                certificate = self._checked(problem, X, chosen, outcome.model, reasons[-1], certificate)
+            certificates.append(certificate)
             if self._is_nu_form():
                 self._next_start: Any = outcome.state, problem._row_cache  # type: ignore[attr-defined]
             rounds.append(outcome.state.counters.steps)
@@ -542,8 +650,6 @@ class SVC(ClassifierMixin, _Kernel):
         self.stop_reason_ = "interrupted" if limit else next((r for r in reasons if r != "tol"), "tol")
         self.n_iter_ = np.array(rounds)
         self.certificate_ = None if indefinite else certificates[0] if len(certificates) == 1 else certificates
-        if not exact:
-            self.certificate_ = None
         self._warn(certificates, indefinite, reasons)
         self._adopt(X, codes, coefficients, np.array(intercepts), problem)
 
@@ -753,8 +859,10 @@ class SVR(RegressorMixin, _Kernel):
         solver = self._configured()
         outcome = self.run(solver, problem, started=started, rng=rng, X=X, y=y, attributes=self._partly)
         certificate = solver.certificate(problem, outcome.state)
-        exact = self._check_precision(problem, outcome.stop_reason, certificate)
-        self.certificate_ = certificate if exact and not indefinite else None
+        if not indefinite:
+            everything = np.arange(y.size)
+            certificate = self._checked(problem, X, everything, outcome.model, outcome.stop_reason, certificate)
+        self.certificate_: Any = None if indefinite else certificate
         self._warn([certificate], indefinite, [outcome.stop_reason])
         self._model = outcome.model
         self.support_ = outcome.model.support

@@ -363,7 +363,7 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
             bias = middle(top, bottom)
         gap, dual = excess(sigma, h, cap, row, alpha, f, bias)
         enough = target if target > 0.0 else share * abs(dual)
-        if (gap <= enough and rounds + made > 0) or violation <= ROUNDING:
+        if (gap <= enough and rounds + made > 0) or violation <= ROUNDING or not np.isfinite(gap):
             return REACHED, made, visits, moves, position, previous, 0
         size, after = choose(part, rule, space, bias, top, bottom, position, rounds + made, previous)
         chosen = space.chosen[:size]
