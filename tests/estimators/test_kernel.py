@@ -630,11 +630,14 @@ def test_kernel_values_beyond_float32_are_refused_before_training(rng):
 def test_kernel_values_beyond_float32_off_the_diagonal_end_training(rng):
     X, y, _ = data(rng, 60)
 
-    def overflowing(A, B):
-        return np.where(A @ A.T == 0, 0.0, 1e39 * (A[:, :1] != B[:, 0])) + (A[:, :1] == B[:, 0])
-
     with pytest.raises(ValueError, match="kernel values exceed float32"):
-        SVC(kernel=overflowing).fit(X, y)
+        SVC(kernel=lambda A, B: np.where(A[:, :1] == B[:, 0], 1.0, 1e39)).fit(X, y)
+    # one value that no sample may see: training itself meets it, and ends
+    K = np.eye(300)
+    K[:2, :2] = [[1.0, 1e39], [1e39, 1.0]]
+    places = np.arange(300.0)[:, None]
+    with pytest.raises(ValueError, match="kernel values exceed float32"):
+        SVC(kernel=lambda A, B: K[np.ix_(A[:, 0].astype(int), B[:, 0].astype(int))]).fit(places, places[:, 0] > 150)
 
 
 @pytest.mark.parametrize("kernel", [Linear(), RBF(1.0), Precomputed(), 3])
