@@ -65,6 +65,7 @@ SETS = {
     "digits 3 or 8": lambda: bundled("digits", classes=[3, 8]),
     "diabetes": lambda: bundled("diabetes"),
     "moons": lambda: datasets.make_moons(300, noise=0.25, random_state=0),
+    "many moons": lambda: datasets.make_moons(2200, noise=0.25, random_state=0),
     "circles": lambda: datasets.make_circles(250, noise=0.1, factor=0.5, random_state=0),
     "blobs": blobs,
     "text-like": text_like,
@@ -159,6 +160,7 @@ BINARY = [
     ("digits 3 or 8", {"kernel": "poly", "gamma": 0.02, "degree": 2, "coef0": 1.0, "C": 0.5}),
     ("moons", {"kernel": "rbf", "gamma": 1.0, "C": 10.0}),
     ("moons", {"kernel": "poly", "gamma": 1.0, "degree": 3, "coef0": 1.0, "C": 1.0}),
+    ("many moons", {"kernel": "rbf", "gamma": 1.0, "C": 1.0}),  # above 2000 examples training starts with a sample
     ("circles", {"kernel": "rbf", "gamma": 0.5, "C": 1.0}),
     ("circles", {"kernel": "linear", "C": 1.0}),
     ("text-like", {"kernel": "linear", "C": 1.0}),
@@ -454,6 +456,7 @@ def test_sdca_has_liblinears_optimum_in_regression(name, loss, intercept, how, r
     [
         ("a9a", 600, False, {"kernel": "rbf", "gamma": 0.05, "C": 1.0}),
         ("a9a", 600, False, {"kernel": "linear", "C": 0.5}),
+        ("a9a", 3000, False, {"kernel": "rbf", "gamma": 0.05, "C": 1.0}),  # training starts with a sample
         ("banana", 500, True, {"kernel": "rbf", "gamma": 1.0, "C": 10.0}),
         ("phoneme", 500, True, {"kernel": "rbf", "gamma": 0.5, "C": 10.0}),
     ],
@@ -461,15 +464,6 @@ def test_sdca_has_liblinears_optimum_in_regression(name, loss, intercept, how, r
 def test_two_classes_of_the_benchmark_data_have_libsvms_optimum(name, n, dense, parameters, data_folder):
     X, y = stored(data_folder, name, n)
     check_binary(X.toarray() if dense else X, y, parameters)
-
-
-def test_more_examples_than_smo_begins_with_have_libsvms_optimum():
-    """Above 2000 examples training starts with a sample of them."""
-    if (DATA / "a9a.bz2").exists():
-        X, y = stored(DATA, "a9a", 3000)
-    else:
-        X, y = datasets.make_moons(3000, noise=0.3, random_state=0)
-    check_binary(X, y, {"kernel": "rbf", "gamma": 0.05, "C": 1.0})
 
 
 def test_usps_has_libsvms_optimum_in_every_pair(data_folder, monkeypatch):

@@ -581,12 +581,16 @@ def test_a_certificate_holds_for_the_true_kernel_however_large_C_is(C, reason, r
 
     model, warned = ends(SVC(C=C, gamma=0.01, **more), X, y)
     certificate = model.certificate_
-    # float64 sums of n terms of size C
-    assert primal(model) == pytest.approx(certificate.primal, abs=1e-13 * C * y.size)
+    # what is promised: errors of a quarter of the gap or of tol, or values computed in float64 (n terms of size C)
+    allowed = 0.25 * max(1e-3 * certificate.primal, certificate.gap) + 1e-13 * C * y.size
+    assert primal(model) == pytest.approx(certificate.primal, abs=allowed)
     others = [libsvm.SVC(C=C, gamma=0.01, max_iter=50000), libsvm.SVC(C=C / 10, gamma=0.01, max_iter=50000)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert all(certificate.dual <= primal(other.fit(X, y)) for other in others)
+        assert all(certificate.dual <= primal(other.fit(X, y)) + allowed for other in others)
+    if C == 1e6 and reason == "tol":
+        assert primal(model) == pytest.approx(certificate.primal, abs=1e-13 * C * y.size)
+        assert all(certificate.dual <= primal(other) for other in others)
     assert certificate.relative_gap <= 2e-3 or warned
 
 
@@ -651,11 +655,14 @@ def test_kernel_values_beyond_float32_are_refused_before_training(rng):
 def test_kernel_values_beyond_float32_off_the_diagonal_end_training(rng):
     X, y, _ = data(rng, 60)
 
-    def overflowing(A, B):
-        return np.where(A @ A.T == 0, 0.0, 1e39 * (A[:, :1] != B[:, 0])) + (A[:, :1] == B[:, 0])
-
     with pytest.raises(ValueError, match="kernel values exceed float32"):
-        SVC(kernel=overflowing).fit(X, y)
+        SVC(kernel=lambda A, B: np.where(A[:, :1] == B[:, 0], 1.0, 1e39)).fit(X, y)
+    # one value that no sample may see: training itself meets it, and ends
+    K = np.eye(300)
+    K[:2, :2] = [[1.0, 1e39], [1e39, 1.0]]
+    places = np.arange(300.0)[:, None]
+    with pytest.raises(ValueError, match="kernel values exceed float32"):
+        SVC(kernel=lambda A, B: K[np.ix_(A[:, 0].astype(int), B[:, 0].astype(int))]).fit(places, places[:, 0] > 150)
 
 
 @pytest.mark.parametrize("kernel", [Linear(), RBF(1.0), Precomputed(), 3])

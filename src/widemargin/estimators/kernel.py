@@ -306,6 +306,8 @@ class _Kernel(TrainedByRun):
         chosen = np.sort(rng.choice(n, min(n, 200), replace=False))
         problem = KernelProblem(kernel, rows, np.ones(n), losses.Single(losses.Hinge()), 1.0)
         K = problem.matrix(chosen, chosen).block(np.arange(chosen.size)).astype(np.float64)
+        if not np.isfinite(K).all():
+            raise ValueError(KernelProblem.overflow)
         eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
         return bool(eigenvalues[0] < -INDEFINITE * max(abs(eigenvalues[-1]), 1e-300))
 
