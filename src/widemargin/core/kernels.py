@@ -619,17 +619,14 @@ def _(kernel, X, i):
 
 
 @compiled
-def _largest_size(kernel, X):
+def sizes(kernel, X):
+    """(largest, mean) ‖x‖² (RBF) or ‖x‖₁ (Laplacian) of all rows."""
     X = borrowed(X)
-    largest = 0.0
+    largest, total = 0.0, 0.0
     for i in range(n_rows(X)):
-        largest = max(largest, _size(kernel, X, i))
-    return largest
-
-
-def largest_size(kernel: Any, X: DenseRows | CSRRows) -> float:
-    """The largest ‖x‖² (RBF) or ‖x‖₁ (Laplacian) of all rows."""
-    return float(_largest_size(kernel, X))
+        size = _size(kernel, X, i)
+        largest, total = max(largest, size), total + size
+    return largest, total / max(1, n_rows(X))
 
 
 @compiled
@@ -930,7 +927,7 @@ class _FromRows:
         measure: Any = Inner()
         weight = 1.0
         if self.one_on_diagonal:
-            largest = largest_size(kernel, Z)
+            largest = sizes(kernel, Z)[0]
             # γ and the distances must both be in the range of the sums, with room to spare.
             most = float(np.finfo(accumulator).max) ** 0.75
             if largest > most or not (kernel.gamma == 0 or 1 / most < kernel.gamma < most):

@@ -26,9 +26,9 @@ from ..core.kernels import (
     Precomputed,
     Sigmoid,
     as_kernel,
-    largest_size,
     largest_value,
     resolve_gamma,
+    sizes,
 )
 from ..core.rows import DenseRows, as_rows, dtype_of
 from ..history import History
@@ -158,13 +158,13 @@ class Preparation:
 
 
 def _rounding(kernel: Any, rows: Any, largest: float) -> float:
-    """The error of a kernel value kept in float32: its rounding, and that of a distance of float32 rows.
+    """The typical error of a kernel value kept in float32: its rounding, and that of a distance of float32 rows.
 
-    ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near 4u max ‖x‖² in float32, and is used up to γ max ‖x‖² = 145.
+    ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near 2u‖x‖² in float32, and is used up to γ max ‖x‖² = 145.
     """
     error = largest
     if isinstance(kernel, (RBF, Laplacian)) and dtype_of(rows) == np.float32:
-        error += min(4.0 * kernel.gamma * largest_size(kernel, rows), 4.0 * 145.0 if isinstance(kernel, RBF) else MOVED)
+        error += min(2.0 * kernel.gamma * sizes(kernel, rows)[1], 2.0 * 145.0 if isinstance(kernel, RBF) else MOVED)
     return FLOAT32_ROUNDING * error
 
 
