@@ -121,6 +121,7 @@ class Outcome:
     history: History
     stop_reason: str
     objective: float
+    is_last: bool = True  # whether the model is that of the state, and not an earlier one with a lower validation error
 
     @property
     def W(self) -> np.ndarray:
@@ -267,10 +268,11 @@ def run(
             if not reason and done >= last:
                 reason = "max_iter"
             previous = objective
-    if best is not None and best[1] is not model:
+    is_last = best is None or best[1] is model
+    if best is not None and not is_last:
         model = best[1]
         objective = solver.evaluate(problem, state, model)["objective"]
-    return Outcome(state, model, history, reason, objective)
+    return Outcome(state, model, history, reason, objective, is_last)
 
 
 def _doubling(per_epoch: int) -> Iterator[int]:

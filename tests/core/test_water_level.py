@@ -144,3 +144,25 @@ def test_a_volume_of_zero_is_exact_and_takes_all_minimisers():
     assert fill(c, 0.0).level == 0.1
     np.testing.assert_allclose(fill(c, 0.0).p, [0.0, 1 / 3, 1 / 3, 0.0, 1 / 3])
     assert water_level(c, np.empty(0), 0.0, 5.0)[0] == 0.1
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_weights_that_add_nothing_do_not_keep_it_for_ever(two, rng):
+    """Weights of 1e-20 are below the rounding of the mass: they are passed over, and the level is that without them."""
+    c, s = rng.normal(size=40), np.ones(40)
+    y = np.where(np.arange(40) % 2 == 0, 1.0, -1.0) if two else None
+    s[rng.choice(40, 24, replace=False)] = 1e-20
+    s[:2] = 1.0
+    heavy = s == 1.0
+    with_them = fill(c, 3.0, y=y, s=s)
+    without = fill(c[heavy], 3.0, y=y[heavy] if two else None, s=s[heavy])
+    assert with_them.level == pytest.approx(without.level, abs=1e-9)
+
+
+def test_a_basin_without_weight_is_refused():
+    with pytest.raises(ValueError, match="a basin needs a point with a weight > 0"):
+        fill(np.zeros(3), 1.0, s=np.zeros(3))
+    with pytest.raises(ValueError, match="a basin needs a point with a weight > 0"):
+        fill(np.zeros(3), 1.0, y=np.ones(3))
+    with pytest.raises(ValueError, match="must be finite"):
+        fill(np.array([0.0, np.nan]), 1.0)

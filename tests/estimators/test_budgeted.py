@@ -187,3 +187,30 @@ def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
     assert hasattr(full, "support_")
     with pytest.raises(TypeError, match="compress takes a kernel machine"):
         compress(quick().fit(X, y), 5)
+
+
+def test_a_running_stream_keeps_what_it_began_with(rng):
+    X, y = rng.normal(size=(80, 3)), rng.integers(0, 2, 80)
+    model = BudgetedSVC(budget=30, gamma=0.5).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="a running model does not shrink"):
+        model.set_params(budget=10).partial_fit(X, y)
+    model.set_params(budget=30, step="norma")
+    with pytest.raises(ValueError, match="a running model keeps its step and maintenance, PegasosStep and Merge"):
+        model.partial_fit(X, y)
+
+
+def test_class_weights_with_numbers_for_labels_survive_a_file(tmp_path, rng):
+    X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+    model = BudgetedSVC(budget=20, gamma=0.5, class_weight={0: 2.0, 1: 1.0}).partial_fit(X, y, classes=[0, 1])
+    model.save(tmp_path / "model.npz")
+    again = BudgetedSVC.load(tmp_path / "model.npz")
+    assert again.class_weight == {0: 2.0, 1: 1.0}
+    np.testing.assert_array_equal(again.partial_fit(X, y).dual_coef_, model.partial_fit(X, y).dual_coef_)
+
+
+def test_single_examples_do_not_fill_the_history(rng):
+    X, y = rng.normal(size=(70, 3)), rng.integers(0, 2, 70)
+    model = BudgetedSVC(budget=20, gamma=0.5)
+    for i in range(70):
+        model.partial_fit(X[i : i + 1], y[i : i + 1], classes=[0, 1])
+    assert model.history_["visits"] == [1, 2, 4, 8, 16, 32, 64]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_moons
 
-from widemargin import SVC, StochasticBatchPerceptron, pareto_path, plots
+from widemargin import SVC, StochasticBatchPerceptron, pareto_path, plots, svm_path
 
 NU = StochasticBatchPerceptron(nu=0.05)
 
@@ -137,3 +137,21 @@ def test_the_front_is_drawn(moons):
     ax = plots.pareto({"by C": path, "again": path})
     assert len(ax.lines) == 2
     np.testing.assert_allclose(ax.lines[0].get_xdata(), np.sort(path.norms))
+
+
+def test_paths_refuse_what_would_mix_examples(rng):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    with pytest.raises(ValueError, match="pareto_path takes no early_stopping"):
+        pareto_path(X, y, nus=[0.1], early_stopping=True)
+    with pytest.raises(ValueError, match="a path takes no early_stopping"):
+        svm_path(X, y, [1.0], early_stopping=True)
+    with pytest.raises(ValueError, match=r"Cs must be a sequence of numbers > 0, got 1\.0"):
+        svm_path(X, y, 1.0)
+    with pytest.raises(ValueError, match="nus must hold at least one number"):
+        pareto_path(X, y, nus=[])
+
+
+def test_a_fitted_model_keeps_no_state_of_its_path(rng):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    path = pareto_path(X, y, nus=[0.2, 0.1])
+    assert not any(hasattr(model, "_next_start") for model in path.models)

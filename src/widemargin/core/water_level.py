@@ -30,6 +30,7 @@ Printed Algorithms 2 and 3 do not work as they stand; ``tests/reference/water_le
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -223,13 +224,24 @@ def pour(c, y, s, volume, two, window, below, near, covered, result):
                         # where the walk began: was the start already above the minimum?
                         inside = whole or steps > 0 or last[0] + last[1] <= level
                         break
-                step = np.inf
+                step, skipped = np.inf, False
                 for a in range(2 if two else 1):
                     points = first_points if a == 0 else second_points
-                    i = points[taken[a]]
-                    step = min(step, (s[i] if weighted else 1.0) - part[a])
-                reached += step
+                    if taken[a] < points.size:
+                        i = points[taken[a]]
+                        room = (s[i] if weighted else 1.0) - part[a]
+                        if room <= ROUNDING * reached:  # a weight that adds nothing to the mass
+                            taken[a] += 1
+                            part[a] = 0.0
+                            skipped = True
+                        step = min(step, room)
                 steps += 1
+                if skipped:
+                    continue
+                if not step < np.inf:  # no mass is left: there is no level
+                    inside = True
+                    break
+                reached += step
             if inside:
                 if two:
                     lowest = max(last[0], level - following[1])
@@ -286,6 +298,11 @@ def fill(c: np.ndarray, volume: float, *, y: np.ndarray | None = None, s: np.nda
     n, two = c.size, y is not None
     signs = np.ascontiguousarray(y, dtype=np.float64) if y is not None else np.ones(n)
     weights = np.empty(0) if s is None else np.ascontiguousarray(s, dtype=np.float64)
+    for sign in (1.0, -1.0) if two else (1.0,):
+        if not np.any((signs == sign) & (weights > 0.0 if weights.size else True)):
+            raise ValueError("a basin needs a point with a weight > 0, and one has none")
+    if not (np.isfinite(c).all() and math.isfinite(volume)):
+        raise ValueError("responses and volume must be finite numbers")
     covered, result = np.empty((2, n), np.int64), np.empty(5)
     counts = pour(
         signs * c, signs, weights, float(volume), two, np.array([0.0, 0.0, np.inf]),

@@ -23,6 +23,7 @@ from ..problem import KernelProblem
 from ..running import load_state, save_state
 from ..solvers.budgeted import (
     MAINTENANCES,
+    NORM2,
     STEPS,
     Budget,  # noqa: F401 (states in files name it)
     BudgetedSGD,
@@ -123,7 +124,9 @@ class _Budgeted(TrainedByRun):
         solver = BudgetedSGD(int(self.budget), step, maintenance, batch_size=int(self.batch_size))
         if self.max_bytes is None:
             return solver
-        affordable = solver.affordable(float(self.max_bytes), d, outputs)
+        # kernels of distances keep float32 vectors, the others may keep float64
+        itemsize = 4 if self.kernel in ("rbf", "laplacian") and not isinstance(maintenance, Project) else 8
+        affordable = solver.affordable(float(self.max_bytes), d, outputs, itemsize)
         if affordable < 2:
             raise ValueError(f"max_bytes={self.max_bytes} is too little for 2 vectors of {d} features: raise it")
         return replace(solver, budget=min(solver.budget, affordable))
@@ -141,7 +144,7 @@ class _Budgeted(TrainedByRun):
         return KernelProblem(self._kernel(X), as_rows(X), y, target, float(self.lam), weights, "none", outputs=outputs)
 
     def _start_anew(self) -> None:
-        for name in ("_state", "_gamma", "history_"):
+        for name in ("_state", "_gamma", "_kind", "_seconds", "_calls", "history_"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -156,9 +159,14 @@ class _Budgeted(TrainedByRun):
     def _partial_fit_problem(self, problem: KernelProblem) -> None:
         """One pass over the examples in the order given, from the last state on."""
         solver = replace(self._solver(shape(problem.X)[1], problem.n_outputs), sampling="fixed")
-        state = getattr(self, "_state", None)
+        state, kind = getattr(self, "_state", None), (type(solver.step).__name__, type(solver.maintenance).__name__)
         if state is None:
-            state = solver.init(problem, generator(self.random_state))
+            state, self._kind = solver.init(problem, generator(self.random_state)), kind
+        if getattr(self, "_kind", kind) != kind:
+            raise ValueError(
+                f"a running model keeps its step and maintenance, {' and '.join(self._kind)}, got "
+                f"{' and '.join(kind)}: set them back, or fit anew"
+            )
         solver.bind(problem, state)
         solver.advance(problem, state, 0)
         with Stopwatch() as watch:
@@ -167,9 +175,12 @@ class _Budgeted(TrainedByRun):
         self.n_iter_ = 1
         self.stop_reason_ = "partial_fit"
         self.history_ = getattr(self, "history_", None) or History()
-        seconds, epochs = self.history_.last("seconds"), self.history_.last("epochs")
-        measured = solver.evaluate(problem, state)
-        self.history_.append(state.counters, epochs=epochs + 1.0, seconds=seconds + watch.seconds, **measured)
+        self._seconds = getattr(self, "_seconds", 0.0) + watch.seconds
+        self._calls = getattr(self, "_calls", 0) + 1
+        # a row costs B² kernel values and is kept: a stream of single examples gets one at each doubling
+        if state.counters.visits >= 2 * self.history_.last("visits"):
+            measured = solver.evaluate(problem, state)
+            self.history_.append(state.counters, epochs=float(self._calls), seconds=self._seconds, **measured)
 
     def _adopt(self, state: State, problem: KernelProblem) -> None:
         self._state = state
@@ -221,6 +232,9 @@ class _Budgeted(TrainedByRun):
             for name, value in self.get_params().items()
             if name not in ("random_state", "callbacks")
         }
+        if isinstance(parameters.get("class_weight"), dict):  # JSON would turn its keys into strings
+            labels = [value.item() if hasattr(value, "item") else value for value in parameters["class_weight"]]
+            parameters["class_weight"] = {"pairs": list(zip(labels, parameters["class_weight"].values(), strict=True))}
         try:
             json.dumps(parameters)
         except TypeError as error:
@@ -247,6 +261,8 @@ class _Budgeted(TrainedByRun):
             if isinstance(value, dict) and "policy" in value:
                 given = dict(value)
                 parameters[name] = POLICIES[given.pop("policy")](**given)
+            elif isinstance(value, dict) and "pairs" in value:
+                parameters[name] = dict(value["pairs"])
         model = cls(**parameters)
         model._state, model._gamma, model._sparse = saved.state, header["gamma"], header["sparse"]
         model.n_features_in_, model.certificate_ = header["n_features"], None
@@ -463,6 +479,7 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         if old.shape[0] == 1:  # one score f becomes (−f/2, f/2)
             old = np.concatenate([-0.5 * old, 0.5 * old])
             self._state.budget.norm2[:] *= 0.5
+            self._state.values[NORM2] *= 0.5
         A = np.zeros((classes.size, old.shape[1]), old.dtype)
         A[places] = old
         counts = np.zeros(classes.size)

@@ -419,7 +419,8 @@ class SVC(ClassifierMixin, _Kernel):
     support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_
         As in scikit-learn; ``coef_`` for the linear kernel only.
     certificate_ : Certificate or list of them
-        Primal value, dual value and gap of each binary problem; None for an indefinite kernel, and for a problem
+        Primal value, dual value and gap of each binary problem; None for an indefinite kernel, for the best of
+        several models that early stopping kept, and for a problem
         whose dual variables are too large for float32 kernel values and too many to compute it in float64.
     history_ : History
         With a column ``problem`` that numbers the binary problems.
@@ -636,11 +637,11 @@ class SVC(ClassifierMixin, _Kernel):
             coefficients.append((chosen[outcome.model.support], outcome.model.coef[0]))
             intercepts.append(outcome.model.intercept[0])
             reasons.append(outcome.stop_reason)
-            certificate = solver.certificate(problem, outcome.state)
-            if not (indefinite or self._is_nu_form()):
+            certificate = solver.certificate(problem, outcome.state) if outcome.is_last else None
+            if certificate is not None and not (indefinite or self._is_nu_form()):
                 certificate = self._checked(problem, X, chosen, outcome.model, reasons[-1], certificate)
             certificates.append(certificate)
-            if self._is_nu_form():
+            if getattr(self, "_keeps_state", False):
                 self._next_start: Any = outcome.state, problem._row_cache  # type: ignore[attr-defined]
             rounds.append(outcome.state.counters.steps)
             for row in outcome.history:
@@ -904,10 +905,17 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
     >>> [model.C for model in svm_path(X, y, [0.1, 1.0, 10.0])]
     [0.1, 1.0, 10.0]
     """
+    if isinstance(Cs, (int, float)) or len(Cs) == 0:
+        raise ValueError(f"Cs must be a sequence of numbers > 0, got {Cs!r}: give a list such as [0.1, 1, 10]")
     Cs = [positive("each of Cs", C) for C in Cs]
+    for name in ("C", "early_stopping"):
+        if parameters.get(name):
+            raise ValueError(
+                f"a path takes no {name}: its models have the C of Cs and go on from each other's examples"
+            )
     labels = np.unique(y)
     if labels.size != 2:
-        raise ValueError(f"svm_path needs two classes, got {labels.size}: {labels.tolist()}")
+        raise ValueError(f"a path needs two classes, got {labels.size}: {labels.tolist()}")
     models: dict[float, SVC] = {}
     alpha, previous = None, math.nan
     for C in sorted(set(Cs)):

@@ -66,12 +66,16 @@ def pareto_path(
     >>> bool((np.diff(path.norms) > 0).all()), bool((np.diff(path.hinges) < 0).all())
     (True, True)
     """
+    if parameters.get("early_stopping"):
+        raise ValueError("pareto_path takes no early_stopping: its models go on from each other's examples")
     if (nus is None) == (Cs is None):
         raise ValueError("pareto_path takes either nus or Cs: give one of them")
     if Cs is not None:
         models = svm_path(X, y, Cs, sample_weight=sample_weight, **parameters)
         points = [_point_of_optimum(model, len(y)) for model in models]
     else:
+        if len(nus) == 0:
+            raise ValueError("nus must hold at least one number ≥ 0, got none")
         models = _at_nus(X, y, [not_negative("each of nus", nu) for nu in nus], sample_weight, parameters)
         points = [(model.history_.last("norm"), model.history_.last("hinge")) for model in models]
     norms, hinges = (np.array(column) for column in zip(*points))
@@ -103,8 +107,9 @@ def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: di
     start: Any = None
     for nu in sorted(set(nus), reverse=True):
         model = SVC(solver=replace(base, nu=nu), **parameters)
-        model._start = start
+        model._start, model._keeps_state = start, True
         model.fit(X, y, sample_weight=sample_weight)
-        start, model._next_start = model._next_start, None
+        start, model._keeps_state = model._next_start, False
+        del model._next_start
         models[nu] = model
     return [models[nu] for nu in nus]

@@ -1405,7 +1405,7 @@ class BudgetedSGD(Solver):
                 )
             if self.budget < 2 or not 2 <= self.maintenance.vectors <= self.budget + 1:
                 raise ValueError(
-                    f"merging {self.maintenance.vectors} vectors needs 2 ≤ vectors ≤ budget + 1, got "
+                    f"merging {self.maintenance.vectors} vectors needs a budget ≥ 2 and 2 ≤ vectors ≤ budget + 1, got "
                     f"budget {self.budget}"
                 )
             if self.maintenance.table_size < 2:
@@ -1422,6 +1422,8 @@ class BudgetedSGD(Solver):
                 raise ValueError("Nearest does not follow ‖w‖: use a step without a radius")
         if isinstance(self.maintenance, Forget) and rule.power != 0.0:
             raise ValueError("Forget shrinks the model itself: use it with MarginPerceptronStep()")
+        if self.batch_size > 1 and isinstance(self.step, PassiveAggressiveStep):
+            raise ValueError("PassiveAggressiveStep settles one example at a time: use batch_size=1")
         if not (rule.eta > 0.0 and math.isfinite(rule.eta) and rule.radius > 0.0):
             raise ValueError(f"step sizes and radius must be > 0, got {self.step!r}")
         if problem.intercept != "none":
@@ -1488,6 +1490,11 @@ class BudgetedSGD(Solver):
         needs = isinstance(self.maintenance, (Project, Nearest)), isinstance(self.maintenance, Project)
         if needs != (state.budget.K.size > 0, state.budget.inverse.size > 0):
             raise ValueError("states of projection and of other maintenance cannot go on as each other: start anew")
+        if state.support > self.budget:
+            raise ValueError(
+                f"the model has {state.support} vectors and budget is {self.budget}: a running model does not shrink; "
+                "use compress, or fit anew"
+            )
         state.order, state.position = np.empty(0, np.int64), 0
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:

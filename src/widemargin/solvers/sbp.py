@@ -172,18 +172,20 @@ class StochasticBatchPerceptron(Solver):
         loss = losses.scalar_loss(problem.target)
         if not isinstance(loss, losses.Hinge):
             raise ValueError(f"StochasticBatchPerceptron solves the hinge loss, got {type(loss).__name__}: use SMO")
-        if self.nu is not None and not (math.isfinite(self.nu) and self.nu >= 0):
+        if self.nu is not None and not (isinstance(self.nu, (int, float, np.number)) and 0 <= self.nu < math.inf):
             raise ValueError(f"nu must be a number ≥ 0, got {self.nu!r}")
         if not (isinstance(self.batch_size, (int, np.integer)) and self.batch_size >= 1):
             raise ValueError(f"batch_size must be an integer ≥ 1, got {self.batch_size!r}")
-        if problem.has_free_bias:
-            for q, y in enumerate(problem.signs):
-                s = problem.weights_of(q)
-                if not all(np.any((y == sign) & (s > 0.0 if s.size else True)) for sign in (1.0, -1.0)):
-                    raise ValueError(
-                        "StochasticBatchPerceptron needs examples of both classes with a weight > 0 for its bias: "
-                        "use intercept='none' or 'regularized', or SMO"
-                    )
+        for q, y in enumerate(problem.signs):
+            s = problem.weights_of(q)
+            if s.size and not np.any(s > 0.0):
+                raise ValueError("StochasticBatchPerceptron needs examples with a weight > 0, and all weights are 0")
+            both = all(np.any((y == sign) & (s > 0.0 if s.size else True)) for sign in (1.0, -1.0))
+            if problem.has_free_bias and not both:
+                raise ValueError(
+                    "StochasticBatchPerceptron needs examples of both classes with a weight > 0 for its bias: "
+                    "use intercept='none' or 'regularized', or SMO"
+                )
         if self.average not in ("suffix", "t", "uniform"):
             raise ValueError(f"average must be 'suffix', 't' or 'uniform', got {self.average!r}")
         if not (math.isfinite(self.step) and self.step > 0):
