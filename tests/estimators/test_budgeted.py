@@ -214,3 +214,9 @@ def test_single_examples_do_not_fill_the_history(rng):
     for i in range(70):
         model.partial_fit(X[i : i + 1], y[i : i + 1], classes=[0, 1])
     assert model.history_["visits"] == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_a_compressed_linear_machine_has_the_weights_it_decides_by(rng):
+    X = rng.normal(size=(120, 4)) + 20.0
+    small = compress(SVC(kernel="linear", C=1.0).fit(X, (X[:, 0] + rng.normal(size=120) > 20.0).astype(int)), 6)
+    np.testing.assert_allclose(X @ small.coef_[0] + small.intercept_[0], small.decision_function(X), atol=1e-3)

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
-from ..core.kernels import as_kernel, resolve_gamma
+from ..core.kernels import Linear, as_kernel, resolve_gamma
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..history import History, Stopwatch
 from ..models import KernelModel, read_npz
@@ -635,6 +635,7 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
 def compress(model: Any, budget: int) -> Any:
     """A copy of a trained kernel machine with at most ``budget`` support vectors.
 
+    What comes back is an estimator of the same class that predicts and does not go on training.
     Gaussian vectors are merged two by two, the smallest first, vectors of other kernels removed; then the old model
     is projected onto the span of those that are left, which is the best that can be done with them.
 
@@ -682,6 +683,8 @@ def compress(model: Any, budget: int) -> Any:
     centre = model._preparation.centre
     small.support_vectors_ = as_matrix(rows) if centre is None else kept + centre
     small.dual_coef_, small.intercept_ = coefficients, intercept
+    if centre is not None and isinstance(old.kernel, Linear):  # the rows of the model are the user's less the centre
+        small.intercept_ = intercept - coefficients @ (kept @ centre)
     for name in ("support_", "n_support_", "certificate_"):
         if hasattr(small, name):
             delattr(small, name)
