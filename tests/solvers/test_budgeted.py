@@ -415,7 +415,7 @@ def test_one_against_the_rest_is_a_binary_run_for_each_class_while_the_budget_la
     points = rng.normal(size=(40, 3))
     for c in range(3):
         alone = copy.copy(problem)
-        alone.target, alone.n_outputs = Single(Hinge()), 1
+        alone.target, alone.outputs = Single(Hinge()), 1
         alone.y = np.where(problem.y == c, 1.0, -1.0)
         own = trained(solver_of(Remove("smallest"), 500), alone)
         np.testing.assert_allclose(scores_at(state, points)[:, c], scores_at(own, points)[:, 0], rtol=1e-9, atol=1e-9)
