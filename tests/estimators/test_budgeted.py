@@ -181,7 +181,7 @@ def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
     assert lost == sorted(lost)
     assert lost[-1] <= 1.0
     reached = full._decisions(X)
-    for model, share in zip(models, lost):
+    for model in models:
         # |⟨w − w′, Φ⟩| ≤ ‖w − w′‖ for ‖Φ‖ = 1, output by output; single precision of what predicts
         assert np.abs(model._decisions(X) - reached).max() <= model.degradation_ + 1e-3 * np.abs(reached).max()
     assert hasattr(full, "support_")
