@@ -7,7 +7,8 @@ and λ are those that cross-validation chose for Table 3 (computed here if they 
 3. What five passes gain over one, BPegasos+merge, B = 500.
 5. Accuracy over the number of examples seen for the three ways of maintenance, B = 100.
 6. Training time over the number of examples, checkerboard.
-7. The ten support vectors that are left of USPS with B = 10: projection keeps examples, merging makes prototypes.
+7. The ten support vectors that are left of USPS with B = 10: projection keeps examples, merging makes prototypes. Each
+   is named by the nearest training example.
 """
 
 import sys
@@ -193,7 +194,7 @@ def figure7(kept, quick):
     raw, *_ = examples("usps", 0, scaled=False)
     mean, deviation = raw.mean(0), np.where(raw.std(0) > 0, raw.std(0), 1)
     runs = 1 if quick else 3
-    figure = plt.figure(figsize=(11, 2 * 1.35 * runs))
+    figure = plt.figure(figsize=(11, 0.7 + 0.8 * runs))
     parts = figure.subfigures(1, 2)
     for part, policy in zip(parts, ("project", "merge")):
         gamma, second, _ = kept.get("figure7 merge 10", lambda: choose(X, y, "BPegasos+merge", 10))
@@ -201,14 +202,16 @@ def figure7(kept, quick):
         part.suptitle(f"BPegasos+{policy}, B = 10")
         for run in range(runs):
             trained = model(f"BPegasos+{policy}", 10, gamma, second, random_state=run).fit(X, y)
-            digits = trained.classes_[trained.dual_coef_.argmax(axis=0)].astype(int)
+            vectors = trained.support_vectors_
+            nearest = [np.square(X - vector).sum(1).argmin() for vector in vectors.astype(np.float32)]
+            digits = y[nearest].astype(int)
             order = np.argsort(digits, kind="stable")
             print(
                 f"{policy}, run {run + 1}: {' '.join(map(str, digits[order]))}: {np.unique(digits).size} of ten, "
                 f"accuracy {100 * trained.score(Z, t):.2f} %",
                 flush=True,
             )
-            for axis, vector, digit in zip(axes[run], trained.support_vectors_[order], digits[order]):
+            for axis, vector, digit in zip(axes[run], vectors[order], digits[order]):
                 axis.imshow((vector * deviation + mean).reshape(16, 16), cmap="gray_r", vmin=-1, vmax=1)
                 axis.set_title(digit, fontsize=8, pad=2)
             for axis in axes[run]:
