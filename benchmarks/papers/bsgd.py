@@ -182,9 +182,9 @@ def choose(X, y, method, budget):
     return *best, found[best]
 
 
-def transferred(method, second, n, n_train):
-    """The second parameter for n_train examples, chosen with n: λ ∝ 1/√n, between keeping λ and keeping C = 1/(λn)."""
-    return second * math.sqrt(n / n_train) if METHODS[method].second == LAMBDAS and n_train > n else second
+def transferred(method, second, n, n_train, power=0.5):
+    """The second parameter for n_train examples, chosen with n: λ ∝ n^-power; 0 keeps λ, and 1 keeps C = 1/(λn)."""
+    return second * (n / n_train) ** power if METHODS[method].second == LAMBDAS and n_train > n else second
 
 
 # ---------------------------------------------------------------- results that are kept
