@@ -86,7 +86,7 @@ from ..running import Solver
 #: Coefficients are brought to scale 1 when their scale has become this small.
 SMALLEST_SCALE = 1e-9
 #: Largest error of a row of K K⁻¹ − I, and the least squared distance from the span at which a vector is new.
-INVERSE_ERROR, SPAN = 1e-7, 1e-6
+INVERSE_ERROR, SPAN = 1e-5, 1e-4
 #: γ‖z‖²√ε up to which squared distances may be made of norms and products when rows are scored (see core.kernels).
 CANCELS = 0.05
 #: Tiles of rows scored together, which share the reading of vectors.
