@@ -149,7 +149,7 @@ def test_every_policy_takes_the_textbook_s_steps(kind, policy, maintain, rng):
     points = rng.normal(size=(40, 3))
     expected = gauss(points, V) @ A
     # K⁻¹ of a nearly singular K, and a search that ends at 1e-7: errors grow from step to step
-    np.testing.assert_allclose(scores_at(state, points), expected, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(scores_at(state, points), expected, atol=1e-3 * np.abs(expected).max())
     assert state.values[budgeted.LOST] == pytest.approx(np.sum(lost), rel=1e-3, abs=1e-2)
 
 
@@ -171,7 +171,7 @@ def test_margin_perceptrons_stay_in_their_ball_and_know_their_norm(policy, rng):
     maintain = {"Remove": textbook.remove, "Project": textbook.project, "Merge": textbook.merge}[type(policy).__name__]
     V, A, _ = textbook.bsgd(dense(problem), slope_of(problem), gauss, 0.0, lambda t: 0.5, 12, maintain, radius=2.0)
     points = rng.normal(size=(40, 3))
-    np.testing.assert_allclose(scores_at(state, points), gauss(points, V) @ A, atol=1e-4)
+    np.testing.assert_allclose(scores_at(state, points), gauss(points, V) @ A, atol=1e-3)
 
 
 # ---------------------------------------------------------------- what maintenance keeps
