@@ -176,7 +176,7 @@ def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
     sizes = [full.support_vectors_.shape[0], 40, 10]
     models = [compress(full, size) for size in sizes]
     assert models[0].degradation_ == 0.0
-    assert models[1].support_vectors_.shape == (40, 3)
+    assert models[1].support_vectors_.shape == (min(40, sizes[0]), 3)
     lost = [model.relative_degradation_ for model in models]
     assert lost == sorted(lost)
     assert lost[-1] <= 1.0
@@ -213,7 +213,7 @@ def test_single_examples_do_not_fill_the_history(rng):
     model = BudgetedSVC(budget=20, gamma=0.5)
     for i in range(70):
         model.partial_fit(X[i : i + 1], y[i : i + 1], classes=[0, 1])
-    assert model.history_["visits"] == [1, 2, 4, 8, 16, 32, 64]
+    assert np.asarray(model.history_["visits"]).tolist() == [1, 2, 4, 8, 16, 32, 64]
 
 
 def test_a_compressed_linear_machine_has_the_weights_it_decides_by(rng):

@@ -292,7 +292,7 @@ def test_a_path_takes_weights(rng):
 
 def test_a_path_refuses_what_it_cannot_do(rng):
     X, y, _ = data(rng, classes=3)
-    with pytest.raises(ValueError, match="svm_path needs two classes, got 3"):
+    with pytest.raises(ValueError, match="a path needs two classes, got 3"):
         svm_path(X, y, [1.0])
     with pytest.raises(ValueError, match=r"each of Cs must be > 0 and finite, got 0\.0"):
         svm_path(X, y, [1.0, 0.0])
@@ -597,7 +597,9 @@ def test_a_certificate_holds_for_the_true_kernel_however_large_C_is(C, reason, r
 def test_a_certificate_that_would_cost_too_much_is_left_out_with_a_warning(monkeypatch, rng):
     monkeypatch.setattr("widemargin.estimators.kernel.RECOMPUTED", 100)
     X, y, _ = data(rng)
-    model, warned = ends(SVC(C=1e6, gamma=0.01, max_iter=20), X, rng.permutation(y))
+    with monkeypatch.context() as stricter:  # every error of float32 is one too many
+        stricter.setattr("widemargin.estimators.kernel.ERROR_SHARE", 0.0)
+        model, warned = ends(SVC(), X, y)
     assert warned
     assert model.certificate_ is None
     model, warned = ends(SVC(), X, y)

@@ -353,7 +353,8 @@ class _Kernel(TrainedByRun):
         if not (isinstance(self.kernel, str) and self.kernel == "linear"):
             raise AttributeError(f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}")
         check_is_fitted(self)
-        return np.asarray(self._model.coef @ self.support_vectors_)
+        vectors, centre = self.support_vectors_, self._preparation.centre
+        return np.asarray(self._model.coef @ (vectors if centre is None else vectors - centre))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
