@@ -260,12 +260,14 @@ class _Kernel(TrainedByRun):
     ) -> Certificate | None:  # fmt: skip
         """The certificate; where errors of float32 kernel values may matter, computed anew in float64.
 
-        P and D have errors near max α times the error of a kernel value. Above ERROR_SHARE of the certified gap (or of
-        ``tol``), or if P is above that of w = 0, the certificate need not be true. None, and a warning, where
+        Independent errors ε of kernel values give responses errors near ‖α‖ε, and their mean, and so P and D,
+        errors near ‖α‖ε/√n, which is C ε where all are at their bound. Above ERROR_SHARE of the certified gap (or
+        of ``tol``), or if P is above that of w = 0, the certificate need not be true. None, and a warning, where
         the support vectors and examples are too many.
         """
         allowed = ERROR_SHARE * max(self.tol * abs(certificate.primal), certificate.gap)
-        error = float(np.abs(model.coef).max(initial=0.0)) * (self._kernel_error + FLOAT32_ROUNDING * problem.constant)
+        error = math.sqrt(float(np.sum(model.coef**2)) / problem.n)
+        error *= self._kernel_error + FLOAT32_ROUNDING * problem.constant
         at_zero = problem.value_at_zero()
         worse = reason in ("tol", "stalled") and certificate.primal > at_zero * (1.0 + 1e-3)
         if error <= allowed and not worse:
