@@ -40,12 +40,7 @@ def convergence(
     -------
     matplotlib Axes
     """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as missing:
-        raise ImportError("plots need matplotlib: pip install 'widemargin[plots]'") from missing
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    ax = _axes(ax)
     named = _named(estimators)
     for name, history in named.items():
         horizontal, vertical = history[x], history[y]
@@ -79,12 +74,7 @@ def pareto(paths: Any, *, ax: Any = None) -> Any:
     -------
     matplotlib Axes
     """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as missing:
-        raise ImportError("plots need matplotlib: pip install 'widemargin[plots]'") from missing
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    ax = _axes(ax)
     named = paths if isinstance(paths, Mapping) else {"": paths}
     for name, path in named.items():
         order = np.argsort(path.norms)
@@ -96,6 +86,17 @@ def pareto(paths: Any, *, ax: Any = None) -> Any:
     if len(named) > 1:
         ax.legend(frameon=False)
     return ax
+
+
+def _axes(ax: Any) -> Any:
+    """The axes given, or new ones."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as missing:
+        raise ImportError("plots need matplotlib: pip install 'widemargin[plots]'") from missing
+    return plt.subplots(figsize=(6, 4), layout="constrained")[1]
 
 
 def _named(estimators: Any) -> dict[str, History]:
