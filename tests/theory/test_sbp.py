@@ -24,17 +24,17 @@ def level(problem, f, nu):
 
 
 @pytest.mark.parametrize("intercept", ["none", "unregularized"])
-@pytest.mark.parametrize("nu", [0.0, 0.02, 0.5])
-@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize(("nu", "batch_size"), [(0.0, 1), (0.02, 4), (0.5, 1)])
 def test_the_average_iterate_is_within_the_regret_bound_of_the_optimum(intercept, nu, batch_size, rng):
     """Zinkevich: with steps 1/√t, ‖w − w*‖ ≤ 2 and supergradients of norm ≤ 1 the regret is ≤ 3√T.
 
     The draws add a martingale with increments ≤ 4, by Azuma above 4 √(2 T log(1/δ)) with probability δ = 1e-9.
+    The bound is below the error of w = 0, 1/√n = 0.204, from T = 21,000 on: only the last T tells.
     """
     problem, optimum = orthonormal(intercept), 1.0 / np.sqrt(N) + nu
     solver = StochasticBatchPerceptron(nu=nu, batch_size=batch_size, average="uniform")
     state = solver.init(problem, rng)
-    for T in (16, 64, 256, 1024, 4096):
+    for T in (16, 1024, 24576):
         while state.t < T:
             solver.advance(problem, state, T - state.t)
         alpha, f = solver.averages(state)
@@ -61,7 +61,7 @@ def test_the_error_falls_as_one_over_root_t(nu, rng):
 
 
 def test_any_distribution_bounds_the_optimum_from_above(rng):
-    """Weak duality of the game: f(w) ≤ ‖Σ pᵢyᵢΦᵢ‖ + nν max pᵢ for every p, and p* of the average iterate comes near."""
+    """Weak duality of the game: f(w) ≤ ‖Σ pᵢyᵢΦᵢ‖ + nν max pᵢ for every p; uniform p attains it at the optimum."""
     problem, nu = orthonormal("none"), 0.02
     solver = StochasticBatchPerceptron(nu=nu, batch_size=4, average="t")
     state = solver.init(problem, rng)
@@ -71,3 +71,5 @@ def test_any_distribution_bounds_the_optimum_from_above(rng):
     reached = fill(problem.y * f[0], N * nu)
     for p in (reached.p, rng.dirichlet(np.ones(N)), np.full(N, 1.0 / N)):
         assert reached.level <= np.linalg.norm(p) + N * nu * p.max() + 1e-9
+    uniform = np.full(N, 1.0 / N)
+    assert np.linalg.norm(uniform) + N * nu * uniform.max() == pytest.approx(1.0 / np.sqrt(N) + nu)
