@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, rbf_kernel, sigmoid_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import SMO, SVC, SVR, svm_path
+from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, svm_path
 from widemargin.core.kernels import RBF, KernelMatrix, Linear, Precomputed
 from widemargin.estimators.kernel import SOLVERS
 
@@ -246,7 +246,7 @@ def test_labels_may_be_words(rng):
 def test_threads_and_repetition_do_not_change_a_bit(rng):
     X, y, _ = data(rng, 300, d=5, classes=3)
     first = SVC(random_state=3).fit(X, y)
-    for more in ({}, {"n_jobs": 2}):
+    for more in ({}, {"n_jobs": 2}, {"n_jobs": -1}):
         other = SVC(random_state=3, **more).fit(X, y)
         np.testing.assert_array_equal(first.dual_coef_, other.dual_coef_)
         np.testing.assert_array_equal(first.intercept_, other.intercept_)
@@ -467,7 +467,10 @@ def test_clones_and_pickles(estimator, rng):
         ({"intercept": "maybe"}, ValueError, "intercept must be one of 'auto'"),
         ({"tol": -1.0}, ValueError, "tol must be ≥ 0"),
         ({"max_iter": 0}, ValueError, "max_iter must be ≥ 1, got 0"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must be ≥ 1, got 0"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must not be 0: give a number of threads, or -1"),
+        ({"n_jobs": 1.5}, TypeError, "n_jobs must be None or an integer, got 1.5"),
+        ({"kernel": "linear", "gamma": "wide"}, ValueError, "gamma must be one of 'scale', 'auto', got 'wide'"),
+        ({"kernel": "poly", "coef0": "a"}, ValueError, "coef0 must be a number, got 'a'"),
         ({"max_seconds": 0.0}, ValueError, "max_seconds must be > 0"),
         ({"solver": "sdca", "intercept": "unregularized"}, ValueError, "KernelSDCA has no unregularised intercept"),
     ],
@@ -484,6 +487,11 @@ def test_bad_parameters_of_one_of_them(rng):
     for parameters in ({"multi_class": "all"}, {"decision_function_shape": "flat"}):
         with pytest.raises(ValueError, match=f"{next(iter(parameters))} must be one of"):
             SVC(**parameters).fit(X, y)
+    with pytest.raises(ValueError, match="multi_class='ovr' trains none: use multi_class='ovo'"):
+        SVC(multi_class="ovr", decision_function_shape="ovo").fit(X, y)
+    with pytest.raises(ValueError, match="solver__nu sets a parameter of a configured solver, and solver is the name"):
+        SVC(solver="sbp").set_params(solver__nu=0.1)
+    assert SVC(solver="sbp").set_params(solver=StochasticBatchPerceptron(), solver__nu=0.1).solver.nu == 0.1
     with pytest.raises(ValueError, match=r"epsilon must be ≥ 0 and finite, got -0\.1"):
         SVR(epsilon=-0.1).fit(X, t)
     with pytest.raises(ValueError, match="at least 2 classes, got 1 class"):
