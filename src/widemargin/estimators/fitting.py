@@ -284,7 +284,7 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
             )
         self.history_ = outcome.history
         self.stop_reason_ = outcome.stop_reason
-        self.n_iter_ = max(1, math.ceil(outcome.history["epochs"][-1]))
+        self.n_iter_: Any = max(1, math.ceil(outcome.history.last("epochs")))
         if root is not None:
             root.call_on_fit_task_end(
                 estimator=self,
