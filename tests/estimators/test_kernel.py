@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, rbf_kernel, sigmoid_kernel
+from sklearn.svm import SVC as RivalSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, svm_path
@@ -227,6 +228,21 @@ def test_class_weights_are_sample_weights(rng):
     counts = np.bincount(y[20:])
     same = SVC(class_weight=dict(enumerate(60 / (2 * counts))), tol=1e-6, random_state=0).fit(X[20:], y[20:])
     np.testing.assert_array_equal(balanced.decision_function(X), same.decision_function(X))
+
+
+def test_ties_of_votes_go_to_the_first_class_or_to_the_scores_as_in_scikit_learn(rng):
+    X, y, _ = data(rng, 200, classes=5)
+    Z = 3.0 * rng.normal(size=(2000, 3))
+    for break_ties in (False, True):
+        model = SVC(C=0.5, break_ties=break_ties, tol=1e-6).fit(X, y)
+        rival = RivalSVC(C=0.5, gamma=model._gamma, break_ties=break_ties, tol=1e-6).fit(X, y)
+        expected, best = rival.predict(Z), np.sort(rival.decision_function(Z), axis=1)[:, -2:]
+        near = np.abs(rival.set_params(decision_function_shape="ovo").decision_function(Z)).min(axis=1) < 1e-3
+        near |= best[:, 1] - best[:, 0] < 1e-3
+        np.testing.assert_array_equal(model.predict(Z)[~near], expected[~near])
+    np.testing.assert_array_equal(model.predict(Z), model.decision_function(Z).argmax(axis=1))
+    with pytest.raises(ValueError, match="break_ties decides by scores of classes"):
+        SVC(break_ties=True, decision_function_shape="ovo").fit(X, y)
 
 
 def test_lam_overrides_C(rng):

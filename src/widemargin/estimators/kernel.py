@@ -399,6 +399,8 @@ class SVC(ClassifierMixin, _Kernel):
         Megabytes for kernel rows.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         Of the scores of one-vs-one classifiers: (n, n_classes), or (n, n_pairs).
+    break_ties : bool, default=False
+        Whether equal votes of one-vs-one classifiers are decided by their scores; else the first class wins.
     lam : float, optional
         λ of each binary problem; overrides ``C``.
     tol : float, default=1e-3
@@ -464,6 +466,7 @@ class SVC(ClassifierMixin, _Kernel):
         class_weight=None,
         cache_size=200,
         decision_function_shape="ovr",
+        break_ties=False,
         lam=None,
         tol=1e-3,
         max_iter=1000,
@@ -489,6 +492,7 @@ class SVC(ClassifierMixin, _Kernel):
         self.class_weight = class_weight
         self.cache_size = cache_size
         self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
         self.lam = lam
         self.tol = tol
         self.max_iter = max_iter
@@ -508,8 +512,14 @@ class SVC(ClassifierMixin, _Kernel):
                 "decision_function_shape='ovo' asks for scores of pairs, and multi_class='ovr' trains none: "
                 "use multi_class='ovo', or decision_function_shape='ovr'"
             )
-        if not isinstance(self.early_stopping, (bool, np.bool_)):
-            raise TypeError(f"early_stopping must be True or False, got {self.early_stopping!r}")
+        for name in ("early_stopping", "break_ties"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError(
+                "break_ties decides by scores of classes, and decision_function_shape='ovo' has scores of pairs: "
+                "use decision_function_shape='ovr'"
+            )
         if self.early_stopping and isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError(
                 "early_stopping needs rows to hold out, and a precomputed kernel has none: switch it off or give data"
@@ -748,10 +758,10 @@ class SVC(ClassifierMixin, _Kernel):
             return scores[:, 0]
         if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
             return scores
-        votes, sums = self._votes(scores)
-        return votes + sums / (3.0 * (np.abs(sums) + 1.0))
+        return self._votes(scores)[1]
 
     def _votes(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Votes of the pairs for each class, and the same with their scores deciding between equals."""
         n_classes = self.classes_.size
         votes, sums = np.zeros((scores.shape[0], n_classes)), np.zeros((scores.shape[0], n_classes))
         k = 0
@@ -763,7 +773,7 @@ class SVC(ClassifierMixin, _Kernel):
                 sums[:, i] += scores[:, k]
                 sums[:, j] -= scores[:, k]
                 k += 1
-        return votes, sums
+        return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
 
     def predict(self, X):
         """Labels: by the sign, by votes of the pairs, or by the highest score against the rest."""
@@ -773,7 +783,7 @@ class SVC(ClassifierMixin, _Kernel):
         elif self.multi_class == "ovr":
             codes = scores.argmax(axis=1)
         else:
-            codes = self._votes(scores)[0].argmax(axis=1)
+            codes = self._votes(scores)[int(self.break_ties)].argmax(axis=1)
         return self.classes_[codes]
 
 
