@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, svm_path
 from widemargin.core.kernels import RBF, KernelMatrix, Linear, Precomputed
-from widemargin.estimators.kernel import SOLVERS
+from widemargin.estimators.kernel import ERROR_SHARE, SOLVERS
 
 try:
     import sklearn.callback as sklearn_callback
@@ -341,10 +341,12 @@ def test_regression_by_sdca_has_the_optimum_of_smo(intercept, kernel, rng):
     assert ours.stop_reason_ == "tol"
     assert ours.certificate_.relative_gap <= 1e-3
     assert ours.certificate_.primal == pytest.approx(exact.certificate_.primal, rel=2e-3)
-    # what is minimised is strongly convex in w, so scores differ by √(2 × gap × (K(x, x) + 1)/λ) each at most
+    # what is minimised is strongly convex in w, so scores differ by √(2 × gap × (K(x, x) + 1)/λ) each at most; a gap
+    # from float32 kernel values may itself be wrong by ERROR_SHARE × tol × P
     scale = 1.0 if kernel == "rbf" else np.sum(X**2, axis=1).max()
-    gaps = sum(np.sqrt(2.0 * model.certificate_.gap * (scale + 1.0) * t.size) for model in (ours, exact))
-    assert np.abs(ours.predict(X) - exact.predict(X)).max() <= 1.001 * gaps + 1e-5
+    gaps = [model.certificate_.gap + ERROR_SHARE * 1e-3 * model.certificate_.primal for model in (ours, exact)]
+    apart = sum(np.sqrt(2.0 * gap * (scale + 1.0) * t.size) for gap in gaps)
+    assert np.abs(ours.predict(X) - exact.predict(X)).max() <= apart + 1e-5
 
 
 def test_a_fitted_member_of_a_path_starts_afresh_when_it_is_fitted_to_other_data(rng):
