@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
-from widemargin.solvers.budgeted import Merge, NormaStep, Remove
+from widemargin.solvers.budgeted import NormaStep
+from widemargin.solvers.maintenance import Merge, Remove
 
 STOCHASTIC = (
     "steps are stochastic: an example of weight 2 is one step of twice the length, a repeated one is two steps, in "

@@ -17,21 +17,15 @@ from widemargin.running import load_state, run, save_state
 from widemargin.solvers import budgeted
 from widemargin.solvers.budgeted import (
     BudgetedSGD,
-    Forget,
     MarginPerceptronStep,
-    Merge,
-    MultiMerge,
-    Nearest,
     NormaStep,
     PassiveAggressiveStep,
     PegasosStep,
-    Project,
-    Remove,
     State,
-    Stop,
     reduced,
     scores,
 )
+from widemargin.solvers.maintenance import Forget, Merge, MultiMerge, Nearest, Project, Remove, Stop
 
 GAMMA = 0.7
 GAUSS = RBF(GAMMA)

@@ -11,15 +11,8 @@ from widemargin.core.losses import Hinge, Single
 from widemargin.core.rows import as_rows
 from widemargin.problem import KernelProblem
 from widemargin.solvers import budgeted
-from widemargin.solvers.budgeted import (
-    BudgetedSGD,
-    MarginPerceptronStep,
-    Merge,
-    NormaStep,
-    PegasosStep,
-    Project,
-    Remove,
-)
+from widemargin.solvers.budgeted import BudgetedSGD, MarginPerceptronStep, NormaStep, PegasosStep
+from widemargin.solvers.maintenance import Merge, Project, Remove
 
 N, LAM, RADIUS = 150, 0.05, 2.0
 

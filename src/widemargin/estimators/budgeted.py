@@ -22,23 +22,25 @@ from ..models import KernelModel, read_npz
 from ..problem import KernelProblem
 from ..running import load_state, save_state
 from ..solvers.budgeted import (
-    MAINTENANCES,
-    NORM2,
     STEPS,
-    Budget,  # noqa: F401 (states in files name it)
     BudgetedSGD,
-    Forget,
     MarginPerceptronStep,
-    Merge,
-    Nearest,
     NormaStep,
     PassiveAggressiveStep,
     PegasosStep,
-    Project,
-    Remove,
     State,
     reduced,
     scores,
+)
+from ..solvers.maintenance import (
+    MAINTENANCES,
+    NORM2,
+    Budget,  # noqa: F401 (states in files name it)
+    Forget,
+    Merge,
+    Nearest,
+    Project,
+    Remove,
 )
 from .fitting import (
     TrainedByRun,
