@@ -191,7 +191,7 @@ def test_the_model_never_has_more_than_its_budget(seed, which, budget):
         assert np.isfinite(state.coefficients).all()
 
 
-def degradation_of_next(solver, problem, state):
+def degradation_of_next(solver, problem, state, lam=None, eta=None):
     """‖Δ‖² of the next step by definition, and by the solver's record; what removal would lose; the model before."""
     before = copy.deepcopy(state)
     lost, maintained = state.values[budgeted.LOST], state.counts[budgeted.MAINTAINED]
@@ -201,10 +201,10 @@ def degradation_of_next(solver, problem, state):
     g = slope_of(problem)(i, at_i)
     if not g.any() or state.counts[budgeted.MAINTAINED] == maintained:
         return None
-    t = state.counts[budgeted.STEP]
-    eta = 1.0 / (problem.lam * t)
+    t, lam = state.counts[budgeted.STEP], problem.lam if lam is None else lam
+    eta = eta(t) if eta else 1.0 / (lam * t)
     V = np.vstack([vectors_of(before), dense(problem)[[i]]])
-    A = np.hstack([before.coefficients * (1 - 1.0 / t), -eta * g[:, None]])
+    A = np.hstack([before.coefficients * (1 - eta * lam), -eta * g[:, None]])
     both, signed = np.vstack([V, vectors_of(state)]), np.hstack([A, -state.coefficients])
     exact = np.sum(gauss(both, both) * (signed.T @ signed))
     return exact, ((state.values[budgeted.LOST] - lost) * eta) ** 2, np.min(np.sum(A**2, axis=0)), V, A
@@ -228,10 +228,8 @@ def test_degradations_are_recorded_truly_and_merging_and_projection_lose_no_more
         scale = np.max(np.sum(A**2, axis=0))
         assert recorded == pytest.approx(exact, rel=1e-6, abs=1e-9 * scale)
         seen += 1
-        if policy == MultiMerge(3):
-            continue
         assert recorded <= removal * (1 + 1e-9) + 1e-9 * scale
-        if isinstance(policy, Merge):
+        if isinstance(policy, Merge) and policy.vectors == 2:
             m = textbook.smallest(V, A.T, gauss)
             best = min(
                 textbook.merged(A[:, m], A[:, n], gauss(V[[m]], V[[n]])[0, 0])[0] for n in range(len(V)) if n != m
@@ -244,6 +242,20 @@ def test_degradations_are_recorded_truly_and_merging_and_projection_lose_no_more
             inner = gauss(kept, V) @ A.T - gauss(kept, kept) @ state.coefficients.T
             assert np.abs(inner).max() <= 1e-5 * np.sqrt(scale)
     assert seen > 10
+
+
+def test_the_forgetron_records_what_it_shrinks_and_what_it_removes(rng):
+    problem = make(rng)
+    solver = solver_of(Forget(), 10, MarginPerceptronStep(1.0))
+    state, shrunk = solver.init(problem, rng), 0
+    for _ in range(problem.n):
+        found = degradation_of_next(solver, problem, state, lam=0.0, eta=lambda t: 1.0)
+        if found is None:
+            continue
+        exact, recorded, _, _, A = found
+        assert recorded == pytest.approx(exact, rel=1e-6, abs=1e-9 * np.max(A**2))
+        shrunk += np.abs(state.coefficients).max() < 0.999 * np.abs(A).max()
+    assert shrunk > 0
 
 
 def test_the_oldest_the_newest_and_random_ones_go_as_they_are_told(rng):
@@ -262,10 +274,10 @@ def test_the_oldest_the_newest_and_random_ones_go_as_they_are_told(rng):
     assert not np.array_equal(first.budget.Z, other.budget.Z)
 
 
-def test_several_vectors_merge_into_one_at_a_time(rng):
+def test_several_vectors_merge_into_one_at_a_time_where_that_loses_no_more_than_removal(rng):
     problem = make(rng)
     pairs, groups = (trained(solver_of(policy), problem) for policy in (Merge(), MultiMerge(5)))
-    assert groups.counts[budgeted.MAINTAINED] <= groups.counts[budgeted.UPDATES] / 4
+    assert groups.counts[budgeted.MAINTAINED] < groups.counts[budgeted.UPDATES] - 10
     assert pairs.counts[budgeted.MAINTAINED] == pairs.counts[budgeted.UPDATES] - 10
 
 

@@ -57,6 +57,13 @@ from .fitting import (
     with_callbacks,
 )
 
+#: Policies by their names.
+NAMED: dict[str, dict[str, Any]] = {
+    "step": {name: rule() for name, rule in STEPS.items()},
+    "maintenance": MAINTENANCES,
+}
+#: Kernels of vectors.
+OF_VECTORS = ("rbf", "linear", "poly", "sigmoid", "laplacian")
 #: Sparse rows made dense at a time, for a model of dense ones.
 BLOCK = 2**12
 POLICIES: dict[str, Any] = {
@@ -113,16 +120,42 @@ class _Budgeted(TrainedByRun):
                 f"maintenance must be one of {', '.join(map(repr, MAINTENANCES))} or a policy such as Merge(), "
                 f"got {self.maintenance!r}"
             )
-        if not isinstance(self.kernel, str) or self.kernel == "precomputed":
+        if self.kernel == "precomputed" or callable(self.kernel):
             raise ValueError(
-                f"kernel must be 'rbf', 'linear', 'poly', 'sigmoid' or 'laplacian', got {self.kernel!r}: a stream has "
-                "no kernel matrix, and the compiled loop calls no Python"
+                f"kernel must be one of {', '.join(map(repr, OF_VECTORS))}, got {self.kernel!r}: a stream has no "
+                "kernel matrix, and the compiled loop calls no Python"
             )
+        one_of("kernel", self.kernel, OF_VECTORS)
         self.check_limits()
 
+    # -- policies, by name or given, whose own parameters searches may set: step__eta, maintenance__threshold
+
+    def _policy(self, name: str) -> Any:
+        given = getattr(self, name)
+        return NAMED[name].get(given, given) if isinstance(given, str) else given
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; ``deep`` also those of the step rule and of the maintenance, as ``step__eta``."""
+        params = super().get_params(deep=False)
+        for name in ("step", "maintenance") if deep else ():
+            own: dict[str, Any] = getattr(self._policy(name), "_asdict", dict)()
+            params.update({f"{name}__{field}": value for field, value in own.items()})
+        return params
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters by name; those of the step rule and of the maintenance as ``step__eta=0.5``."""
+        super().set_params(**{name: value for name, value in params.items() if "__" not in name})
+        for key, value in params.items():
+            name, nested, field = key.partition("__")
+            if nested:
+                if key not in self.get_params():
+                    known = ", ".join(sorted(name for name in self.get_params() if "__" in name)) or "none"
+                    raise ValueError(f"{key} is no parameter of {self!r}, whose nested ones are: {known}")
+                setattr(self, name, self._policy(name)._replace(**{field: value}))
+        return self
+
     def _solver(self, d: int, outputs: int) -> BudgetedSGD:
-        step = STEPS[self.step]() if isinstance(self.step, str) else self.step
-        maintenance = MAINTENANCES[self.maintenance] if isinstance(self.maintenance, str) else self.maintenance
+        step, maintenance = self._policy("step"), self._policy("maintenance")
         solver = BudgetedSGD(int(self.budget), step, maintenance, batch_size=int(self.batch_size))
         if self.max_bytes is None:
             return solver
@@ -231,7 +264,7 @@ class _Budgeted(TrainedByRun):
         check_is_fitted(self)
         parameters = {
             name: {"policy": type(value).__name__, **value._asdict()} if hasattr(value, "_asdict") else value
-            for name, value in self.get_params().items()
+            for name, value in self.get_params(deep=False).items()
             if name not in ("random_state", "callbacks")
         }
         if isinstance(parameters.get("class_weight"), dict):  # JSON would turn its keys into strings
@@ -256,7 +289,8 @@ class _Budgeted(TrainedByRun):
         """Read a file written by :meth:`save`."""
         header, _ = read_npz(path)
         if header.get("estimator") != cls.__name__:
-            raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {header.get('estimator')}")
+            held = header.get("estimator") or header.get("kind") or "file of something else"
+            raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {held}: load it as what it is")
         saved = load_state(path, Saved)
         parameters = dict(header["parameters"])
         for name, value in parameters.items():
@@ -478,10 +512,12 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
             return
         places = np.searchsorted(classes, self.classes_)
         old = self._state.budget.A
-        if old.shape[0] == 1:  # one score f becomes (−f/2, f/2)
-            old = np.concatenate([-0.5 * old, 0.5 * old])
-            self._state.budget.norm2[:] *= 0.5
-            self._state.values[NORM2] *= 0.5
+        if old.shape[0] == 1:
+            # one score f becomes (−f, f), the margins against the rest, or (−f/2, f/2), whose difference is the margin
+            share = 1.0 if self.multi_class == "ovr" else 0.5
+            old = np.concatenate([-share * old, share * old])
+            self._state.budget.norm2[:] *= 2.0 * share**2
+            self._state.values[NORM2] *= 2.0 * share**2
         A = np.zeros((classes.size, old.shape[1]), old.dtype)
         A[places] = old
         counts = np.zeros(classes.size)

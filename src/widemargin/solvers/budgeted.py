@@ -270,8 +270,12 @@ def learn(
     counts,
     values,
     work,
+    track,
 ):
-    """Algorithm 1 over the examples in order; changes the budget and its scalars in place."""
+    """Algorithm 1 over the examples in order; changes the budget and its scalars in place.
+
+    ``track`` says whether ‖W‖² must be kept up to date.
+    """
     use_wide_registers()
     X, y, weight, order, centre = borrowed(X), borrow(y), borrow(weight), borrow(order), borrow(centre)
     counts, values = borrow(counts), borrow(values)
@@ -286,7 +290,6 @@ def learn(
     )  # fmt: skip
     A, z, k, losses = budget.A, work.z, work.k, work.losses
     outputs = output_count(target, z)
-    track = rule.radius < np.inf
     together = examples_per_step(batch)
     for first in range(0, order.size, together):
         examples = min(together, order.size - first)
@@ -602,12 +605,12 @@ class BudgetedSGD(Solver):
             at_work(self.maintenance, state.budget.Z.dtype.name, state.seed),
             self._scratch(state),
         )
-        batch = self._batch(problem, state)
+        batch, track = self._batch(problem, state), math.isfinite(rule.radius) or isinstance(self.maintenance, Forget)
         while True:
             order = self._next_visits(problem, state, n_steps * self.batch_size)
             learn(
                 problem.kernel, measure, beyond, problem.X, problem.target, problem.y, problem.sample_weight, order,
-                rule, batch, policy, state.budget, self.budget, state.centre, state.counts, state.values, work,
+                rule, batch, policy, state.budget, self.budget, state.centre, state.counts, state.values, work, track,
             )  # fmt: skip
             n_steps -= -(-order.size // self.batch_size)
             if n_steps <= 0:

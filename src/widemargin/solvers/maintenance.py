@@ -8,11 +8,12 @@
   regular; with a large threshold and margin perceptron steps this is the Projectron++, which grows only as it must.
 * Merge: the smallest and its best partner (see :mod:`widemargin.core.merging`) into one; Gaussian kernel only. With
   ``vectors`` > 2 the smallest is merged with its several best partners, one after the other, and the search is
-  shared among as many later steps.
+  shared among as many later steps; the worst of them are left out as long as all together would lose more than the
+  removal of the smallest. So no merge loses more than that.
 * Nearest: α_rΦ(z_r) is projected onto the newest vector x and the nearest one of z_r, for the r that loses least. Δ is
   orthogonal to Φ(x), so a passive-aggressive step followed by this is the joint optimum that BPA-NN asks for.
-* Forget: the oldest, after the whole model shrank by the largest factor that the bound of the self-tuned Forgetron
-  allows.
+* Forget: the oldest, after the whole model shrank by the largest factor φ that the bound of the self-tuned Forgetron
+  allows: Δ = (1 − φ)W + φ Φ(z_p)α_pᵀ.
 
 Merging also tries partners of opposite sign, which the paper does not, at the end point h = 0.
 
@@ -282,7 +283,7 @@ def _(policy, kernel, measure, budget, limit, counts, values, work, track):
 
 @compiled
 def forget(kernel, measure, budget, counts, values, work):
-    """Shrink by the largest φ ≤ 1 with Q + Ψ(φ) ≤ (15/32) M, and remove the oldest, in place.
+    """Shrink by the largest φ ≤ 1 with Q + Ψ(φ) ≤ (15/32) M, and remove the oldest, in place; returns ‖Δ‖².
 
     Ψ(φ) = (φσ)² + 2φσ(1 − φμ) with σ the size of the oldest coefficient and μ its margin (Dekel, Shalev-Shwartz and
     Singer: The Forgetron, 2008); M is the number of updates, Q the sum of the Ψ so far.
@@ -311,10 +312,14 @@ def forget(kernel, measure, budget, counts, values, work):
             phi = 2.0 * room / (b + np.sqrt(inside))
         phi = min(max(phi, 1e-6), 1.0)
     values[FORGOTTEN] += a * phi * phi + b * phi
+    # Δ = (1 − φ)W + φ Φ(z)αᵀ, in units of the scale that follows
+    shrunk = (1.0 - phi) / phi
+    inner /= scale * scale
+    degradation = shrunk * shrunk * max(values[NORM2], 0.0) + 2.0 * shrunk * inner + lost
     values[SCALE] = phi * scale
-    values[NORM2] += lost - 2.0 * inner / (scale * scale)
+    values[NORM2] += lost - 2.0 * inner
     drop(budget, counts, j)
-    return lost
+    return max(degradation, 0.0)
 
 
 @maintain.case(Forgetting)
@@ -344,30 +349,67 @@ def inner(A, i, coefficients):
 
 
 @compiled
-def lost_by_merging(Z, A, chosen, found, gamma, x, coefficients, other):
-    """‖Σ Φ(z_i)α_i − Φ(x) coefficients‖² over the chosen vectors; ``other`` is overwritten."""
+def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
+    """‖Σ Φ(z_i)α_i − Φ(z) coefficients‖² over the chosen vectors; ``x`` is overwritten."""
     total = 0.0
     for a in range(found):
         i = chosen[a]
-        total -= 2.0 * inner(A, i, coefficients) * np.exp(-gamma * apart(Z, i, x))
+        total -= 2.0 * inner(A, i, coefficients) * np.exp(-gamma * apart(Z, i, z))
     for c in range(A.shape[0]):
         total += coefficients[c] * coefficients[c]
     for a in range(found):
         i = chosen[a]
         for k in range(x.size):
-            other[k] = Z[k, i]
+            x[k] = Z[k, i]
         for b in range(found):
             cross = 0.0
             for c in range(A.shape[0]):
                 cross += np.float64(A[c, i]) * np.float64(A[c, chosen[b]])
-            total += cross * np.exp(-gamma * apart(Z, chosen[b], other))
-    return max(total, 0.0)
+            total += cross * np.exp(-gamma * apart(Z, chosen[b], x))
+    return total
+
+
+@compiled
+def merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged):
+    """z, merged ← the chosen vectors merged one after the other, in place; returns what the last one lost.
+
+    ``log_kappa`` is that of the first two.
+    """
+    outputs = A.shape[0]
+    for k in range(z.size):
+        z[k] = Z[k, chosen[0]]
+    for c in range(outputs):
+        merged[c] = A[c, chosen[0]]
+    lost = 0.0
+    for a in range(1, found):
+        n = chosen[a]
+        if a > 1:
+            log_kappa = -gamma * apart(Z, n, z)
+        p, q, r = 0.0, inner(A, n, merged), 0.0
+        for c in range(outputs):
+            p += merged[c] * merged[c]
+            r += np.float64(A[c, n]) * np.float64(A[c, n])
+        if p <= r:
+            h = best_place(table, p, q, r, log_kappa, outputs > 1)
+        else:
+            h = 1.0 - best_place(table, r, q, p, log_kappa, outputs > 1)
+        near, far = np.exp(log_kappa * (1.0 - h) * (1.0 - h)), np.exp(log_kappa * h * h)
+        lost = p + r + 2.0 * np.exp(log_kappa) * q
+        for k in range(z.size):
+            z[k] = h * z[k] + (1.0 - h) * Z[k, n]
+        for c in range(outputs):
+            merged[c] = merged[c] * near + A[c, n] * far
+            lost -= merged[c] * merged[c]
+    return lost
 
 
 @compiled
 def merge(table, lost_table, vectors, gamma, kernel, measure, budget, counts, values, work, track):
-    """Merge the smallest vector with its best partners, in place; returns ‖Δ‖² without scales."""
-    Z, A, out, chosen, x, merged = budget.Z, budget.A, work.out, work.chosen, work.x, work.merged
+    """Merge the smallest vector with its best partners, in place; returns ‖Δ‖² without scales.
+
+    As many as asked for, or as can be merged without losing more than the removal of the smallest; two always can.
+    """
+    Z, A, out, chosen, z, merged = budget.Z, budget.A, work.out, work.chosen, work.other, work.merged
     count, outputs = counts[COUNT], A.shape[0]
     m = smallest(budget.norm2, count)
     if m != count - 1:
@@ -384,59 +426,39 @@ def merge(table, lost_table, vectors, gamma, kernel, measure, budget, counts, va
         out[n] = np.inf
         chosen[found] = n
         found += 1
-    first_log = np.float64(work.sums[chosen[1]])
-    correlated = 0.0
+    log_kappa = np.float64(work.sums[chosen[1]])
+    lost = merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged)
+    while found > 2:
+        lost = lost_by_merging(Z, A, chosen, found, gamma, z, merged, work.x)
+        if lost <= budget.norm2[m]:
+            break
+        found -= 1
+        lost = merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged)
+    lost = max(lost, 0.0)
     if track:
+        correlated = 0.0
         for a in range(found):
             kernel_row(kernel, measure, budget, chosen[a], count, work)
             correlated += correlation(A, chosen[a], work.k, padded(count))
-        counts[EVALS] += found * count
-    for k in range(x.size):
-        x[k] = Z[k, m]
-    for c in range(outputs):
-        merged[c] = A[c, m]
-    lost = 0.0
-    for a in range(1, found):
-        n = chosen[a]
-        log_kappa = first_log if a == 1 else -gamma * apart(Z, n, x)
-        p, q, r = 0.0, inner(A, n, merged), 0.0
-        for c in range(outputs):
-            p += merged[c] * merged[c]
-            r += np.float64(A[c, n]) * np.float64(A[c, n])
-        if p <= r:
-            h = best_place(table, p, q, r, log_kappa, outputs > 1)
-        else:
-            h = 1.0 - best_place(table, r, q, p, log_kappa, outputs > 1)
-        near, far = np.exp(log_kappa * (1.0 - h) * (1.0 - h)), np.exp(log_kappa * h * h)
-        lost = p + r + 2.0 * np.exp(log_kappa) * q
-        for k in range(x.size):
-            x[k] = h * x[k] + (1.0 - h) * Z[k, n]
-        for c in range(outputs):
-            merged[c] = merged[c] * near + A[c, n] * far
-            lost -= merged[c] * merged[c]
-    if found > 2:
-        lost = lost_by_merging(Z, A, chosen, found, gamma, x, merged, work.other)
-    lost = max(lost, 0.0)
-    if track:
-        vector_sums(measure, x, Z, padded(count), work.sums)
+        vector_sums(measure, z, Z, padded(count), work.sums)
         finish(kernel, work.sums, padded(count), work.k)
-        counts[EVALS] += count
+        counts[EVALS] += (found + 1) * count
         for c in range(outputs):
             row, f = A[c], 0.0
             for j in range(count):
                 f += np.float64(row[j]) * np.float64(work.k[j])
             correlated -= merged[c] * f
         values[NORM2] += lost - 2.0 * correlated
-    # the last of the partners gets the merged vector; the others leave, those with the largest numbers first,
+    # the first of the partners gets the merged vector; the others leave, those with the largest numbers first,
     # so that the vectors which move into their columns are not among them
     keep = chosen[1]
     norm2, size = 0.0, 0.0
     for c in range(outputs):
         A[c, keep] = merged[c]
         norm2 += merged[c] * merged[c]
-    for k in range(x.size):
-        Z[k, keep] = x[k]
-        size += np.float64(x[k]) * np.float64(x[k])
+    for k in range(z.size):
+        Z[k, keep] = z[k]
+        size += np.float64(z[k]) * np.float64(z[k])
     budget.norm2[keep], budget.size[keep], budget.age[keep] = norm2, size, counts[STEP]
     chosen[1] = chosen[found - 1]
     for _ in range(found - 1):
