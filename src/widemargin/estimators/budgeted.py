@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ..core import losses
 from ..core.kernels import Linear, as_kernel, resolve_gamma
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
+from ..core.vectors import Vectors, is_sparse  # noqa: F401 (states in files name Vectors)
 from ..history import History, Stopwatch
 from ..models import KernelModel, read_npz
 from ..problem import KernelProblem
@@ -64,7 +65,7 @@ NAMED: dict[str, dict[str, Any]] = {
 }
 #: Kernels of vectors.
 OF_VECTORS = ("rbf", "linear", "poly", "sigmoid", "laplacian")
-#: Sparse rows made dense at a time, for a model of dense ones.
+#: Rows at a time brought to the layout of a model of the other one.
 BLOCK = 2**12
 POLICIES: dict[str, Any] = {
     cls.__name__: cls
@@ -154,17 +155,15 @@ class _Budgeted(TrainedByRun):
                 setattr(self, name, self._policy(name)._replace(**{field: value}))
         return self
 
-    def _solver(self, d: int, outputs: int) -> BudgetedSGD:
+    def _solver(self, problem: KernelProblem) -> BudgetedSGD:
         step, maintenance = self._policy("step"), self._policy("maintenance")
         solver = BudgetedSGD(int(self.budget), step, maintenance, batch_size=int(self.batch_size))
         if self.max_bytes is None:
             return solver
         # kernels of distances keep float32 vectors, the others may keep float64
         itemsize = 4 if self.kernel in ("rbf", "laplacian") and not isinstance(maintenance, Project) else 8
-        affordable = solver.affordable(float(self.max_bytes), d, outputs, itemsize)
-        if affordable < 2:
-            raise ValueError(f"max_bytes={self.max_bytes} is too little for 2 vectors of {d} features: raise it")
-        return replace(solver, budget=min(solver.budget, affordable))
+        sparse = isinstance(problem.X, CSRRows)
+        return solver.within(float(self.max_bytes), shape(problem.X)[1], problem.n_outputs, itemsize, sparse)
 
     def _kernel(self, X: Any) -> Any:
         """The kernel; its gamma is that of the first rows seen."""
@@ -173,10 +172,15 @@ class _Budgeted(TrainedByRun):
         return as_kernel(self.kernel, self._gamma, self.degree, self.coef0)
 
     def _problem(self, X: Any, y: np.ndarray, target: Any, weights: np.ndarray, outputs: int) -> KernelProblem:
-        state = getattr(self, "_state", None)
-        if sp.issparse(X) and state is not None and state.centre.any():
-            X = X.toarray()
+        X = self._as_first(X)
         return KernelProblem(self._kernel(X), as_rows(X), y, target, float(self.lam), weights, "none", outputs=outputs)
+
+    def _as_first(self, X: Any) -> Any:
+        """Rows in the layout that the stream began with."""
+        state = getattr(self, "_state", None)
+        if state is None or sp.issparse(X) == is_sparse(state.budget.vectors):
+            return X
+        return X.toarray() if sp.issparse(X) else sp.csr_matrix(X)
 
     def _start_anew(self) -> None:
         for name in ("_state", "_gamma", "_kind", "_seconds", "_calls", "history_"):
@@ -184,8 +188,7 @@ class _Budgeted(TrainedByRun):
                 delattr(self, name)
 
     def _fit_problem(self, problem: KernelProblem, started: float, X: Any, y: Any) -> None:
-        solver = self._solver(shape(problem.X)[1], problem.n_outputs)
-        self._sparse = isinstance(problem.X, CSRRows)
+        solver = self._solver(problem)
         outcome = self.run(
             solver, problem, started=started, rng=generator(self.random_state), X=X, y=y, attributes=self._partly
         )
@@ -193,7 +196,7 @@ class _Budgeted(TrainedByRun):
 
     def _partial_fit_problem(self, problem: KernelProblem) -> None:
         """One pass over the examples in the order given, from the last state on."""
-        solver = replace(self._solver(shape(problem.X)[1], problem.n_outputs), sampling="fixed")
+        solver = replace(self._solver(problem), sampling="fixed")
         state, kind = getattr(self, "_state", None), (type(solver.step).__name__, type(solver.maintenance).__name__)
         if state is None:
             state, self._kind = solver.init(problem, generator(self.random_state)), kind
@@ -230,8 +233,7 @@ class _Budgeted(TrainedByRun):
     def support_vectors_(self) -> Any:
         """Vectors of the model, as rows; merged ones are no rows of the data."""
         check_is_fitted(self, "_state")
-        vectors = self._state.vectors.astype(np.float64) + self._state.centre
-        return sp.csr_matrix(vectors) if self._sparse else vectors
+        return as_matrix(self._state.vectors())
 
     @property
     def dual_coef_(self) -> np.ndarray:
@@ -252,10 +254,10 @@ class _Budgeted(TrainedByRun):
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
         state, kernel = self._state, as_kernel(self.kernel, self._gamma, self.degree, self.coef0)
-        if not (sp.issparse(X) and state.centre.any()):
+        if sp.issparse(X) == is_sparse(state.budget.vectors):
             return scores(kernel, as_rows(X), state)
-        places = range(0, X.shape[0], BLOCK)
-        return np.concatenate([scores(kernel, as_rows(X[a : a + BLOCK].toarray()), state) for a in places])
+        parts = (self._as_first(X[a : a + BLOCK]) for a in range(0, X.shape[0], BLOCK))
+        return np.concatenate([scores(kernel, as_rows(part), state) for part in parts])
 
     # -- files
 
@@ -280,7 +282,7 @@ class _Budgeted(TrainedByRun):
         state = replace(self._state, order=np.empty(0, np.int64), position=0)
         save_state(
             path, Saved(state, classes, getattr(self, "_counts", np.empty(0))), estimator=type(self).__name__,
-            parameters=parameters, gamma=self._gamma, sparse=self._sparse, n_features=int(self.n_features_in_),
+            parameters=parameters, gamma=self._gamma, n_features=int(self.n_features_in_),
             feature_names=getattr(self, "feature_names_in_", np.empty(0)).tolist(),
         )  # fmt: skip
 
@@ -300,7 +302,7 @@ class _Budgeted(TrainedByRun):
             elif isinstance(value, dict) and "pairs" in value:
                 parameters[name] = dict(value["pairs"])
         model = cls(**parameters)
-        model._state, model._gamma, model._sparse = saved.state, header["gamma"], header["sparse"]
+        model._state, model._gamma = saved.state, header["gamma"]
         model.n_features_in_, model.certificate_ = header["n_features"], None
         if header["feature_names"]:
             model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
@@ -492,7 +494,6 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
             if classes.size < 2:
                 raise ValueError(f"BudgetedSVC needs at least 2 classes, got 1 class only: {classes.tolist()}")
             self.classes_, self._counts = classes, np.zeros(classes.size)
-            self._sparse = sp.issparse(X)
         elif classes is not None:
             self._announce(np.unique(classes))
         codes = self._codes(y)
@@ -647,7 +648,6 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         weights = check_sample_weight(sample_weight, y.size)
         if reset:
             self._start_anew()
-            self._sparse = sp.issparse(X)
         return self._problem(X, y, losses.Single(losses.EpsilonInsensitive(float(self.epsilon))), weights, 1)
 
     @with_callbacks
@@ -707,14 +707,20 @@ def compress(model: Any, budget: int) -> Any:
             f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"
         )
     dense, vectors = isinstance(old.vectors, DenseRows), as_matrix(old.vectors)
-    vectors = vectors if dense else vectors.toarray()
+    features: Any = slice(None) if dense else np.unique(vectors.indices)  # the others are zero in all vectors
+    vectors = vectors if dense else vectors[:, features].toarray()
     small = copy.copy(model)
     if len(vectors) <= budget:
         small.degradation_ = small.relative_degradation_ = 0.0
         return small
     kept, coefficients, lost, norm2 = reduced(old.kernel, vectors, old.coef, budget)
     kept = kept.astype(dtype_of(old.vectors))
-    rows = DenseRows(kept) if dense else as_rows(sp.csr_matrix(kept))
+    if dense:
+        rows: Any = DenseRows(kept)
+    else:
+        compact = sp.csr_matrix(kept)
+        entries = compact.data, features[compact.indices], compact.indptr
+        rows = as_rows(sp.csr_matrix(entries, (len(kept), shape(old.vectors)[1])))
     # a regularised intercept, kernel + 1, is the sum of the old coefficients
     intercept = old.intercept + old.constant * old.coef.sum(axis=1)
     small._model = KernelModel(old.kernel, np.arange(len(kept)), rows, coefficients, intercept)

@@ -37,11 +37,10 @@ Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..core.dispatch import borrow, compiled, generic, use_wide_registers
 from ..core.kernels import (
@@ -58,9 +57,30 @@ from ..core.kernels import (
 )
 from ..core.losses import output_count, slopes, total_value
 from ..core.merging import GRID
-from ..core.rows import CSRRows, DenseRows, as_rows, borrowed, dtype_of, row_size, shape
+from ..core.rows import CSRRows, DenseRows, as_matrix, borrowed, dtype_of, row_size, shape
 from ..core.shuffling import shuffle
-from ..core.vectors import alone, from_product, gather, measures, own_sum, padded, row_sums, score_rows, write_row
+from ..core.vectors import (
+    FIRST_ROWS,
+    Vectors,  # noqa: F401 (states in files name it)
+    as_data,
+    from_product,
+    gather,
+    is_sparse,
+    lacks,
+    measures,
+    n_features,
+    no_vectors,
+    own_sum,
+    padded,
+    recentre,
+    row_sums,
+    rows_in_use,
+    score_rows,
+    wants_rows,
+    whole_rows,
+    with_rows,
+    write_row,
+)
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import KernelProblem
@@ -87,7 +107,9 @@ from .maintenance import (
     Scratch,
     at_work,
     maintain,
+    remove,
     shrink,
+    smallest,
 )
 
 #: Coefficients are brought to scale 1 when their scale has become this small.
@@ -188,67 +210,56 @@ def _(batch):
 
 
 @generic
-def multiply(batch, X, measure, centre, order, first, count, budget):
+def multiply(batch, X, measure, order, first, count, vectors):
     """batch.products ← inner products of ``count`` examples with all vectors, in place."""
 
 
 @multiply.case(OneByOne)
-def _(batch, X, measure, centre, order, first, count, budget):
+def _(batch, X, measure, order, first, count, vectors):
     pass
 
 
 @multiply.case(Batch)
-def _(batch, X, measure, centre, order, first, count, budget):
+def _(batch, X, measure, order, first, count, vectors):
     rows, own = borrow(batch.rows), borrow(batch.own)
     for r in range(count):
-        x, total = rows[r], 0.0
-        gather(X, order[first + r], centre, x)
-        for k in range(x.size):
-            total += alone(measure, np.float64(x[k]))
-        own[r] = total
-    np.dot(batch.rows, budget.Z, batch.products)
+        own[r] = gather(X, order[first + r], measure, vectors, rows[r])
+    np.dot(batch.rows, vectors.Z, batch.products)
 
 
 @generic
-def sums_of(batch, X, i, r, centre, measure, beyond, budget, m, work):
+def sums_of(batch, X, i, r, measure, beyond, vectors, m, work):
     """work.sums ← the measure of example r of a batch, row i, and all vectors, in place; returns its size."""
 
 
 @sums_of.case(OneByOne)
-def _(batch, X, i, r, centre, measure, beyond, budget, m, work):
-    return row_sums(X, i, centre, measure, beyond, budget.Z, budget.size, m, work.x, work.sums)
+def _(batch, X, i, r, measure, beyond, vectors, m, work):
+    return row_sums(X, i, measure, beyond, vectors, m, work.x, work.sums)
 
 
 @sums_of.case(Batch)
-def _(batch, X, i, r, centre, measure, beyond, budget, m, work):
-    own, products, size, sums = batch.own[r], batch.products[r], budget.size, work.sums
+def _(batch, X, i, r, measure, beyond, vectors, m, work):
+    own, products, size, sums = batch.own[r], batch.products[r], vectors.size, work.sums
     if own > batch.most:
-        return row_sums(X, i, centre, measure, beyond, budget.Z, size, m, work.x, sums)
+        return row_sums(X, i, measure, beyond, vectors, m, work.x, sums)
     for j in range(m):
         sums[j] = from_product(measure, own, size[j], products[j])
     return np.float64(own)
 
 
 @generic
-def again(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work):
-    """work.k ← the kernel values of row i and all vectors, in place, where vectors may have changed since its score.
-
-    Returns the size of the row; ``own`` is that of the row seen last.
-    """
+def again(batch, changed):
+    """Whether the kernel values of an example must be computed anew, as vectors may have changed since its score."""
 
 
 @again.case(OneByOne)
-def _(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work):
-    return own
+def _(batch, changed):
+    return changed
 
 
 @again.case(Batch)
-def _(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work):
-    m = padded(counts[COUNT])
-    own = row_sums(X, i, centre, measure, beyond, budget.Z, budget.size, m, work.x, work.sums)
-    finish(kernel, work.sums, m, work.k)
-    counts[EVALS] += counts[COUNT]
-    return own
+def _(batch, changed):
+    return True
 
 
 @compiled
@@ -266,43 +277,46 @@ def learn(
     policy,
     budget,
     limit,
-    centre,
+    most_rows,
     counts,
     values,
     work,
     track,
 ):
-    """Algorithm 1 over the examples in order; changes the budget and its scalars in place.
+    """Algorithm 1 over the examples in order; changes the budget and its scalars in place; returns how many it saw.
 
-    ``track`` says whether ‖W‖² must be kept up to date.
+    It ends early where the vectors of sparse data need more rows than they have, of at most ``most_rows``. With all of
+    those taken, the smallest vectors leave until a new one fits. ``track`` says whether ‖W‖² must be kept up to date.
     """
     use_wide_registers()
-    X, y, weight, order, centre = borrowed(X), borrow(y), borrow(weight), borrow(order), borrow(centre)
+    X, y, weight, order = borrowed(X), borrow(y), borrow(weight), borrow(order)
     counts, values = borrow(counts), borrow(values)
     budget = Budget(
-        borrow(budget.Z), borrow(budget.size), borrow(budget.A), borrow(budget.norm2), borrow(budget.age),
-        borrow(budget.K), borrow(budget.inverse),
+        borrowed(budget.vectors), borrow(budget.A), borrow(budget.norm2), borrow(budget.age), borrow(budget.K),
+        borrow(budget.inverse),
     )  # fmt: skip
     work = Scratch(
         borrow(work.x), borrow(work.other), borrow(work.sums), borrow(work.k), borrow(work.out), borrow(work.powers),
         borrow(work.z), borrow(work.g), borrow(work.losses), borrow(work.merged), borrow(work.column),
         borrow(work.chosen),
     )  # fmt: skip
-    A, z, k, losses = budget.A, work.z, work.k, work.losses
+    vectors, A, z, k, losses = budget.vectors, budget.A, work.z, work.k, work.losses
     outputs = output_count(target, z)
     together = examples_per_step(batch)
     for first in range(0, order.size, together):
         examples = min(together, order.size - first)
+        if wants_rows(X, order, first, examples, vectors, most_rows):
+            return first
         counts[STEP] += 1
         t, count, scale = counts[STEP], counts[COUNT], values[SCALE]
         m = padded(count)
-        multiply(batch, X, measure, centre, order, first, examples, budget)
+        multiply(batch, X, measure, order, first, examples, vectors)
         counts[EVALS] += count * examples
         counts[VISITS] += examples
         violated, own = False, 0.0
         for r in range(examples):
             i, g = order[first + r], work.g[r]
-            own = sums_of(batch, X, i, r, centre, measure, beyond, budget, m, work)
+            own = sums_of(batch, X, i, r, measure, beyond, vectors, m, work)
             finish(kernel, work.sums, m, k)
             counts[READS] += row_size(X, i)
             for c in range(outputs):
@@ -343,8 +357,19 @@ def learn(
                 slope2 += g[c] * g[c]
             if slope2 == 0.0:
                 continue
-            own = again(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work)
+            missing = lacks(X, i, vectors)
+            changed = missing > 0
+            while missing > 0 and counts[COUNT] > 0:
+                j = smallest(budget.norm2, counts[COUNT])
+                lost = remove(j, False, kernel, measure, budget, counts, values, work, track)
+                counts[MAINTAINED] += 1
+                values[LOST] += np.sqrt(lost) * values[SCALE] / eta
+                missing = lacks(X, i, vectors)
             count, scale = counts[COUNT], values[SCALE]
+            if again(batch, changed):
+                own = row_sums(X, i, measure, beyond, vectors, padded(count), work.x, work.sums)
+                finish(kernel, work.sums, padded(count), k)
+                counts[EVALS] += count
             counts[UPDATES] += 1
             self_k = value_of(kernel, own_sum(measure, own))
             step = eta
@@ -363,8 +388,8 @@ def learn(
                     for j in range(count):
                         f += np.float64(row[j]) * np.float64(k[j])
                     values[NORM2] += 2.0 * row[count] * f
-            write_row(X, i, work.x, budget.Z, count)
-            budget.size[count], budget.norm2[count], budget.age[count] = own, added * self_k, t
+            write_row(X, i, work.x, vectors, count)
+            vectors.size[count], budget.norm2[count], budget.age[count] = own, added * self_k, t
             counts[COUNT] = count + 1
             k[count] = self_k
             work.sums[count] = 0
@@ -376,6 +401,7 @@ def learn(
                 norm = values[SCALE] * np.sqrt(max(values[NORM2], 0.0))
                 if norm > rule.radius:
                     values[SCALE] *= rule.radius / norm
+    return order.size
 
 
 # ---------------------------------------------------------------- state and solver
@@ -389,14 +415,12 @@ class State:
     ----------
     budget : Budget
     values, counts : the scalars of the loop
-    centre : what is subtracted from dense rows before they are rounded to the buffer's precision: the first row seen
     order, position : of the visits of this epoch
     """
 
     budget: Budget
     values: np.ndarray
     counts: np.ndarray
-    centre: np.ndarray
     seed: int
     order: np.ndarray
     position: int
@@ -411,13 +435,12 @@ class State:
     @property
     def model_bytes(self) -> int:
         """Bytes of the vectors and coefficients in use."""
-        budget, n = self.budget, self.support
-        return n * (budget.Z.shape[0] + budget.A.shape[0]) * budget.Z.itemsize
+        vectors, A = self.budget.vectors, self.budget.A
+        return self.support * (rows_in_use(vectors) + A.shape[0]) * A.itemsize
 
-    @property
-    def vectors(self) -> np.ndarray:
-        """The vectors as rows, less the centre."""
-        return np.ascontiguousarray(self.budget.Z[:, : self.support].T)
+    def vectors(self, dtype: Any = np.float64) -> DenseRows | CSRRows:
+        """The vectors as rows where the data stands, in its layout."""
+        return as_data(self.budget.vectors, self.support, dtype)
 
     @property
     def coefficients(self) -> np.ndarray:
@@ -444,6 +467,9 @@ class BudgetedSGD(Solver):
     batch_size : int
         Examples of a step, which is then made with the mean of their sub-gradients; their scores come from one matrix
         product.
+    max_bytes : float
+        The vectors of sparse data have a row of memory for every feature that occurs in one of them; these rows stay
+        within so many bytes. When they are full, the smallest vectors leave until a new one fits.
 
     Examples
     --------
@@ -469,6 +495,7 @@ class BudgetedSGD(Solver):
     sampling: str = "permutation"
     precision: str = "auto"
     batch_size: int = 1
+    max_bytes: float = math.inf
 
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -530,49 +557,80 @@ class BudgetedSGD(Solver):
             return np.dtype(np.float64)
         return np.dtype(np.float32) if isinstance(problem.kernel, (RBF, Laplacian)) else dtype_of(problem.X)
 
-    def affordable(self, n_bytes: float, d: int, outputs: int, itemsize: int = 4) -> int:
-        """The largest budget whose buffers, with the one vector above it and the padding, stay within n_bytes."""
-        square = 16 if isinstance(self.maintenance, (Project, Nearest)) else 0
-        itemsize = 8 if square else itemsize
-        row = (d + outputs + 2) * itemsize + 8
-        # row · c + square · c² ≤ n_bytes for the capacity c
-        capacity = n_bytes / row if not square else (math.sqrt(row * row + 4 * square * n_bytes) - row) / (2 * square)
-        return int(capacity) // (2 * LANES) * 2 * LANES - LANES - 1
+    def _bytes(self, d: int, outputs: int, itemsize: int, sparse: bool) -> tuple[float, float, float]:
+        """(a, b, c): buffers for a capacity of n vectors, with the fewest rows, hold a + b n + c n² bytes."""
+        rows = d if not sparse else whole_rows(d + 1 if self._squares else min(d + 1, FIRST_ROWS))
+        fixed = 16 + (4 * d + 12 * rows if sparse else 8 * d)
+        return fixed, (rows + outputs + 2) * itemsize + 8, 16 if self._squares else 0
+
+    def within(self, n_bytes: float, d: int, outputs: int, itemsize: int, sparse: bool) -> BudgetedSGD:
+        """The same with the largest budget up to this one whose buffers stay within n_bytes, padding included."""
+        fixed, linear, square = self._bytes(d, outputs, 8 if self._squares else itemsize, sparse)
+        left = max(n_bytes - fixed, 0.0)
+        capacity = left / linear if not square else (math.sqrt(linear**2 + 4 * square * left) - linear) / (2 * square)
+        budget = int(capacity) // (2 * LANES) * 2 * LANES - LANES - 1
+        if budget < 2:
+            raise ValueError(f"max_bytes={n_bytes:g} is too little for 2 vectors of {d} features: raise it")
+        return replace(self, budget=min(self.budget, budget), max_bytes=float(n_bytes))
+
+    @property
+    def _squares(self) -> bool:
+        """Whether kernel matrices of the vectors are kept."""
+        return isinstance(self.maintenance, (Project, Nearest))
+
+    def _most_rows(self, state: State) -> int:
+        """Rows of Z that max_bytes leave to sparse vectors; at most one for each feature and one of zeros."""
+        vectors, A = state.budget.vectors, state.budget.A
+        all_rows = whole_rows(n_features(vectors) + 1)
+        if not is_sparse(vectors) or self._squares or math.isinf(self.max_bytes):
+            return all_rows
+        capacity, fixed = A.shape[1], 16 + 4 * n_features(vectors)
+        left = self.max_bytes - fixed - capacity * ((A.shape[0] + 2) * A.itemsize + 8)
+        return max(min(all_rows, int(left / (capacity * A.itemsize + 12)) // 4 * 4), vectors.Z.shape[0])
 
     def init(self, problem: KernelProblem, rng: np.random.Generator) -> State:
-        """No vectors."""
+        """No vectors; the centre of dense ones is the first row, until they say otherwise."""
         self.check(problem)
         d, outputs, dtype = shape(problem.X)[1], problem.n_outputs, self.dtype(problem)
         # an odd number of registers, lest the features of a vector share a set of the cache
         lanes = -(-(self.budget + 1) // LANES)
         capacity = LANES * (lanes + (lanes + 1) % 2)
-        square = capacity if isinstance(self.maintenance, (Project, Nearest)) else 0
+        square = capacity if self._squares else 0
         inverse = capacity if isinstance(self.maintenance, Project) else 0
-        budget = Budget(
-            np.zeros((d, capacity), dtype), np.zeros(capacity, dtype), np.zeros((outputs, capacity), dtype),
-            np.zeros(capacity, dtype), np.zeros(capacity, np.int64), np.zeros((square, square)),
-            np.zeros((inverse, inverse)),
-        )  # fmt: skip
-        centre = np.zeros(d)
+        vectors = no_vectors(d, capacity, dtype, isinstance(problem.X, CSRRows))
         if isinstance(problem.X, DenseRows) and isinstance(problem.kernel, (RBF, Laplacian)) and problem.n:
-            centre += problem.X.values[0]
+            vectors.centre[:] = problem.X.values[0]
+        budget = Budget(
+            vectors, np.zeros((outputs, capacity), dtype), np.zeros(capacity, dtype), np.zeros(capacity, np.int64),
+            np.zeros((square, square)), np.zeros((inverse, inverse)),
+        )  # fmt: skip
         values, counts = np.zeros(5), np.zeros(8, np.int64)
         values[SCALE] = 1.0
         seed = int(rng.integers(2**62))
-        state = State(budget, values, counts, centre, seed, np.empty(0, np.int64), 0, rng)
+        state = State(budget, values, counts, seed, np.empty(0, np.int64), 0, rng)
         self.bind(problem, state)
         return state
 
     def bind(self, problem: KernelProblem, state: State) -> None:
         """Begin with the examples of a (new) problem, from the state as it is."""
         self.check(problem)
+        A, sparse = state.budget.A, isinstance(problem.X, CSRRows)
         expected = (shape(problem.X)[1], problem.n_outputs)
-        got = (state.budget.Z.shape[0], state.budget.A.shape[0])
+        got = (n_features(state.budget.vectors), A.shape[0])
         if expected != got:
             raise ValueError(f"the state is of {got} features and outputs, the problem of {expected}")
-        if self.budget + 1 > state.budget.Z.shape[1]:
-            raise ValueError(f"the state has room for {state.budget.Z.shape[1] - 1} vectors, budget is {self.budget}")
-        needs = isinstance(self.maintenance, (Project, Nearest)), isinstance(self.maintenance, Project)
+        if sparse != is_sparse(state.budget.vectors):
+            raise ValueError(f"the state is of {'dense' if sparse else 'sparse'} rows, the problem is not: convert it")
+        if sparse and problem.n:
+            most, widest = self._most_rows(state), int(np.diff(problem.X.indptr).max())
+            if widest >= most:
+                raise ValueError(
+                    f"max_bytes={self.max_bytes:g} has room for vectors of {most - 1} features, and a row has "
+                    f"{widest}: raise it, or lower budget"
+                )
+        if self.budget + 1 > A.shape[1]:
+            raise ValueError(f"the state has room for {A.shape[1] - 1} vectors, budget is {self.budget}")
+        needs = self._squares, isinstance(self.maintenance, Project)
         if needs != (state.budget.K.size > 0, state.budget.inverse.size > 0):
             raise ValueError("states of projection and of other maintenance cannot go on as each other: start anew")
         if state.support > self.budget:
@@ -587,7 +645,8 @@ class BudgetedSGD(Solver):
         return -(-problem.n // self.batch_size)
 
     def _scratch(self, state: State) -> Scratch:
-        (d, capacity), outputs, dtype = state.budget.Z.shape, state.budget.A.shape[0], state.budget.Z.dtype
+        Z, outputs = state.budget.vectors.Z, state.budget.A.shape[0]
+        (d, capacity), dtype = Z.shape, Z.dtype
         joint = outputs > 1 and isinstance(self.maintenance, Merge)
         vectors = self.maintenance.vectors if isinstance(self.maintenance, Merge) else 1
         return Scratch(
@@ -599,19 +658,30 @@ class BudgetedSGD(Solver):
 
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> None:
         """Take n_steps steps, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
-        measure, beyond = measures(problem.kernel)
-        rule, policy, work = (
-            schedule(self.step, problem.lam),
-            at_work(self.maintenance, state.budget.Z.dtype.name, state.seed),
-            self._scratch(state),
-        )
-        batch, track = self._batch(problem, state), math.isfinite(rule.radius) or isinstance(self.maintenance, Forget)
+        (measure, beyond), rule = measures(problem.kernel), schedule(self.step, problem.lam)
+        policy = at_work(self.maintenance, state.budget.A.dtype.name, state.seed)
+        track = math.isfinite(rule.radius) or isinstance(self.maintenance, Forget)
+        most_rows, work, batch = self._most_rows(state), self._scratch(state), self._batch(problem, state)
         while True:
-            order = self._next_visits(problem, state, n_steps * self.batch_size)
-            learn(
-                problem.kernel, measure, beyond, problem.X, problem.target, problem.y, problem.sample_weight, order,
-                rule, batch, policy, state.budget, self.budget, state.centre, state.counts, state.values, work, track,
-            )  # fmt: skip
+            # vectors are centred whenever the number of steps has doubled
+            steps = min(n_steps, (1 << int(state.counts[STEP]).bit_length()) - int(state.counts[STEP]))
+            order, seen = self._next_visits(problem, state, steps * self.batch_size), 0
+            while True:
+                seen += learn(
+                    problem.kernel, measure, beyond, problem.X, problem.target, problem.y, problem.sample_weight,
+                    order[seen:], rule, batch, policy, state.budget, self.budget, most_rows, state.counts,
+                    state.values, work, track,
+                )  # fmt: skip
+                if seen == order.size:
+                    break
+                vectors = state.budget.vectors
+                needed = self.batch_size * int(np.diff(problem.X.indptr).max())
+                rows = whole_rows(len(vectors.Z) + max(len(vectors.Z) // 2, needed))
+                state.budget = state.budget._replace(vectors=with_rows(vectors, min(rows, most_rows)))
+                work, batch = self._scratch(state), self._batch(problem, state)
+            taken = int(state.counts[STEP])
+            if order.size and taken & (taken - 1) == 0:
+                recentre(problem.kernel, state.budget.vectors, state.support)
             n_steps -= -(-order.size // self.batch_size)
             if n_steps <= 0:
                 break
@@ -621,7 +691,7 @@ class BudgetedSGD(Solver):
     def _batch(self, problem: KernelProblem, state: State) -> OneByOne | Batch:
         if self.batch_size == 1:
             return OneByOne()
-        (d, capacity), dtype, most = state.budget.Z.shape, state.budget.Z.dtype, math.inf
+        (d, capacity), dtype, most = state.budget.vectors.Z.shape, state.budget.A.dtype, math.inf
         if isinstance(problem.kernel, RBF):
             most = CANCELS / max(problem.kernel.gamma * math.sqrt(np.finfo(dtype).eps), 1e-300)
         k = self.batch_size
@@ -671,31 +741,31 @@ class BudgetedSGD(Solver):
         if state.support == 0:
             return 0.0
         coefficients = state.coefficients
-        K = KernelMatrix(problem.kernel, DenseRows(state.vectors.astype(np.float64)))
+        K = KernelMatrix(problem.kernel, state.vectors())
         return float(
             np.einsum("ci,ij,cj->", coefficients, K.block(np.arange(state.support)), coefficients, optimize=True)
         )
 
     def model(self, problem: KernelProblem, state: State) -> KernelModel:
         """A finished copy, whose vectors stand where the data does."""
-        dtype = dtype_of(problem.X)
-        vectors = (state.vectors.astype(np.float64) + state.centre).astype(dtype)
-        rows = as_rows(sp.csr_matrix(vectors)) if isinstance(problem.X, CSRRows) else DenseRows(vectors)
         return KernelModel(
-            problem.kernel, np.arange(state.support), rows, state.coefficients, np.zeros(problem.n_outputs), 0.0
-        )
+            problem.kernel, np.arange(state.support), state.vectors(dtype_of(problem.X)), state.coefficients,
+            np.zeros(problem.n_outputs), 0.0,
+        )  # fmt: skip
 
 
 def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
-    """Scores of rows X (a layout), of shape (n, n_outputs), straight from the buffer of vectors."""
-    out = np.empty((shape(X)[0], state.budget.A.shape[0]))
+    """Scores of rows X (in the layout of the state), of shape (n, n_outputs), straight from the buffer of vectors."""
+    vectors, A, count = state.budget.vectors, state.budget.A, state.support
+    out, V = np.empty((shape(X)[0], A.shape[0])), np.empty((0, 0), A.dtype)
     measure, beyond = measures(kernel)
-    V = state.vectors if isinstance(X, DenseRows) else np.empty((0, 0), state.budget.Z.dtype)
+    if isinstance(X, DenseRows):
+        V = np.ascontiguousarray(vectors.Z[:, :count].T)
     if isinstance(kernel, RBF) and V.size:
-        size = state.budget.size[: state.support]
+        size = vectors.size[:count]
         if kernel.gamma * float(size.max()) * math.sqrt(np.finfo(V.dtype).eps) <= CANCELS:
             measure, V = Inner(), np.column_stack([-2.0 * V, np.ones_like(size), size]).astype(V.dtype)
-    score_rows(X, kernel, measure, beyond, V, state.budget, state.support, state.values[SCALE], state.centre, out)
+    score_rows(X, kernel, measure, beyond, V, vectors, A, count, state.values[SCALE], out)
     return out
 
 
@@ -717,28 +787,20 @@ def reduced(
     capacity = -(-(n + 1) // LANES) * LANES
     nothing = np.zeros((0, 0))
     held = Budget(
-        np.zeros((d, capacity)), np.zeros(capacity), np.zeros((outputs, capacity)), np.zeros(capacity),
+        no_vectors(d, capacity, np.float64, False), np.zeros((outputs, capacity)), np.zeros(capacity),
         np.zeros(capacity, np.int64), nothing, nothing,
     )  # fmt: skip
     vectors = np.ascontiguousarray(vectors, dtype=np.float64)
     matrix = KernelMatrix(kernel, DenseRows(vectors))
-    held.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
-    held.size[:n] = np.sum(np.abs(vectors) if isinstance(kernel, Laplacian) else vectors**2, axis=1)
+    held.vectors.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
+    held.vectors.size[:n] = np.sum(np.abs(vectors) if isinstance(kernel, Laplacian) else vectors**2, axis=1)
     held.norm2[:n] = np.sum(coefficients**2, axis=0) * matrix.diagonal()
     counts, values = np.zeros(8, np.int64), np.zeros(5)
     counts[COUNT], values[SCALE] = n, 1.0
-    state = State(held, values, counts, np.zeros(d), 0, np.empty(0, np.int64), 0, np.random.default_rng(0))
-    shrink(
-        kernel,
-        measures(kernel)[0],
-        at_work(solver.maintenance, "float64", 0),
-        held,
-        budget,
-        counts,
-        values,
-        solver._scratch(state),
-    )
-    chosen = state.vectors
+    state = State(held, values, counts, 0, np.empty(0, np.int64), 0, np.random.default_rng(0))
+    policy, work = at_work(solver.maintenance, "float64", 0), solver._scratch(state)
+    shrink(kernel, measures(kernel)[0], policy, held, budget, counts, values, work)
+    chosen = as_matrix(state.vectors())
     K = KernelMatrix(kernel, DenseRows(chosen)).block(np.arange(len(chosen)))
     onto, norm2 = np.zeros((outputs, len(chosen))), 0.0
     across = KernelMatrix(kernel, DenseRows(vectors), DenseRows(chosen))

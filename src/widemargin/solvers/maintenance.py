@@ -29,7 +29,7 @@ import numpy as np
 from ..core.dispatch import compiled, generic, use_wide_registers
 from ..core.kernels import finish
 from ..core.merging import best_place, degradations, joint_degradations, merge_table
-from ..core.vectors import padded, vector_sums
+from ..core.vectors import Vectors, drop_column, padded, vector_sums, write_column
 
 #: Largest error of a row of K K⁻¹ − I, and the least squared distance from the span at which a vector is new.
 INVERSE_ERROR, SPAN = 1e-5, 1e-4
@@ -139,15 +139,13 @@ def at_work(maintenance: Any, dtype: str, seed: int) -> Any:
 
 
 class Budget(NamedTuple):
-    """The vectors, in columns 0 … count − 1; what stands behind is zero.
+    """The vectors with their coefficients; what stands behind the last one is zero.
 
-    Z (features × capacity) vectors; size: ‖z‖², or ‖z‖₁ for the Laplacian kernel; A (outputs × capacity) coefficients
-    without their common scale; norm2: ‖α_j‖² k(z_j, z_j); age: the step at which a vector came; K, inverse: the
-    kernel matrix and its inverse, of size 0 where not needed.
+    A (outputs × capacity) coefficients without their common scale; norm2: ‖α_j‖² k(z_j, z_j); age: the step at which a
+    vector came; K, inverse: the kernel matrix and its inverse, of size 0 where not needed.
     """
 
-    Z: np.ndarray
-    size: np.ndarray
+    vectors: Vectors
     A: np.ndarray
     norm2: np.ndarray
     age: np.ndarray
@@ -158,7 +156,7 @@ class Budget(NamedTuple):
 class Scratch(NamedTuple):
     """Memory that the loop overwrites."""
 
-    x: np.ndarray  # a vector
+    x: np.ndarray  # a vector, as a column of Z
     other: np.ndarray  # another
     sums: np.ndarray  # distances or inner products to all vectors; −γ‖x − z‖² once kernel values are made of them
     k: np.ndarray  # kernel values with all vectors
@@ -180,7 +178,7 @@ STEP, COUNT, MAINTAINED, UPDATES, EVALS, READS, REFRESHED, VISITS = range(8)
 @compiled
 def kernel_row(kernel, measure, budget, j, count, work):
     """work.k ← the kernel values of vector j and all, in place; work.x ← vector j."""
-    Z, x = budget.Z, work.x
+    Z, x = budget.vectors.Z, work.x
     for k in range(x.size):
         x[k] = Z[k, j]
     vector_sums(measure, x, Z, padded(count), work.sums)
@@ -211,16 +209,13 @@ def least(out, count):
 @compiled
 def drop(budget, counts, j):
     """Take vector j out, in place: the last one moves to its column, and the last column becomes zero."""
-    Z, A = budget.Z, budget.A
-    last = counts[COUNT] - 1
-    for k in range(Z.shape[0]):
-        Z[k, j] = Z[k, last]
-        Z[k, last] = 0
+    A, last = budget.A, counts[COUNT] - 1
+    drop_column(budget.vectors, j, last)
     for c in range(A.shape[0]):
         A[c, j] = A[c, last]
         A[c, last] = 0
-    budget.size[j], budget.norm2[j], budget.age[j] = budget.size[last], budget.norm2[last], budget.age[last]
-    budget.size[last], budget.norm2[last], budget.age[last] = 0, 0, 0
+    budget.norm2[j], budget.age[j] = budget.norm2[last], budget.age[last]
+    budget.norm2[last], budget.age[last] = 0, 0
     counts[COUNT] = last
 
 
@@ -248,25 +243,12 @@ def maintain(policy, kernel, measure, budget, limit, counts, values, work, track
 
 
 @compiled
-def remove(which, seed, kernel, measure, budget, counts, values, work, track):
-    """Remove one vector, in place."""
-    count = counts[COUNT]
-    if which == 0:
-        j = smallest(budget.norm2, count)
-    elif which == 1:
-        # a hash of the number of maintenances: as good as a generator, and a resumed run goes on with the same
-        u = np.uint64(seed) + np.uint64(counts[MAINTAINED]) * np.uint64(0x9E3779B97F4A7C15)
-        u = (u ^ (u >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        u = (u ^ (u >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        u = u ^ (u >> np.uint64(31))
-        j = int(np.float64(u >> np.uint64(11)) * 2.0**-53 * count)
-    elif which == 2:
-        j = least(budget.age, count)
-    else:
-        j = count - 1
+def remove(j, known, kernel, measure, budget, counts, values, work, track):
+    """Remove vector j, in place; ``known`` says whether work.k is its kernel row. Returns ‖Δ‖² without scales."""
     lost = np.float64(budget.norm2[j])
     if track:
-        if j != count - 1:
+        count = counts[COUNT]
+        if not known:
             kernel_row(kernel, measure, budget, j, count, work)
             counts[EVALS] += count
         values[NORM2] += lost - 2.0 * correlation(budget.A, j, work.k, padded(count))
@@ -276,9 +258,23 @@ def remove(which, seed, kernel, measure, budget, counts, values, work, track):
 
 @maintain.case(Removing)
 def _(policy, kernel, measure, budget, limit, counts, values, work, track):
-    if counts[COUNT] <= limit:
+    count = counts[COUNT]
+    if count <= limit:
         return -1.0
-    return remove(policy.which, policy.seed, kernel, measure, budget, counts, values, work, track)
+    if policy.which == 0:
+        j = smallest(budget.norm2, count)
+    elif policy.which == 1:
+        # a hash of the number of maintenances: as good as a generator, and a resumed run goes on with the same
+        u = np.uint64(policy.seed) + np.uint64(counts[MAINTAINED]) * np.uint64(0x9E3779B97F4A7C15)
+        u = (u ^ (u >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        u = (u ^ (u >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        u = u ^ (u >> np.uint64(31))
+        j = int(np.float64(u >> np.uint64(11)) * 2.0**-53 * count)
+    elif policy.which == 2:
+        j = least(budget.age, count)
+    else:
+        j = count - 1
+    return remove(j, j == count - 1, kernel, measure, budget, counts, values, work, track)
 
 
 @compiled
@@ -409,7 +405,7 @@ def merge(table, lost_table, vectors, gamma, kernel, measure, budget, counts, va
 
     As many as asked for, or as can be merged without losing more than the removal of the smallest; two always can.
     """
-    Z, A, out, chosen, z, merged = budget.Z, budget.A, work.out, work.chosen, work.other, work.merged
+    Z, A, out, chosen, z, merged = budget.vectors.Z, budget.A, work.out, work.chosen, work.other, work.merged
     count, outputs = counts[COUNT], A.shape[0]
     m = smallest(budget.norm2, count)
     if m != count - 1:
@@ -457,9 +453,9 @@ def merge(table, lost_table, vectors, gamma, kernel, measure, budget, counts, va
         A[c, keep] = merged[c]
         norm2 += merged[c] * merged[c]
     for k in range(z.size):
-        Z[k, keep] = z[k]
         size += np.float64(z[k]) * np.float64(z[k])
-    budget.norm2[keep], budget.size[keep], budget.age[keep] = norm2, size, counts[STEP]
+    write_column(budget.vectors, z, keep)
+    budget.norm2[keep], budget.vectors.size[keep], budget.age[keep] = norm2, size, counts[STEP]
     chosen[1] = chosen[found - 1]
     for _ in range(found - 1):
         largest = 0
