@@ -28,7 +28,7 @@ import numpy as np
 
 from ..core.dispatch import compiled, generic, use_wide_registers
 from ..core.kernels import finish
-from ..core.merging import best_place, degradations, joint_degradations, merge_table
+from ..core.merging import best_partner, best_place, joint_degradations, merge_table
 from ..core.vectors import Vectors, drop_column, padded, vector_sums, write_column
 
 #: Largest error of a row of K K⁻¹ − I, and the least squared distance from the span at which a vector is new.
@@ -411,15 +411,13 @@ def merge(table, lost_table, vectors, gamma, kernel, measure, budget, counts, va
     if m != count - 1:
         kernel_row(kernel, measure, budget, m, count, work)
         counts[EVALS] += count
-    if outputs == 1:
-        degradations(lost_table, A[0], m, work.k, count, out)
-    else:
+    if outputs > 1:
         joint_degradations(A, m, work.sums, padded(count), work.powers, out)
     chosen[0] = m
     found = 1
     while found < min(vectors, count):
-        n = least(out, count)
-        out[n] = np.inf
+        n = best_partner(lost_table, A[0], m, work.k, count) if outputs == 1 else least(out, count)
+        work.k[n], out[n] = -1, np.inf  # taken
         chosen[found] = n
         found += 1
     log_kappa = np.float64(work.sums[chosen[1]])
