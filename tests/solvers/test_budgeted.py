@@ -193,20 +193,25 @@ def test_the_model_never_has_more_than_its_budget(seed, which, budget):
         assert np.isfinite(state.coefficients).all()
 
 
-def degradation_of_next(solver, problem, state, lam=None, eta=None):
-    """‖Δ‖² of the next step by definition, and by the solver's record; what removal would lose; the model before."""
-    before = copy.deepcopy(state)
-    lost, maintained = state.values[budgeted.LOST], state.counts[budgeted.MAINTAINED]
-    i = state.position
-    at_i = scores_at(state, dense(problem)[[i]])[0]
+def advanced(solver, problem, state):
+    """Take a step, in place; returns the vectors and coefficients it had before maintenance, by the textbook, and η."""
+    i, rule = state.position, budgeted.schedule(solver.step, problem.lam)
+    V, A = vectors_of(state), state.coefficients
+    g = slope_of(problem)(i, A @ gauss(V, dense(problem)[[i]])[:, 0])
     solver.advance(problem, state, 1)
-    g = slope_of(problem)(i, at_i)
-    if not g.any() or state.counts[budgeted.MAINTAINED] == maintained:
+    eta = rule.eta / state.counts[budgeted.STEP] ** rule.power
+    A = A * (1 - eta * rule.lam)
+    if g.any():
+        V, A = np.vstack([V, dense(problem)[[i]]]), np.hstack([A, -eta * g[:, None]])
+    return V, A, eta
+
+
+def degradation_of_next(solver, problem, state):
+    """‖Δ‖² of the next step by definition, and by the solver's record; what removal would lose; the model before."""
+    lost, maintained = state.values[budgeted.LOST], state.counts[budgeted.MAINTAINED]
+    V, A, eta = advanced(solver, problem, state)
+    if state.counts[budgeted.MAINTAINED] == maintained:
         return None
-    t, lam = state.counts[budgeted.STEP], problem.lam if lam is None else lam
-    eta = eta(t) if eta else 1.0 / (lam * t)
-    V = np.vstack([vectors_of(before), dense(problem)[[i]]])
-    A = np.hstack([before.coefficients * (1 - eta * lam), -eta * g[:, None]])
     both, signed = np.vstack([V, vectors_of(state)]), np.hstack([A, -state.coefficients])
     exact = np.sum(gauss(both, both) * (signed.T @ signed))
     return exact, ((state.values[budgeted.LOST] - lost) * eta) ** 2, np.min(np.sum(A**2, axis=0)), V, A
@@ -246,12 +251,45 @@ def test_degradations_are_recorded_truly_and_merging_and_projection_lose_no_more
     assert seen > 10
 
 
+def test_steps_of_several_classes_are_the_textbook_s_with_one_merge(rng):
+    problem = make(rng, classes=4)
+    solver = solver_of(Merge())
+    state = solver.init(problem, rng)
+    for _ in range(problem.n):
+        maintained = state.counts[budgeted.MAINTAINED]
+        V, A, _ = advanced(solver, problem, state)
+        W, C = vectors_of(state), state.coefficients
+        size = np.abs(A).max()
+        if state.counts[budgeted.MAINTAINED] > maintained:
+            apart = np.sum((V[:, None] - W[None]) ** 2, axis=2)
+            gone = np.flatnonzero(apart.min(axis=1) > 1e-20)
+            m = textbook.smallest(V, A.T, gauss)
+            # all but two stand as they did, or, at the end point, all but one, and its partner has another coefficient
+            assert m in gone
+            kept = [j for j in range(len(V)) if j not in gone]
+            rest = np.abs(C[:, apart[kept].argmin(axis=1)] - A[:, kept]).max(axis=0) > 1e-9 * size
+            pair = [*gone, *np.array(kept)[rest]]
+            assert len(pair) == 2
+            merged = [j for j in range(len(W)) if j not in apart[kept].argmin(axis=1)[~rest]]
+            assert len(merged) == 1
+            z = W[merged]
+            # z is on the line between both, and its coefficients are the best there are for it
+            line, along = V[pair[1]] - V[pair[0]], z[0] - V[pair[0]]
+            assert np.linalg.norm(along - line * (along @ line) / (line @ line)) <= 1e-9
+            assert -1e-9 <= along @ line / (line @ line) <= 1 + 1e-9
+            np.testing.assert_allclose(C[:, merged[0]], A[:, pair] @ gauss(V[pair], z)[:, 0], atol=1e-9 * size)
+        else:
+            points = rng.normal(size=(5, 3))
+            np.testing.assert_allclose(scores_at(state, points), gauss(points, V) @ A.T, atol=1e-9 * size)
+    assert state.counts[budgeted.MAINTAINED] > 10
+
+
 def test_the_forgetron_records_what_it_shrinks_and_what_it_removes(rng):
     problem = make(rng)
     solver = solver_of(Forget(), 10, MarginPerceptronStep(1.0))
     state, shrunk = solver.init(problem, rng), 0
     for _ in range(problem.n):
-        found = degradation_of_next(solver, problem, state, lam=0.0, eta=lambda t: 1.0)
+        found = degradation_of_next(solver, problem, state)
         if found is None:
             continue
         exact, recorded, _, _, A = found
