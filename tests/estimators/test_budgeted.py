@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
-from widemargin.solvers.budgeted import Merge, NormaStep, Remove
+from widemargin.models import LinearModel
+from widemargin.solvers.budgeted import NormaStep
+from widemargin.solvers.maintenance import Merge, Remove
 
 STOCHASTIC = (
     "steps are stochastic: an example of weight 2 is one step of twice the length, a repeated one is two steps, in "
@@ -50,6 +53,7 @@ def same(one, other, X):
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_a_stream_of_single_examples_is_one_call(maintenance, class_weight, rng):
     X, y, _ = data(rng)
+    X[0] += 1e4  # where the first row is, vectors are centred, until they show that it is far away
     weights = rng.uniform(0.5, 2.0, y.size)
     whole, single, parts = (quick(maintenance=maintenance, class_weight=class_weight) for _ in range(3))
     whole.partial_fit(X, y, classes=[0, 1], sample_weight=weights)
@@ -95,11 +99,16 @@ def test_labels_announced_later_join_those_that_are_known(multi_class, rng):
     X, y, _ = data(rng, n=600, classes=4)
     early = np.isin(y, [1, 3])
     model = quick(multi_class=multi_class, budget=60).partial_fit(X[early], y[early], classes=[1, 3])
-    agreed = model.predict(X)
+    agreed, f = model.predict(X), model.decision_function(X)
     model._announce(np.arange(4))
     # before anything new is seen the old labels stand as they did, but for ties with those that have no score
     scores = model.decision_function(X)
     np.testing.assert_array_equal(np.where(scores[:, 3] > scores[:, 1], 3, 1), agreed)
+    share = 1.0 if multi_class == "ovr" else 0.5
+    np.testing.assert_allclose(scores[:, [1, 3]], share * np.column_stack([-f, f]), rtol=1e-5, atol=1e-6)
+    assert not scores[:, [0, 2]].any()
+    squares = np.sum(model._state.budget.A**2, axis=0)
+    np.testing.assert_allclose(model._state.budget.norm2, squares, rtol=1e-5)
     for _ in range(5):
         model.partial_fit(X, y, classes=range(4))
     assert model.decision_function(X).shape == (600, 4)
@@ -126,7 +135,7 @@ def test_bytes_lower_the_budget_and_the_buffers_stay_within_them(rng):
     X, y, _ = data(rng, n=400)
     for maintenance in ("merge", "project"):
         model = quick(budget=5000, max_bytes=20000, maintenance=maintenance).fit(X, y)
-        held = sum(array.nbytes for array in model._state.budget)
+        held = sum(array.nbytes for array in (*model._state.budget[1:], *model._state.budget.vectors))
         assert held <= 20000
         assert model.support_vectors_.shape[0] > 10
         assert model.model_bytes_ <= 20000
@@ -161,11 +170,35 @@ def test_policies_are_named_or_given(rng):
         ({"maintenance": "forgive"}, "maintenance must be one of"),
         ({"step": "long"}, "step must be one of"),
         ({"kernel": "precomputed"}, "no kernel matrix"),
+        ({"kernel": "foo"}, "kernel must be one of 'rbf', 'linear', 'poly', 'sigmoid', 'laplacian', got 'foo'$"),
         ({"kernel": "linear"}, "merging needs the Gaussian kernel"),
         ({"multi_class": "ovo"}, "multi_class must be one of"),
     ):
         with pytest.raises(ValueError, match=said):
             quick(**wrong).fit(X, y)
+
+
+def test_parameters_of_policies_can_be_searched_for(rng):
+    X, y, _ = data(rng)
+    model = quick(step="norma", maintenance=Merge())
+    assert model.get_params()["step__eta"] == 1.0
+    search = GridSearchCV(model, {"step__eta": [0.1, 0.5], "maintenance__vectors": [2, 3]}, cv=2).fit(X, y)
+    best = search.best_estimator_
+    assert best.step == NormaStep(search.best_params_["step__eta"])
+    assert best.maintenance == Merge(search.best_params_["maintenance__vectors"])
+    assert model.step == "norma"
+    assert model.set_params(step__eta=0.3, step="norma").step == NormaStep(0.3)
+    with pytest.raises(ValueError, match="step__length is no parameter of"):
+        model.set_params(step__length=3)
+
+
+def test_a_file_of_something_else_is_refused_in_a_sentence(rng, tmp_path):
+    np.savez(tmp_path / "foreign.npz", a=np.ones(3))
+    with pytest.raises(ValueError, match="is not a whole widemargin file"):
+        BudgetedSVC.load(tmp_path / "foreign.npz")
+    LinearModel(np.ones((1, 2)), np.zeros(1)).save(tmp_path / "linear.npz")
+    with pytest.raises(ValueError, match="holds no BudgetedSVC but a LinearModel"):
+        BudgetedSVC.load(tmp_path / "linear.npz")
 
 
 @pytest.mark.parametrize("kind", ["two classes", "pairs of three", "regression", "sparse"])

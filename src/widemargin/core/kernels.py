@@ -320,38 +320,57 @@ def _(X, i):
     return total
 
 
+# A distance may overflow; γ = 0 times infinity would be NaN.
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@generic
+def value_of(kernel, total):
+    """The kernel value of an inner product or a distance, in float64."""
+
+
+@value_of.case(Linear)
+def _(kernel, total):
+    return total
+
+
+@value_of.case(Polynomial)
+def _(kernel, total):
+    return (kernel.gamma * total + kernel.coef0) ** kernel.degree
+
+
+@value_of.case(Sigmoid)
+def _(kernel, total):
+    return np.tanh(kernel.gamma * total + kernel.coef0)
+
+
+for _distance in (RBF, Laplacian):
+
+    @value_of.case(_distance)
+    def _(kernel, total):
+        return np.exp(-kernel.gamma * min(total, _LARGEST))
+
+
 @generic
 def between(kernel, X, i, Z, j):
     """k(xᵢ, zⱼ) in float64; X and Z have the same layout, CSR rows their indices sorted."""
 
 
-# A distance may overflow; γ = 0 times infinity would be NaN.
-_LARGEST = float(np.finfo(np.float64).max)
+for _product in (Linear, Polynomial, Sigmoid):
 
-
-@between.case(Linear)
-def _(kernel, X, i, Z, j):
-    return row_inner(X, i, Z, j)
+    @between.case(_product)
+    def _(kernel, X, i, Z, j):
+        return value_of(kernel, row_inner(X, i, Z, j))
 
 
 @between.case(RBF)
 def _(kernel, X, i, Z, j):
-    return np.exp(-kernel.gamma * min(row_distance(X, i, Z, j, True), _LARGEST))
-
-
-@between.case(Polynomial)
-def _(kernel, X, i, Z, j):
-    return (kernel.gamma * row_inner(X, i, Z, j) + kernel.coef0) ** kernel.degree
-
-
-@between.case(Sigmoid)
-def _(kernel, X, i, Z, j):
-    return np.tanh(kernel.gamma * row_inner(X, i, Z, j) + kernel.coef0)
+    return value_of(kernel, row_distance(X, i, Z, j, True))
 
 
 @between.case(Laplacian)
 def _(kernel, X, i, Z, j):
-    return np.exp(-kernel.gamma * min(row_distance(X, i, Z, j, False), _LARGEST))
+    return value_of(kernel, row_distance(X, i, Z, j, False))
 
 
 @between.case(Precomputed)
@@ -551,57 +570,74 @@ def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s)
 
 
 @generic
-def _finish(kernel, sums, weight, x_size, z_size, values):
-    """values ← the kernel values of one row from its sums, in place; may change sums.
-
-    Distances are x_size + z_size + weight · sums.
-    """
+def finish(kernel, sums, count, values):
+    """values[j] ← the kernel value of Σ = sums[j], j < count, in place; changes sums, distances to −γΣ."""
 
 
-@_finish.case(Linear)
-def _(kernel, sums, weight, x_size, z_size, values):
-    for j in range(CHUNK):
+@finish.case(Linear)
+def _(kernel, sums, count, values):
+    for j in range(count):
         values[j] = sums[j]
 
 
-@_finish.case(Polynomial)
-def _(kernel, sums, weight, x_size, z_size, values):
+@finish.case(Polynomial)
+def _(kernel, sums, count, values):
     gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
-    for j in range(CHUNK):
+    for j in range(count):
         sums[j] = gamma * sums[j] + coef0
         values[j] = 1
     power = kernel.degree
     while power > 0:
         if power & 1:
-            for j in range(CHUNK):
+            for j in range(count):
                 values[j] *= sums[j]
         power >>= 1
         if power > 0:
-            for j in range(CHUNK):
+            for j in range(count):
                 sums[j] *= sums[j]
 
 
-@_finish.case(Sigmoid)
-def _(kernel, sums, weight, x_size, z_size, values):
+@finish.case(Sigmoid)
+def _(kernel, sums, count, values):
     gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
-    for j in range(CHUNK):
+    for j in range(count):
         values[j] = np.tanh(gamma * sums[j] + coef0)
 
 
-def _exponential(kernel, sums, weight, x_size, z_size, values):
-    gamma, weight = sums.dtype.type(kernel.gamma), sums.dtype.type(weight)
-    zero, largest = sums.dtype.type(0), np.finfo(sums.dtype).max
-    for j in range(CHUNK):
-        distance = x_size + z_size[j] + weight * sums[j]
-        distance = distance if distance <= largest else largest  # also where infinities met
+def _exponential(kernel, sums, count, values):
+    gamma, zero, largest = sums.dtype.type(kernel.gamma), sums.dtype.type(0), np.finfo(sums.dtype).max
+    for j in range(count):
+        distance = sums[j] if sums[j] <= largest else largest  # also where infinities met
         distance = distance if distance > zero else zero
-        values[j] = -gamma * distance
-    for j in range(CHUNK):  # a loop of its own: sums may be wider numbers than values, and fewer of them fit a register
+        sums[j] = -gamma * distance
+        values[j] = sums[j]
+    for j in range(count):  # a loop of its own: sums may be wider numbers than values, and fewer of them fit a register
         values[j] = exp(values[j])
 
 
-_finish.case(RBF)(_exponential)
-_finish.case(Laplacian)(_exponential)
+finish.case(RBF)(_exponential)
+finish.case(Laplacian)(_exponential)
+
+
+@generic
+def _complete(kernel, sums, weight, x_size, z_size):
+    """sums ← Σ of the whole rows, in place: distances are x_size + z_size + weight · sums."""
+
+
+for _product in (Linear, Polynomial, Sigmoid):
+
+    @_complete.case(_product)
+    def _(kernel, sums, weight, x_size, z_size):
+        pass
+
+
+for _distance in (RBF, Laplacian):
+
+    @_complete.case(_distance)
+    def _(kernel, sums, weight, x_size, z_size):
+        weight = sums.dtype.type(weight)
+        for j in range(CHUNK):
+            sums[j] = x_size + z_size[j] + weight * sums[j]
 
 
 @generic
@@ -831,7 +867,8 @@ def _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out):
     z_size = borrow(recipe.z_size)[a : a + CHUNK]
     b = min(a + CHUNK, last)
     for r in range(rows):
-        _finish(recipe.kernel, sums[r], recipe.weight, sizes[r], z_size, kept)
+        _complete(recipe.kernel, sums[r], recipe.weight, sizes[r], z_size)
+        finish(recipe.kernel, sums[r], CHUNK, kept)
         place, i = places[start + r], I[start + r]
         for j in range(b - a):
             out[place, a + j] = kept[j]

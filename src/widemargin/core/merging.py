@@ -18,6 +18,9 @@ one vector to the other, so only one side may be tabulated, and interpolated val
 h = 0. Near (½, e⁻²) h has the slope of a root, and no grid is fine enough; so the table chooses the partner, and the h
 of the one pair chosen is polished.
 
+The search. At equal κ a larger partner loses more, and the equal one loses 2α_m²(1 − √κ)² (h = ½, for κ ≥ e⁻²). So once
+a partner with ‖Δ‖² = v α_m², v < 2(1 − e⁻¹)², is known, only those with κ > (1 − √(v/2))² need to be looked up: few.
+
 Opposite signs, of one class, merge badly: the maximum of |α_z| lies at an end point or outside of [0, 1]. There the
 end point h = 0 is taken.
 
@@ -38,6 +41,8 @@ GRID = 10
 #: Relative width of the bracket at which the golden section stops.
 POLISHED = 1e-7
 _SHRINK = 0.5 * (np.sqrt(5.0) - 1.0)
+#: ‖Δ‖²/α² of the merge of two equal vectors with κ = e⁻².
+_EVEN = 2.0 * (1.0 - np.exp(-1.0)) ** 2
 
 
 class MergeTable(NamedTuple):
@@ -111,23 +116,29 @@ def lookup(table, mu, kappa):
 
 
 @compiled
-def degradations(table, a, m, kappa, count, out):
-    """out[j] ← ‖Δ‖² of merging vector m, of the smallest |a|, with vector j < count, in place; one class.
+def best_partner(table, a, m, kappa, count):
+    """The vector j < count with which merging vector m, of the smallest |a|, loses least; one class.
 
-    ``a`` are coefficients, ``kappa`` the kernel values between vector m and all.
+    ``table`` is that of degradations, ``a`` are coefficients, ``kappa`` the kernel values between vector m and all;
+    those with κ < 0 are passed over.
     """
-    table, a, kappa, out = borrow(table), borrow(a), borrow(kappa), borrow(out)
-    own = a[m]
-    zero, half, one = a.dtype.type(0), a.dtype.type(0.5), a.dtype.type(1)
+    a, kappa = borrow(a), borrow(kappa)
+    own, number = a[m], a.dtype.type
+    zero, half, one = number(0), number(0.5), number(1)
+    lost, place, seen = number(np.inf), m, -half
     for j in range(count):
-        total = own + a[j]
-        same = own * a[j] > zero
-        k = min(max(kappa[j], zero), one)
-        end = own * own * (one - k * k)
-        mu = own / total if same else zero
-        merged = total * total * lookup(table, min(mu, half), k)
-        out[j] = min(merged, end) if same else end
-    out[m] = np.inf
+        if kappa[j] > seen and j != m:
+            k = min(kappa[j], one)
+            value = own * own * (one - k * k)
+            if own * a[j] > zero:
+                total = own + a[j]
+                value = min(value, total * total * lookup(table, min(own / total, half), k))
+            if value < lost:
+                lost, place = value, j
+                if lost < number(_EVEN) * own * own:
+                    root = one - np.sqrt(half * lost) / abs(own)
+                    seen = root * root
+    return place
 
 
 @compiled

@@ -17,28 +17,31 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ..core import losses
 from ..core.kernels import Linear, as_kernel, resolve_gamma
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
+from ..core.vectors import Vectors, is_sparse  # noqa: F401 (states in files name Vectors)
 from ..history import History, Stopwatch
 from ..models import KernelModel, read_npz
 from ..problem import KernelProblem
 from ..running import load_state, save_state
 from ..solvers.budgeted import (
-    MAINTENANCES,
-    NORM2,
     STEPS,
-    Budget,  # noqa: F401 (states in files name it)
     BudgetedSGD,
-    Forget,
     MarginPerceptronStep,
-    Merge,
-    Nearest,
     NormaStep,
     PassiveAggressiveStep,
     PegasosStep,
-    Project,
-    Remove,
     State,
     reduced,
     scores,
+)
+from ..solvers.maintenance import (
+    MAINTENANCES,
+    NORM2,
+    Budget,  # noqa: F401 (states in files name it)
+    Forget,
+    Merge,
+    Nearest,
+    Project,
+    Remove,
 )
 from .fitting import (
     TrainedByRun,
@@ -55,7 +58,14 @@ from .fitting import (
     with_callbacks,
 )
 
-#: Sparse rows made dense at a time, for a model of dense ones.
+#: Policies by their names.
+NAMED: dict[str, dict[str, Any]] = {
+    "step": {name: rule() for name, rule in STEPS.items()},
+    "maintenance": MAINTENANCES,
+}
+#: Kernels of vectors.
+OF_VECTORS = ("rbf", "linear", "poly", "sigmoid", "laplacian")
+#: Rows at a time brought to the layout of a model of the other one.
 BLOCK = 2**12
 POLICIES: dict[str, Any] = {
     cls.__name__: cls
@@ -111,25 +121,49 @@ class _Budgeted(TrainedByRun):
                 f"maintenance must be one of {', '.join(map(repr, MAINTENANCES))} or a policy such as Merge(), "
                 f"got {self.maintenance!r}"
             )
-        if not isinstance(self.kernel, str) or self.kernel == "precomputed":
+        if self.kernel == "precomputed" or callable(self.kernel):
             raise ValueError(
-                f"kernel must be 'rbf', 'linear', 'poly', 'sigmoid' or 'laplacian', got {self.kernel!r}: a stream has "
-                "no kernel matrix, and the compiled loop calls no Python"
+                f"kernel must be one of {', '.join(map(repr, OF_VECTORS))}, got {self.kernel!r}: a stream has no "
+                "kernel matrix, and the compiled loop calls no Python"
             )
+        one_of("kernel", self.kernel, OF_VECTORS)
         self.check_limits()
 
-    def _solver(self, d: int, outputs: int) -> BudgetedSGD:
-        step = STEPS[self.step]() if isinstance(self.step, str) else self.step
-        maintenance = MAINTENANCES[self.maintenance] if isinstance(self.maintenance, str) else self.maintenance
+    # -- policies, by name or given, whose own parameters searches may set: step__eta, maintenance__threshold
+
+    def _policy(self, name: str) -> Any:
+        given = getattr(self, name)
+        return NAMED[name].get(given, given) if isinstance(given, str) else given
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; ``deep`` also those of the step rule and of the maintenance, as ``step__eta``."""
+        params = super().get_params(deep=False)
+        for name in ("step", "maintenance") if deep else ():
+            own: dict[str, Any] = getattr(self._policy(name), "_asdict", dict)()
+            params.update({f"{name}__{field}": value for field, value in own.items()})
+        return params
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters by name; those of the step rule and of the maintenance as ``step__eta=0.5``."""
+        super().set_params(**{name: value for name, value in params.items() if "__" not in name})
+        for key, value in params.items():
+            name, nested, field = key.partition("__")
+            if nested:
+                if key not in self.get_params():
+                    known = ", ".join(sorted(name for name in self.get_params() if "__" in name)) or "none"
+                    raise ValueError(f"{key} is no parameter of {self!r}, whose nested ones are: {known}")
+                setattr(self, name, self._policy(name)._replace(**{field: value}))
+        return self
+
+    def _solver(self, problem: KernelProblem) -> BudgetedSGD:
+        step, maintenance = self._policy("step"), self._policy("maintenance")
         solver = BudgetedSGD(int(self.budget), step, maintenance, batch_size=int(self.batch_size))
         if self.max_bytes is None:
             return solver
         # kernels of distances keep float32 vectors, the others may keep float64
         itemsize = 4 if self.kernel in ("rbf", "laplacian") and not isinstance(maintenance, Project) else 8
-        affordable = solver.affordable(float(self.max_bytes), d, outputs, itemsize)
-        if affordable < 2:
-            raise ValueError(f"max_bytes={self.max_bytes} is too little for 2 vectors of {d} features: raise it")
-        return replace(solver, budget=min(solver.budget, affordable))
+        sparse = isinstance(problem.X, CSRRows)
+        return solver.within(float(self.max_bytes), shape(problem.X)[1], problem.n_outputs, itemsize, sparse)
 
     def _kernel(self, X: Any) -> Any:
         """The kernel; its gamma is that of the first rows seen."""
@@ -138,10 +172,15 @@ class _Budgeted(TrainedByRun):
         return as_kernel(self.kernel, self._gamma, self.degree, self.coef0)
 
     def _problem(self, X: Any, y: np.ndarray, target: Any, weights: np.ndarray, outputs: int) -> KernelProblem:
-        state = getattr(self, "_state", None)
-        if sp.issparse(X) and state is not None and state.centre.any():
-            X = X.toarray()
+        X = self._as_first(X)
         return KernelProblem(self._kernel(X), as_rows(X), y, target, float(self.lam), weights, "none", outputs=outputs)
+
+    def _as_first(self, X: Any) -> Any:
+        """Rows in the layout that the stream began with."""
+        state = getattr(self, "_state", None)
+        if state is None or sp.issparse(X) == is_sparse(state.budget.vectors):
+            return X
+        return X.toarray() if sp.issparse(X) else sp.csr_matrix(X)
 
     def _start_anew(self) -> None:
         for name in ("_state", "_gamma", "_kind", "_seconds", "_calls", "history_"):
@@ -149,8 +188,7 @@ class _Budgeted(TrainedByRun):
                 delattr(self, name)
 
     def _fit_problem(self, problem: KernelProblem, started: float, X: Any, y: Any) -> None:
-        solver = self._solver(shape(problem.X)[1], problem.n_outputs)
-        self._sparse = isinstance(problem.X, CSRRows)
+        solver = self._solver(problem)
         outcome = self.run(
             solver, problem, started=started, rng=generator(self.random_state), X=X, y=y, attributes=self._partly
         )
@@ -158,7 +196,7 @@ class _Budgeted(TrainedByRun):
 
     def _partial_fit_problem(self, problem: KernelProblem) -> None:
         """One pass over the examples in the order given, from the last state on."""
-        solver = replace(self._solver(shape(problem.X)[1], problem.n_outputs), sampling="fixed")
+        solver = replace(self._solver(problem), sampling="fixed")
         state, kind = getattr(self, "_state", None), (type(solver.step).__name__, type(solver.maintenance).__name__)
         if state is None:
             state, self._kind = solver.init(problem, generator(self.random_state)), kind
@@ -195,8 +233,7 @@ class _Budgeted(TrainedByRun):
     def support_vectors_(self) -> Any:
         """Vectors of the model, as rows; merged ones are no rows of the data."""
         check_is_fitted(self, "_state")
-        vectors = self._state.vectors.astype(np.float64) + self._state.centre
-        return sp.csr_matrix(vectors) if self._sparse else vectors
+        return as_matrix(self._state.vectors())
 
     @property
     def dual_coef_(self) -> np.ndarray:
@@ -217,10 +254,10 @@ class _Budgeted(TrainedByRun):
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
         state, kernel = self._state, as_kernel(self.kernel, self._gamma, self.degree, self.coef0)
-        if not (sp.issparse(X) and state.centre.any()):
+        if sp.issparse(X) == is_sparse(state.budget.vectors):
             return scores(kernel, as_rows(X), state)
-        places = range(0, X.shape[0], BLOCK)
-        return np.concatenate([scores(kernel, as_rows(X[a : a + BLOCK].toarray()), state) for a in places])
+        parts = (self._as_first(X[a : a + BLOCK]) for a in range(0, X.shape[0], BLOCK))
+        return np.concatenate([scores(kernel, as_rows(part), state) for part in parts])
 
     # -- files
 
@@ -229,7 +266,7 @@ class _Budgeted(TrainedByRun):
         check_is_fitted(self)
         parameters = {
             name: {"policy": type(value).__name__, **value._asdict()} if hasattr(value, "_asdict") else value
-            for name, value in self.get_params().items()
+            for name, value in self.get_params(deep=False).items()
             if name not in ("random_state", "callbacks")
         }
         if isinstance(parameters.get("class_weight"), dict):  # JSON would turn its keys into strings
@@ -245,7 +282,7 @@ class _Budgeted(TrainedByRun):
         state = replace(self._state, order=np.empty(0, np.int64), position=0)
         save_state(
             path, Saved(state, classes, getattr(self, "_counts", np.empty(0))), estimator=type(self).__name__,
-            parameters=parameters, gamma=self._gamma, sparse=self._sparse, n_features=int(self.n_features_in_),
+            parameters=parameters, gamma=self._gamma, n_features=int(self.n_features_in_),
             feature_names=getattr(self, "feature_names_in_", np.empty(0)).tolist(),
         )  # fmt: skip
 
@@ -254,7 +291,8 @@ class _Budgeted(TrainedByRun):
         """Read a file written by :meth:`save`."""
         header, _ = read_npz(path)
         if header.get("estimator") != cls.__name__:
-            raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {header.get('estimator')}")
+            held = header.get("estimator") or header.get("kind") or "file of something else"
+            raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {held}: load it as what it is")
         saved = load_state(path, Saved)
         parameters = dict(header["parameters"])
         for name, value in parameters.items():
@@ -264,7 +302,7 @@ class _Budgeted(TrainedByRun):
             elif isinstance(value, dict) and "pairs" in value:
                 parameters[name] = dict(value["pairs"])
         model = cls(**parameters)
-        model._state, model._gamma, model._sparse = saved.state, header["gamma"], header["sparse"]
+        model._state, model._gamma = saved.state, header["gamma"]
         model.n_features_in_, model.certificate_ = header["n_features"], None
         if header["feature_names"]:
             model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
@@ -456,7 +494,6 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
             if classes.size < 2:
                 raise ValueError(f"BudgetedSVC needs at least 2 classes, got 1 class only: {classes.tolist()}")
             self.classes_, self._counts = classes, np.zeros(classes.size)
-            self._sparse = sp.issparse(X)
         elif classes is not None:
             self._announce(np.unique(classes))
         codes = self._codes(y)
@@ -476,10 +513,12 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
             return
         places = np.searchsorted(classes, self.classes_)
         old = self._state.budget.A
-        if old.shape[0] == 1:  # one score f becomes (−f/2, f/2)
-            old = np.concatenate([-0.5 * old, 0.5 * old])
-            self._state.budget.norm2[:] *= 0.5
-            self._state.values[NORM2] *= 0.5
+        if old.shape[0] == 1:
+            # one score f becomes (−f, f), the margins against the rest, or (−f/2, f/2), whose difference is the margin
+            share = 1.0 if self.multi_class == "ovr" else 0.5
+            old = np.concatenate([-share * old, share * old])
+            self._state.budget.norm2[:] *= 2.0 * share**2
+            self._state.values[NORM2] *= 2.0 * share**2
         A = np.zeros((classes.size, old.shape[1]), old.dtype)
         A[places] = old
         counts = np.zeros(classes.size)
@@ -609,7 +648,6 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         weights = check_sample_weight(sample_weight, y.size)
         if reset:
             self._start_anew()
-            self._sparse = sp.issparse(X)
         return self._problem(X, y, losses.Single(losses.EpsilonInsensitive(float(self.epsilon))), weights, 1)
 
     @with_callbacks
@@ -669,14 +707,20 @@ def compress(model: Any, budget: int) -> Any:
             f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"
         )
     dense, vectors = isinstance(old.vectors, DenseRows), as_matrix(old.vectors)
-    vectors = vectors if dense else vectors.toarray()
+    features: Any = slice(None) if dense else np.unique(vectors.indices)  # the others are zero in all vectors
+    vectors = vectors if dense else vectors[:, features].toarray()
     small = copy.copy(model)
     if len(vectors) <= budget:
         small.degradation_ = small.relative_degradation_ = 0.0
         return small
     kept, coefficients, lost, norm2 = reduced(old.kernel, vectors, old.coef, budget)
     kept = kept.astype(dtype_of(old.vectors))
-    rows = DenseRows(kept) if dense else as_rows(sp.csr_matrix(kept))
+    if dense:
+        rows: Any = DenseRows(kept)
+    else:
+        compact = sp.csr_matrix(kept)
+        entries = compact.data, features[compact.indices], compact.indptr
+        rows = as_rows(sp.csr_matrix(entries, (len(kept), shape(old.vectors)[1])))
     # a regularised intercept, kernel + 1, is the sum of the old coefficients
     intercept = old.intercept + old.constant * old.coef.sum(axis=1)
     small._model = KernelModel(old.kernel, np.arange(len(kept)), rows, coefficients, intercept)

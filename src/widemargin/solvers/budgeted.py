@@ -18,33 +18,18 @@ MarginPerceptronStep   0      η               U
 PassiveAggressive      0      min(C, ℓ/‖gΦ‖²) –
 =====================  =====  ==============  =====
 
-Maintenance, Δ_t, keeps the number of vectors:
-
-* Remove: Δ = Φ(z_p)α_pᵀ for the smallest (‖α_p‖² k(z_p, z_p)), a random or the oldest p. "smallest" is also the
-  truncation of Norma and SILK. ``Stop`` removes the newest, so that the budget's first vectors stay (Stoptron).
-* Project: the smallest onto the span of the others, Δα = −(column p of K⁻¹)/(K⁻¹)_pp, ‖Δ‖² = ‖α_p‖²/(K⁻¹)_pp.
-  K⁻¹ is kept, O(B²) for a vector that comes or goes, and computed anew when K K⁻¹ = I fails in a row that is
-  looked at. A new vector whose distance from the span is at most ``threshold`` is projected at once, which keeps K
-  regular; with a large threshold and margin perceptron steps this is the Projectron++, which grows only as it must.
-* Merge: the smallest and its best partner (see :mod:`widemargin.core.merging`) into one; Gaussian kernel only. With
-  ``vectors`` > 2 the smallest is merged with its several best partners, one after the other, and the search is
-  shared among as many later steps.
-* Nearest: α_rΦ(z_r) is projected onto the newest vector x and the nearest one of z_r, for the r that loses least. Δ is
-  orthogonal to Φ(x), so a passive-aggressive step followed by this is the joint optimum that BPA-NN asks for.
-* Forget: the oldest, after the whole model shrank by the largest factor that the bound of the self-tuned Forgetron
-  allows.
+Maintenance, Δ_t, keeps the number of vectors: see :mod:`.maintenance` for the policies.
 
 Theorem 1: with ‖Φ‖ ≤ 1 and E_t = Δ_t/η_t, ‖E_t‖ ≤ 1, the mean instantaneous objective of Pegasos steps is within
 (λU + 2)²(ln N + 1)/(2λN) + 2U Ē of the optimum's, Ē = Σ ‖E_t‖/N. The solver records Ē over steps and over
 maintenances.
 
 Deviations. The paper keeps two-class coefficients as Crammer-Singer pairs, which is the one-score problem here with
-λ/2. Merging also tries partners of opposite sign, at the end point h = 0. Scores are computed in the precision of
-the buffer, float32 by default.
+λ/2. Scores are computed in the precision of the buffer, float32 by default.
 
 Cost of a step: k kernel values for k vectors, O(kd) or O(k nnz), and nothing else for examples that lie outside of the
-margin. Vectors are kept feature by feature (feature × vector), so that every loop over vectors is vector code.
-W is kept as a scalar times coefficients, so decay costs O(1).
+margin. Vectors are kept feature by feature (:mod:`widemargin.core.vectors`). W is kept as a scalar times coefficients,
+so decay costs O(1).
 
 Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012).
 """
@@ -52,45 +37,85 @@ Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..core.dispatch import borrow, compiled, flat, generic, use_wide_registers
-from ..core.exp import exp
+from ..core.dispatch import borrow, compiled, generic, use_wide_registers
 from ..core.kernels import (
-    CHUNK,
     LANES,
     RBF,
-    Absolute,
     Inner,
     KernelMatrix,
     Laplacian,
     Linear,
     Polynomial,
     Sigmoid,
-    Squared,
-    accumulate,
+    finish,
+    value_of,
 )
 from ..core.losses import output_count, slopes, total_value
-from ..core.merging import GRID, best_place, degradations, joint_degradations, merge_table
-from ..core.rows import CSRRows, DenseRows, as_rows, borrowed, dtype_of, row_size, shape
+from ..core.merging import GRID
+from ..core.rows import CSRRows, DenseRows, as_matrix, borrowed, dtype_of, row_size, shape
 from ..core.shuffling import shuffle
+from ..core.vectors import (
+    FIRST_ROWS,
+    Vectors,  # noqa: F401 (states in files name it)
+    as_data,
+    from_product,
+    gather,
+    is_sparse,
+    lacks,
+    measures,
+    n_features,
+    no_vectors,
+    own_sum,
+    padded,
+    recentre,
+    row_sums,
+    rows_in_use,
+    score_rows,
+    wants_rows,
+    whole_rows,
+    with_rows,
+    write_row,
+)
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import KernelProblem
 from ..running import Solver
+from .maintenance import (
+    COUNT,
+    EVALS,
+    LOSS,
+    LOST,
+    MAINTAINED,
+    NORM2,
+    READS,
+    SCALE,
+    STEP,
+    UPDATES,
+    VISITS,
+    WHICH,
+    Budget,
+    Forget,
+    Merge,
+    Nearest,
+    Project,
+    Remove,
+    Scratch,
+    at_work,
+    maintain,
+    remove,
+    shrink,
+    smallest,
+)
 
 #: Coefficients are brought to scale 1 when their scale has become this small.
 SMALLEST_SCALE = 1e-9
-#: Largest error of a row of K K⁻¹ − I, and the least squared distance from the span at which a vector is new.
-INVERSE_ERROR, SPAN = 1e-5, 1e-4
 #: γ‖z‖²√ε up to which squared distances may be made of norms and products when rows are scored (see core.kernels).
 CANCELS = 0.05
-#: Tiles of rows scored together, which share the reading of vectors.
-TILES = 8
 
 
 # ---------------------------------------------------------------- step rules
@@ -152,804 +177,6 @@ def schedule(step: Any, lam: float) -> Schedule:
     raise TypeError(f"step must be one of {', '.join(c.__name__ for c in STEPS.values())}, got {step!r}")
 
 
-# ---------------------------------------------------------------- maintenance policies
-
-
-class Remove(NamedTuple):
-    """Remove the "smallest", a "random", the "oldest" or the "newest" vector."""
-
-    which: str = "smallest"
-
-
-class Project(NamedTuple):
-    """Project the smallest vector onto the others; a new one within ``threshold`` (in ‖Δ‖/η) of their span at once."""
-
-    threshold: float = 0.0
-
-
-class Merge(NamedTuple):
-    """Merge the smallest vector with its ``vectors`` − 1 best partners (Gaussian kernel)."""
-
-    vectors: int = 2
-    table_size: int = 400
-
-
-class Forget(NamedTuple):
-    """Shrink the model as the self-tuned Forgetron does, and remove the oldest vector."""
-
-
-class Nearest(NamedTuple):
-    """Project one vector onto the newest and its own nearest, the one that loses least (BPA-NN)."""
-
-
-def MultiMerge(k: int = 4) -> Merge:
-    """Merge k vectors into one at a time."""
-    return Merge(vectors=k)
-
-
-def Stop() -> Remove:
-    """Keep the first B vectors (Stoptron)."""
-    return Remove("newest")
-
-
-MAINTENANCES: dict[str, Any] = {
-    "merge": Merge(),
-    "multi_merge": MultiMerge(),
-    "project": Project(),
-    "remove": Remove("smallest"),
-    "random": Remove("random"),
-    "oldest": Remove("oldest"),
-    "forget": Forget(),
-    "nearest": Nearest(),
-    "stop": Stop(),
-}
-
-
-class Removing(NamedTuple):
-    """Remove at work: which = 0 smallest, 1 random, 2 oldest, 3 newest."""
-
-    which: int
-    seed: int
-
-
-class Projecting(NamedTuple):
-    """Project at work."""
-
-    threshold: float
-
-
-class Merging(NamedTuple):
-    """Merge at work."""
-
-    h: np.ndarray
-    degradation: np.ndarray
-    vectors: int
-
-
-class Forgetting(NamedTuple):
-    """Forget at work."""
-
-
-class Nearing(NamedTuple):
-    """Nearest at work."""
-
-
-# ---------------------------------------------------------------- the buffer
-
-
-class Budget(NamedTuple):
-    """The vectors, in columns 0 … count − 1; what stands behind is zero.
-
-    Z (features × capacity) vectors; size: ‖z‖², or ‖z‖₁ for the Laplacian kernel; A (outputs × capacity) coefficients
-    without their common scale; norm2: ‖α_j‖² k(z_j, z_j); age: the step at which a vector came; K, inverse: the
-    kernel matrix and its inverse, of size 0 where not needed.
-    """
-
-    Z: np.ndarray
-    size: np.ndarray
-    A: np.ndarray
-    norm2: np.ndarray
-    age: np.ndarray
-    K: np.ndarray
-    inverse: np.ndarray
-
-
-class Scratch(NamedTuple):
-    """Memory that the loop overwrites."""
-
-    x: np.ndarray  # a vector
-    other: np.ndarray  # another
-    sums: np.ndarray  # distances or inner products to all vectors; −γ‖x − z‖² once kernel values are made of them
-    k: np.ndarray  # kernel values with all vectors
-    out: np.ndarray  # one number for each vector
-    powers: np.ndarray
-    z: np.ndarray  # scores
-    g: np.ndarray  # slopes of each example of a step
-    losses: np.ndarray  # of each example of a step
-    merged: np.ndarray  # coefficients of a merged vector
-    column: np.ndarray  # float64, one number for each vector
-    chosen: np.ndarray  # vectors to merge
-
-
-# places in the arrays of scalars
-SCALE, NORM2, LOSS, LOST, FORGOTTEN = range(5)
-STEP, COUNT, MAINTAINED, UPDATES, EVALS, READS, REFRESHED, VISITS = range(8)
-
-
-class SquaredBeyond(NamedTuple):
-    """(x − z)² − z²: only features with x ≠ 0 count, on top of ‖z‖²."""
-
-
-class AbsoluteBeyond(NamedTuple):
-    """|x − z| − |z|."""
-
-
-@generic
-def term(measure, x, z):
-    """The measure of one feature."""
-
-
-@term.case(Squared)
-def _(measure, x, z):
-    return (x - z) * (x - z)
-
-
-@term.case(SquaredBeyond)
-def _(measure, x, z):
-    return x * (x - (z + z))
-
-
-@term.case(Absolute)
-def _(measure, x, z):
-    return abs(x - z)
-
-
-@term.case(AbsoluteBeyond)
-def _(measure, x, z):
-    return abs(x - z) - abs(z)
-
-
-@term.case(Inner)
-def _(measure, x, z):
-    return x * z
-
-
-@generic
-def alone(measure, x):
-    """What one feature adds to the size of a vector."""
-
-
-for _square in (Squared, SquaredBeyond, Inner):
-
-    @alone.case(_square)
-    def _(measure, x):
-        return x * x
-
-
-for _absolute in (Absolute, AbsoluteBeyond):
-
-    @alone.case(_absolute)
-    def _(measure, x):
-        return abs(x)
-
-
-@generic
-def base(measure, size):
-    """What the sum over a sparse row starts with, for a vector of this size."""
-
-
-for _beyond in (SquaredBeyond, AbsoluteBeyond):
-
-    @base.case(_beyond)
-    def _(measure, size):
-        return size
-
-
-@base.case(Inner)
-def _(measure, size):
-    return 0.0 * size
-
-
-@generic
-def finish(kernel, sums, m, k):
-    """k[j] ← the kernel value of sums[j] for j < m, in place; Gaussian sums become −γ‖x − z‖²."""
-
-
-def _exponential(kernel, sums, m, k):
-    gamma, zero, largest = sums.dtype.type(kernel.gamma), sums.dtype.type(0), np.finfo(sums.dtype).max
-    for j in range(m):
-        s = sums[j]
-        s = s if s <= largest else largest
-        s = s if s > zero else zero
-        sums[j] = -gamma * s
-        k[j] = exp(-gamma * s)
-
-
-finish.case(RBF)(_exponential)
-finish.case(Laplacian)(_exponential)
-
-
-@finish.case(Linear)
-def _(kernel, sums, m, k):
-    for j in range(m):
-        k[j] = sums[j]
-
-
-@finish.case(Polynomial)
-def _(kernel, sums, m, k):
-    gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
-    for j in range(m):
-        k[j] = (gamma * sums[j] + coef0) ** kernel.degree
-
-
-@finish.case(Sigmoid)
-def _(kernel, sums, m, k):
-    gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
-    for j in range(m):
-        k[j] = np.tanh(gamma * sums[j] + coef0)
-
-
-@generic
-def self_value(kernel, size):
-    """k(x, x) from the size of x."""
-
-
-for _distance in (RBF, Laplacian):
-
-    @self_value.case(_distance)
-    def _(kernel, size):
-        return 1.0
-
-
-@self_value.case(Linear)
-def _(kernel, size):
-    return size
-
-
-@self_value.case(Polynomial)
-def _(kernel, size):
-    return (kernel.gamma * size + kernel.coef0) ** kernel.degree
-
-
-@self_value.case(Sigmoid)
-def _(kernel, size):
-    return np.tanh(kernel.gamma * size + kernel.coef0)
-
-
-@compiled
-def add_terms(measure, a, b, c, d, za, zb, zc, zd, m, sums):
-    """sums[j] += the measures of four features, in place: one pass over the sums for four features."""
-    for j in range(m):
-        sums[j] += (term(measure, a, za[j]) + term(measure, b, zb[j])) + (
-            term(measure, c, zc[j]) + term(measure, d, zd[j])
-        )
-
-
-@compiled
-def vector_sums(measure, x, Z, m, sums):
-    """sums[j] ← the measure of a vector x and column j of Z, j < m, in place."""
-    d = x.size
-    for j in range(m):
-        sums[j] = 0
-    k = 0
-    while k + 4 <= d:
-        add_terms(measure, x[k], x[k + 1], x[k + 2], x[k + 3], Z[k], Z[k + 1], Z[k + 2], Z[k + 3], m, sums)
-        k += 4
-    while k < d:
-        a, za = x[k], Z[k]
-        for j in range(m):
-            sums[j] += term(measure, a, za[j])
-        k += 1
-
-
-@generic
-def row_sums(X, i, centre, measure, beyond, Z, size, m, x, sums):
-    """sums[j] ← the measure of row i (less the centre) and column j of Z, j < m; x ← the row; returns its size."""
-
-
-@row_sums.case(DenseRows)
-def _(X, i, centre, measure, beyond, Z, size, m, x, sums):
-    row = X.values[i]
-    own = 0.0
-    for k in range(x.size):
-        x[k] = row[k] - centre[k]
-        own += alone(measure, np.float64(x[k]))
-    vector_sums(measure, x, Z, m, sums)
-    return own
-
-
-@row_sums.case(CSRRows)
-def _(X, i, centre, measure, beyond, Z, size, m, x, sums):
-    number = x.dtype.type
-    start, end = X.indptr[i], X.indptr[i + 1]
-    own = 0.0
-    for p in range(start, end):
-        own += alone(measure, np.float64(number(X.data[p])))
-    for j in range(m):
-        sums[j] = base(beyond, size[j])
-    p = start
-    while p + 4 <= end:
-        a, b, c, d = X.data[p], X.data[p + 1], X.data[p + 2], X.data[p + 3]
-        add_terms(
-            beyond, number(a), number(b), number(c), number(d),
-            Z[X.indices[p]], Z[X.indices[p + 1]], Z[X.indices[p + 2]], Z[X.indices[p + 3]], m, sums,
-        )  # fmt: skip
-        p += 4
-    while p < end:
-        a, za = number(X.data[p]), Z[X.indices[p]]
-        for j in range(m):
-            sums[j] += term(beyond, a, za[j])
-        p += 1
-    return own
-
-
-@generic
-def write_row(X, i, x, Z, j):
-    """Column j of Z, which is zero, ← row i, that row_sums has seen."""
-
-
-@write_row.case(DenseRows)
-def _(X, i, x, Z, j):
-    for k in range(x.size):
-        Z[k, j] = x[k]
-
-
-@write_row.case(CSRRows)
-def _(X, i, x, Z, j):
-    for p in range(X.indptr[i], X.indptr[i + 1]):
-        Z[X.indices[p], j] = X.data[p]
-
-
-@compiled
-def padded(count):
-    """Vectors to compute with: whole registers."""
-    return (count + LANES - 1) // LANES * LANES
-
-
-@compiled
-def kernel_row(kernel, measure, budget, j, count, work):
-    """work.k ← the kernel values of vector j and all, in place; work.x ← vector j."""
-    Z, x = budget.Z, work.x
-    for k in range(x.size):
-        x[k] = Z[k, j]
-    vector_sums(measure, x, Z, padded(count), work.sums)
-    finish(kernel, work.sums, padded(count), work.k)
-    work.sums[j] = 0 if work.sums[j] != work.sums[j] else work.sums[j]
-
-
-@compiled
-def smallest(norm2, count):
-    """The vector whose removal costs least; the first of several."""
-    best, place = norm2[0], 0
-    for j in range(1, count):
-        if norm2[j] < best:
-            best, place = norm2[j], j
-    return place
-
-
-@compiled
-def least(out, count):
-    """The place of the least entry; the first of several."""
-    best, place = out[0], 0
-    for j in range(1, count):
-        if out[j] < best:
-            best, place = out[j], j
-    return place
-
-
-@compiled
-def drop(budget, counts, j):
-    """Take vector j out, in place: the last one moves to its column, and the last column becomes zero."""
-    Z, A = budget.Z, budget.A
-    last = counts[COUNT] - 1
-    for k in range(Z.shape[0]):
-        Z[k, j] = Z[k, last]
-        Z[k, last] = 0
-    for c in range(A.shape[0]):
-        A[c, j] = A[c, last]
-        A[c, last] = 0
-    budget.size[j], budget.norm2[j], budget.age[j] = budget.size[last], budget.norm2[last], budget.age[last]
-    budget.size[last], budget.norm2[last], budget.age[last] = 0, 0, 0
-    counts[COUNT] = last
-
-
-@compiled
-def correlation(A, j, k, m):
-    """⟨W, Φ(z_j)α_jᵀ⟩ without scales, from the kernel row k of vector j."""
-    total = 0.0
-    for c in range(A.shape[0]):
-        row, f = A[c], A.dtype.type(0)
-        for i in range(m):
-            f += row[i] * k[i]
-        total += np.float64(A[c, j]) * np.float64(f)
-    return total
-
-
-# ---------------------------------------------------------------- maintenance at work
-
-
-@generic
-def maintain(policy, kernel, measure, budget, limit, counts, values, work, track):
-    """Keep the budget after a vector came, whose kernel row is work.k; returns ‖Δ‖² without scales, −1 if Δ = 0.
-
-    Changes the budget and its scalars in place; ``track`` says whether ‖W‖² must be kept up to date.
-    """
-
-
-@compiled
-def remove(which, seed, kernel, measure, budget, counts, values, work, track):
-    """Remove one vector, in place."""
-    count = counts[COUNT]
-    if which == 0:
-        j = smallest(budget.norm2, count)
-    elif which == 1:
-        # a hash of the number of maintenances: as good as a generator, and a resumed run goes on with the same
-        u = np.uint64(seed) + np.uint64(counts[MAINTAINED]) * np.uint64(0x9E3779B97F4A7C15)
-        u = (u ^ (u >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        u = (u ^ (u >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        u = u ^ (u >> np.uint64(31))
-        j = int(np.float64(u >> np.uint64(11)) * 2.0**-53 * count)
-    elif which == 2:
-        j = least(budget.age, count)
-    else:
-        j = count - 1
-    lost = np.float64(budget.norm2[j])
-    if track:
-        if j != count - 1:
-            kernel_row(kernel, measure, budget, j, count, work)
-            counts[EVALS] += count
-        values[NORM2] += lost - 2.0 * correlation(budget.A, j, work.k, padded(count))
-    drop(budget, counts, j)
-    return lost
-
-
-@maintain.case(Removing)
-def _(policy, kernel, measure, budget, limit, counts, values, work, track):
-    if counts[COUNT] <= limit:
-        return -1.0
-    return remove(policy.which, policy.seed, kernel, measure, budget, counts, values, work, track)
-
-
-@compiled
-def forget(kernel, measure, budget, counts, values, work):
-    """Shrink by the largest φ ≤ 1 with Q + Ψ(φ) ≤ (15/32) M, and remove the oldest, in place.
-
-    Ψ(φ) = (φσ)² + 2φσ(1 − φμ) with σ the size of the oldest coefficient and μ its margin (Dekel, Shalev-Shwartz and
-    Singer: The Forgetron, 2008); M is the number of updates, Q the sum of the Ψ so far.
-    """
-    count = counts[COUNT]
-    j = least(budget.age, count)
-    if j != count - 1:
-        kernel_row(kernel, measure, budget, j, count, work)
-        counts[EVALS] += count
-    scale = values[SCALE]
-    lost = np.float64(budget.norm2[j])
-    sigma = scale * np.sqrt(lost)
-    inner = scale * scale * correlation(budget.A, j, work.k, padded(count))
-    mu = inner / sigma if sigma > 0.0 else 0.0
-    room = 15.0 / 32.0 * counts[UPDATES] - values[FORGOTTEN]
-    # (σ² − 2σμ) φ² + 2σ φ − room ≤ 0
-    a, b = sigma * sigma - 2.0 * sigma * mu, 2.0 * sigma
-    phi = 1.0
-    if a + b > room:
-        inside = b * b + 4.0 * a * room
-        if abs(a) < 1e-12:
-            phi = room / b
-        elif a > 0.0:
-            phi = (-b + np.sqrt(inside)) / (2.0 * a)
-        elif inside > 0.0:
-            phi = 2.0 * room / (b + np.sqrt(inside))
-        phi = min(max(phi, 1e-6), 1.0)
-    values[FORGOTTEN] += a * phi * phi + b * phi
-    values[SCALE] = phi * scale
-    values[NORM2] += lost - 2.0 * inner / (scale * scale)
-    drop(budget, counts, j)
-    return lost
-
-
-@maintain.case(Forgetting)
-def _(policy, kernel, measure, budget, limit, counts, values, work, track):
-    if counts[COUNT] <= limit:
-        return -1.0
-    return forget(kernel, measure, budget, counts, values, work)
-
-
-@compiled
-def apart(Z, i, x):
-    """‖z_i − x‖²."""
-    total = 0.0
-    for k in range(x.size):
-        difference = np.float64(Z[k, i]) - np.float64(x[k])
-        total += difference * difference
-    return total
-
-
-@compiled
-def inner(A, i, coefficients):
-    """⟨α_i, coefficients⟩."""
-    total = 0.0
-    for c in range(A.shape[0]):
-        total += np.float64(A[c, i]) * coefficients[c]
-    return total
-
-
-@compiled
-def lost_by_merging(Z, A, chosen, found, gamma, x, coefficients, other):
-    """‖Σ Φ(z_i)α_i − Φ(x) coefficients‖² over the chosen vectors; ``other`` is overwritten."""
-    total = 0.0
-    for a in range(found):
-        i = chosen[a]
-        total -= 2.0 * inner(A, i, coefficients) * np.exp(-gamma * apart(Z, i, x))
-    for c in range(A.shape[0]):
-        total += coefficients[c] * coefficients[c]
-    for a in range(found):
-        i = chosen[a]
-        for k in range(x.size):
-            other[k] = Z[k, i]
-        for b in range(found):
-            cross = 0.0
-            for c in range(A.shape[0]):
-                cross += np.float64(A[c, i]) * np.float64(A[c, chosen[b]])
-            total += cross * np.exp(-gamma * apart(Z, chosen[b], other))
-    return max(total, 0.0)
-
-
-@compiled
-def merge(table, lost_table, vectors, gamma, kernel, measure, budget, counts, values, work, track):
-    """Merge the smallest vector with its best partners, in place; returns ‖Δ‖² without scales."""
-    Z, A, out, chosen, x, merged = budget.Z, budget.A, work.out, work.chosen, work.x, work.merged
-    count, outputs = counts[COUNT], A.shape[0]
-    m = smallest(budget.norm2, count)
-    if m != count - 1:
-        kernel_row(kernel, measure, budget, m, count, work)
-        counts[EVALS] += count
-    if outputs == 1:
-        degradations(lost_table, A[0], m, work.k, count, out)
-    else:
-        joint_degradations(A, m, work.sums, padded(count), work.powers, out)
-    chosen[0] = m
-    found = 1
-    while found < min(vectors, count):
-        n = least(out, count)
-        out[n] = np.inf
-        chosen[found] = n
-        found += 1
-    first_log = np.float64(work.sums[chosen[1]])
-    correlated = 0.0
-    if track:
-        for a in range(found):
-            kernel_row(kernel, measure, budget, chosen[a], count, work)
-            correlated += correlation(A, chosen[a], work.k, padded(count))
-        counts[EVALS] += found * count
-    for k in range(x.size):
-        x[k] = Z[k, m]
-    for c in range(outputs):
-        merged[c] = A[c, m]
-    lost = 0.0
-    for a in range(1, found):
-        n = chosen[a]
-        log_kappa = first_log if a == 1 else -gamma * apart(Z, n, x)
-        p, q, r = 0.0, inner(A, n, merged), 0.0
-        for c in range(outputs):
-            p += merged[c] * merged[c]
-            r += np.float64(A[c, n]) * np.float64(A[c, n])
-        if p <= r:
-            h = best_place(table, p, q, r, log_kappa, outputs > 1)
-        else:
-            h = 1.0 - best_place(table, r, q, p, log_kappa, outputs > 1)
-        near, far = np.exp(log_kappa * (1.0 - h) * (1.0 - h)), np.exp(log_kappa * h * h)
-        lost = p + r + 2.0 * np.exp(log_kappa) * q
-        for k in range(x.size):
-            x[k] = h * x[k] + (1.0 - h) * Z[k, n]
-        for c in range(outputs):
-            merged[c] = merged[c] * near + A[c, n] * far
-            lost -= merged[c] * merged[c]
-    if found > 2:
-        lost = lost_by_merging(Z, A, chosen, found, gamma, x, merged, work.other)
-    lost = max(lost, 0.0)
-    if track:
-        vector_sums(measure, x, Z, padded(count), work.sums)
-        finish(kernel, work.sums, padded(count), work.k)
-        counts[EVALS] += count
-        for c in range(outputs):
-            row, f = A[c], 0.0
-            for j in range(count):
-                f += np.float64(row[j]) * np.float64(work.k[j])
-            correlated -= merged[c] * f
-        values[NORM2] += lost - 2.0 * correlated
-    # the last of the partners gets the merged vector; the others leave, those with the largest numbers first,
-    # so that the vectors which move into their columns are not among them
-    keep = chosen[1]
-    norm2, size = 0.0, 0.0
-    for c in range(outputs):
-        A[c, keep] = merged[c]
-        norm2 += merged[c] * merged[c]
-    for k in range(x.size):
-        Z[k, keep] = x[k]
-        size += np.float64(x[k]) * np.float64(x[k])
-    budget.norm2[keep], budget.size[keep], budget.age[keep] = norm2, size, counts[STEP]
-    chosen[1] = chosen[found - 1]
-    for _ in range(found - 1):
-        largest = 0
-        for a in range(found - 1):
-            if chosen[a] > chosen[largest]:
-                largest = a
-        drop(budget, counts, chosen[largest])
-        chosen[largest] = -1
-    return lost
-
-
-@maintain.case(Merging)
-def _(policy, kernel, measure, budget, limit, counts, values, work, track):
-    if counts[COUNT] <= limit:
-        return -1.0
-    return merge(
-        policy.h, policy.degradation, policy.vectors, kernel.gamma, kernel, measure, budget, counts, values, work, track
-    )
-
-
-@compiled
-def invert(K, inverse, count):
-    """inverse ← K⁻¹ of the leading count × count block, in place, by Gauss-Jordan elimination on the diagonal.
-
-    K is positive definite, so that pivots need no search.
-    """
-    for i in range(count):
-        for j in range(count):
-            inverse[i, j] = K[i, j]
-    for p in range(count):
-        pivot = 1.0 / max(inverse[p, p], 1e-12)
-        inverse[p, p] = 1.0
-        row = inverse[p]
-        for j in range(count):
-            row[j] *= pivot
-        for i in range(count):
-            if i != p:
-                other = inverse[i]
-                f = other[p]
-                other[p] = 0.0
-                for j in range(count):
-                    other[j] -= f * row[j]
-
-
-@compiled
-def project(threshold, limit, kernel, budget, counts, values, work):
-    """Take the newest vector into K and K⁻¹, and project it or the smallest if it must be, in place."""
-    K, inverse, A, column = budget.K, budget.inverse, budget.A, work.column
-    new = counts[COUNT] - 1
-    own = np.float64(work.k[new])
-    for j in range(new):
-        K[new, j] = K[j, new] = work.k[j]
-    K[new, new] = own
-    # one row of K K⁻¹ = I is looked at for each vector that comes
-    if new > 0:
-        i = counts[UPDATES] % new
-        for j in range(new):
-            column[j] = 0.0
-        for l in range(new):
-            f, row = K[i, l], inverse[l]
-            for j in range(new):
-                column[j] += f * row[j]
-        column[i] -= 1.0
-        worst = 0.0
-        for j in range(new):
-            worst = max(worst, abs(column[j]))
-        if not worst <= INVERSE_ERROR:
-            invert(K, inverse, new)
-            counts[REFRESHED] += 1
-    # column ← K⁻¹k, and the squared distance of the new vector from the span of the others
-    distance2 = own
-    for i in range(new):
-        row, f = inverse[i], 0.0
-        for j in range(new):
-            f += row[j] * K[new, j]
-        column[i] = f
-        distance2 -= f * K[new, i]
-    norm2 = 0.0
-    for c in range(A.shape[0]):
-        norm2 += np.float64(A[c, new]) * np.float64(A[c, new])
-    near = max(distance2, 0.0) * norm2 <= threshold * threshold * norm2
-    if near or distance2 <= SPAN * own:
-        p, lost = new, max(distance2, 0.0) * norm2
-    else:
-        # K⁻¹ of one more: [[E + ccᵀ/δ, −c/δ], [−cᵀ/δ, 1/δ]]
-        for i in range(new):
-            row, f = inverse[i], column[i] / distance2
-            for j in range(new):
-                row[j] += f * column[j]
-            row[new] = -f
-            inverse[new, i] = -f
-        inverse[new, new] = 1.0 / distance2
-        if new + 1 <= limit:
-            return -1.0
-        p = smallest(budget.norm2, new + 1)
-        norm2 = 0.0
-        for c in range(A.shape[0]):
-            norm2 += np.float64(A[c, p]) * np.float64(A[c, p])
-        g = inverse[p, p]
-        lost = norm2 / g
-        for i in range(new + 1):
-            column[i] = -inverse[i, p] / g
-        # K⁻¹ of one less: E − ffᵀ/g
-        for i in range(new + 1):
-            if i != p:
-                row, f = inverse[i], column[i] * g
-                for j in range(new + 1):
-                    row[j] -= f * column[j]
-    for c in range(A.shape[0]):
-        a, row = np.float64(A[c, p]), A[c]
-        for j in range(new + 1):
-            if j != p:
-                row[j] += a * column[j]
-    values[NORM2] -= lost
-    for j in range(new):  # the last moves to the column of p
-        if j != p:
-            K[p, j] = K[j, p] = K[new, j]
-            inverse[p, j] = inverse[j, p] = inverse[new, j]
-    if p != new:
-        K[p, p], inverse[p, p] = K[new, new], inverse[new, new]
-    drop(budget, counts, p)
-    for j in range(new):
-        norm2 = 0.0
-        for c in range(A.shape[0]):
-            norm2 += np.float64(A[c, j]) * np.float64(A[c, j])
-        budget.norm2[j] = norm2 * K[j, j]
-    return lost
-
-
-@maintain.case(Projecting)
-def _(policy, kernel, measure, budget, limit, counts, values, work, track):
-    return project(policy.threshold, limit, kernel, budget, counts, values, work)
-
-
-@compiled
-def project_one(budget, counts, work):
-    """Project the vector that loses least onto the newest and its nearest neighbour, and take it out, in place."""
-    K, A = budget.K, budget.A
-    new = counts[COUNT] - 1
-    for j in range(new + 1):
-        K[new, j] = K[j, new] = work.k[j]
-    lost, gone, near, onto_new, onto_near = np.inf, 0, new, 0.0, 0.0
-    for r in range(new):
-        n, row, norm2 = new, K[r], 0.0
-        for j in range(new):
-            if j != r and row[j] > row[n]:
-                n = j
-        for c in range(A.shape[0]):
-            norm2 += np.float64(A[c, r]) * np.float64(A[c, r])
-        determinant = K[new, new] * K[n, n] - K[new, n] * K[new, n]
-        if n == new or determinant <= SPAN * K[new, new] * K[n, n]:
-            a, b = (row[new] / K[new, new], 0.0) if n == new else (0.0, row[n] / K[n, n])
-        else:
-            a = (row[new] * K[n, n] - row[n] * K[new, n]) / determinant
-            b = (row[n] * K[new, new] - row[new] * K[new, n]) / determinant
-        rest = norm2 * max(row[r] - a * row[new] - b * row[n], 0.0)
-        if rest < lost:
-            lost, gone, near, onto_new, onto_near = rest, r, n, a, b
-    for c in range(A.shape[0]):
-        A[c, new] += A[c, gone] * onto_new
-        A[c, near] += A[c, gone] * onto_near
-    for j in (new, near):
-        norm2 = 0.0
-        for c in range(A.shape[0]):
-            norm2 += np.float64(A[c, j]) * np.float64(A[c, j])
-        budget.norm2[j] = norm2 * K[j, j]
-    for j in range(new):  # the last moves to the column of the one that goes
-        K[gone, j] = K[j, gone] = K[new, j]
-    K[gone, gone] = K[new, new]
-    drop(budget, counts, gone)
-    return lost
-
-
-@maintain.case(Nearing)
-def _(policy, kernel, measure, budget, limit, counts, values, work, track):
-    if counts[COUNT] <= limit:
-        for j in range(counts[COUNT]):
-            budget.K[counts[COUNT] - 1, j] = budget.K[j, counts[COUNT] - 1] = work.k[j]
-        return -1.0
-    return project_one(budget, counts, work)
-
-
 # ---------------------------------------------------------------- the loop
 
 
@@ -983,101 +210,56 @@ def _(batch):
 
 
 @generic
-def gather(X, i, centre, x):
-    """x ← row i, less the centre, in place."""
-
-
-@gather.case(DenseRows)
-def _(X, i, centre, x):
-    for k in range(x.size):
-        x[k] = X.values[i, k] - centre[k]
-
-
-@gather.case(CSRRows)
-def _(X, i, centre, x):
-    for k in range(x.size):
-        x[k] = 0
-    for p in range(X.indptr[i], X.indptr[i + 1]):
-        x[X.indices[p]] = X.data[p]
-
-
-@generic
-def multiply(batch, X, measure, centre, order, first, count, budget):
+def multiply(batch, X, measure, order, first, count, vectors):
     """batch.products ← inner products of ``count`` examples with all vectors, in place."""
 
 
 @multiply.case(OneByOne)
-def _(batch, X, measure, centre, order, first, count, budget):
+def _(batch, X, measure, order, first, count, vectors):
     pass
 
 
 @multiply.case(Batch)
-def _(batch, X, measure, centre, order, first, count, budget):
+def _(batch, X, measure, order, first, count, vectors):
     rows, own = borrow(batch.rows), borrow(batch.own)
     for r in range(count):
-        x, total = rows[r], 0.0
-        gather(X, order[first + r], centre, x)
-        for k in range(x.size):
-            total += alone(measure, np.float64(x[k]))
-        own[r] = total
-    np.dot(batch.rows, budget.Z, batch.products)
+        own[r] = gather(X, order[first + r], measure, vectors, rows[r])
+    np.dot(batch.rows, vectors.Z, batch.products)
 
 
 @generic
-def from_product(measure, own, size, product):
-    """The measure of two vectors from their sizes and their inner product."""
-
-
-@from_product.case(Squared)
-def _(measure, own, size, product):
-    return own + size - (product + product)
-
-
-@from_product.case(Inner)
-def _(measure, own, size, product):
-    return product
-
-
-@generic
-def sums_of(batch, X, i, r, centre, measure, beyond, budget, m, work):
+def sums_of(batch, X, i, r, measure, beyond, vectors, m, work):
     """work.sums ← the measure of example r of a batch, row i, and all vectors, in place; returns its size."""
 
 
 @sums_of.case(OneByOne)
-def _(batch, X, i, r, centre, measure, beyond, budget, m, work):
-    return row_sums(X, i, centre, measure, beyond, budget.Z, budget.size, m, work.x, work.sums)
+def _(batch, X, i, r, measure, beyond, vectors, m, work):
+    return row_sums(X, i, measure, beyond, vectors, m, work.x, work.sums)
 
 
 @sums_of.case(Batch)
-def _(batch, X, i, r, centre, measure, beyond, budget, m, work):
-    own, products, size, sums = batch.own[r], batch.products[r], budget.size, work.sums
+def _(batch, X, i, r, measure, beyond, vectors, m, work):
+    own, products, size, sums = batch.own[r], batch.products[r], vectors.size, work.sums
     if own > batch.most:
-        return row_sums(X, i, centre, measure, beyond, budget.Z, size, m, work.x, sums)
+        return row_sums(X, i, measure, beyond, vectors, m, work.x, sums)
     for j in range(m):
         sums[j] = from_product(measure, own, size[j], products[j])
     return np.float64(own)
 
 
 @generic
-def again(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work):
-    """work.k ← the kernel values of row i and all vectors, in place, where vectors may have changed since its score.
-
-    Returns the size of the row; ``own`` is that of the row seen last.
-    """
+def again(batch, changed):
+    """Whether the kernel values of an example must be computed anew, as vectors may have changed since its score."""
 
 
 @again.case(OneByOne)
-def _(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work):
-    return own
+def _(batch, changed):
+    return changed
 
 
 @again.case(Batch)
-def _(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work):
-    m = padded(counts[COUNT])
-    own = row_sums(X, i, centre, measure, beyond, budget.Z, budget.size, m, work.x, work.sums)
-    finish(kernel, work.sums, m, work.k)
-    counts[EVALS] += counts[COUNT]
-    return own
+def _(batch, changed):
+    return True
 
 
 @compiled
@@ -1095,40 +277,46 @@ def learn(
     policy,
     budget,
     limit,
-    centre,
+    most_rows,
     counts,
     values,
     work,
+    track,
 ):
-    """Algorithm 1 over the examples in order; changes the budget and its scalars in place."""
+    """Algorithm 1 over the examples in order; changes the budget and its scalars in place; returns how many it saw.
+
+    It ends early where the vectors of sparse data need more rows than they have, of at most ``most_rows``. With all of
+    those taken, the smallest vectors leave until a new one fits. ``track`` says whether ‖W‖² must be kept up to date.
+    """
     use_wide_registers()
-    X, y, weight, order, centre = borrowed(X), borrow(y), borrow(weight), borrow(order), borrow(centre)
+    X, y, weight, order = borrowed(X), borrow(y), borrow(weight), borrow(order)
     counts, values = borrow(counts), borrow(values)
     budget = Budget(
-        borrow(budget.Z), borrow(budget.size), borrow(budget.A), borrow(budget.norm2), borrow(budget.age),
-        borrow(budget.K), borrow(budget.inverse),
+        borrowed(budget.vectors), borrow(budget.A), borrow(budget.norm2), borrow(budget.age), borrow(budget.K),
+        borrow(budget.inverse),
     )  # fmt: skip
     work = Scratch(
         borrow(work.x), borrow(work.other), borrow(work.sums), borrow(work.k), borrow(work.out), borrow(work.powers),
         borrow(work.z), borrow(work.g), borrow(work.losses), borrow(work.merged), borrow(work.column),
         borrow(work.chosen),
     )  # fmt: skip
-    A, z, k, losses = budget.A, work.z, work.k, work.losses
+    vectors, A, z, k, losses = budget.vectors, budget.A, work.z, work.k, work.losses
     outputs = output_count(target, z)
-    track = rule.radius < np.inf
     together = examples_per_step(batch)
     for first in range(0, order.size, together):
         examples = min(together, order.size - first)
+        if wants_rows(X, order, first, examples, vectors, most_rows):
+            return first
         counts[STEP] += 1
         t, count, scale = counts[STEP], counts[COUNT], values[SCALE]
         m = padded(count)
-        multiply(batch, X, measure, centre, order, first, examples, budget)
+        multiply(batch, X, measure, order, first, examples, vectors)
         counts[EVALS] += count * examples
         counts[VISITS] += examples
         violated, own = False, 0.0
         for r in range(examples):
             i, g = order[first + r], work.g[r]
-            own = sums_of(batch, X, i, r, centre, measure, beyond, budget, m, work)
+            own = sums_of(batch, X, i, r, measure, beyond, vectors, m, work)
             finish(kernel, work.sums, m, k)
             counts[READS] += row_size(X, i)
             for c in range(outputs):
@@ -1169,10 +357,21 @@ def learn(
                 slope2 += g[c] * g[c]
             if slope2 == 0.0:
                 continue
-            own = again(batch, X, i, own, centre, kernel, measure, beyond, budget, counts, work)
+            missing = lacks(X, i, vectors)
+            changed = missing > 0
+            while missing > 0 and counts[COUNT] > 0:
+                j = smallest(budget.norm2, counts[COUNT])
+                lost = remove(j, False, kernel, measure, budget, counts, values, work, track)
+                counts[MAINTAINED] += 1
+                values[LOST] += np.sqrt(lost) * values[SCALE] / eta
+                missing = lacks(X, i, vectors)
             count, scale = counts[COUNT], values[SCALE]
+            if again(batch, changed):
+                own = row_sums(X, i, measure, beyond, vectors, padded(count), work.x, work.sums)
+                finish(kernel, work.sums, padded(count), k)
+                counts[EVALS] += count
             counts[UPDATES] += 1
-            self_k = self_value(kernel, own)
+            self_k = value_of(kernel, own_sum(measure, own))
             step = eta
             if rule.passive:
                 room = slope2 * self_k
@@ -1189,8 +388,8 @@ def learn(
                     for j in range(count):
                         f += np.float64(row[j]) * np.float64(k[j])
                     values[NORM2] += 2.0 * row[count] * f
-            write_row(X, i, work.x, budget.Z, count)
-            budget.size[count], budget.norm2[count], budget.age[count] = own, added * self_k, t
+            write_row(X, i, work.x, vectors, count)
+            vectors.size[count], budget.norm2[count], budget.age[count] = own, added * self_k, t
             counts[COUNT] = count + 1
             k[count] = self_k
             work.sums[count] = 0
@@ -1202,86 +401,7 @@ def learn(
                 norm = values[SCALE] * np.sqrt(max(values[NORM2], 0.0))
                 if norm > rule.radius:
                     values[SCALE] *= rule.radius / norm
-
-
-@generic
-def score(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
-    """out[i] ← the scores of row i, in place; no row depends on the others."""
-
-
-@score.case(CSRRows)
-def _(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
-    """Row by row, as in training."""
-    Z, size, A, m = borrow(budget.Z), borrow(budget.size), borrow(budget.A), padded(count)
-    X, centre, out = borrowed(X), borrow(centre), borrow(out)
-    x, sums, k = np.empty(Z.shape[0], Z.dtype), np.empty(m, Z.dtype), np.empty(m, Z.dtype)
-    for i in range(out.shape[0]):
-        row_sums(X, i, centre, measure, beyond, Z, size, m, x, sums)
-        finish(kernel, sums, m, k)
-        for c in range(A.shape[0]):
-            row, f = A[c], A.dtype.type(0)
-            for j in range(m):
-                f += row[j] * k[j]
-            out[i, c] = scale * f
-
-
-@score.case(DenseRows)
-def _(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
-    """A tile of rows at a time (see core.kernels), against the vectors as rows V; the last tile repeats its last row.
-
-    V has two columns more where squared distances are made of norms: (−2z, 1, ‖z‖²)·(x, ‖x‖², 1) is ‖x − z‖².
-    """
-    V, A = borrow(V), borrow(budget.A)
-    X, centre, out = borrowed(X), borrow(centre), borrow(out)
-    d, width = centre.size, V.shape[1]
-    tiles, total = np.ones((TILES, width, LANES), A.dtype), np.empty((TILES, A.shape[0], LANES), A.dtype)
-    S, K = np.empty((CHUNK, LANES), A.dtype), np.empty((CHUNK, LANES), A.dtype)
-    sums, k = flat(S), flat(K)
-    for first in range(0, out.shape[0], TILES * LANES):
-        used = min(TILES, (out.shape[0] - first + LANES - 1) // LANES)
-        for r in range(used * LANES):
-            row, tile, t, norm2 = X.values[min(first + r, out.shape[0] - 1)], tiles[r // LANES], r % LANES, 0.0
-            for q in range(d):
-                tile[q, t] = row[q] - centre[q]
-                norm2 += np.float64(tile[q, t]) * np.float64(tile[q, t])
-            if width > d:
-                tile[d, t] = norm2
-        total[:] = 0
-        for a in range(0, count, CHUNK):
-            b = min(a + CHUNK, count)
-            for u in range(used):
-                accumulate(V[a:b], measure, tiles[u], S)
-                finish(kernel, sums, (b - a) * LANES, k)
-                weigh(A, a, b, K, total[u])
-        for r in range(min(used * LANES, out.shape[0] - first)):
-            for c in range(A.shape[0]):
-                out[first + r, c] = scale * total[r // LANES, c, r % LANES]
-
-
-@compiled
-def weigh(A, a, b, K, total):
-    """total[c, t] += Σ_j A[c, j] K[j − a, t] for a ≤ j < b, in place."""
-    for c in range(A.shape[0]):
-        row, sums = A[c], total[c]
-        j = a
-        while j + 4 <= b:
-            p, q, r, s = row[j], row[j + 1], row[j + 2], row[j + 3]
-            kp, kq, kr, ks = K[j - a], K[j - a + 1], K[j - a + 2], K[j - a + 3]
-            for t in range(LANES):
-                sums[t] += (p * kp[t] + q * kq[t]) + (r * kr[t] + s * ks[t])
-            j += 4
-        while j < b:
-            p, kp = row[j], K[j - a]
-            for t in range(LANES):
-                sums[t] += p * kp[t]
-            j += 1
-
-
-@compiled
-def score_rows(X, kernel, measure, beyond, V, budget, count, scale, centre, out):
-    """out[i] ← the scores of row i, in place."""
-    use_wide_registers()
-    score(X, kernel, measure, beyond, V, budget, count, scale, centre, out)
+    return order.size
 
 
 # ---------------------------------------------------------------- state and solver
@@ -1295,14 +415,12 @@ class State:
     ----------
     budget : Budget
     values, counts : the scalars of the loop
-    centre : what is subtracted from dense rows before they are rounded to the buffer's precision: the first row seen
     order, position : of the visits of this epoch
     """
 
     budget: Budget
     values: np.ndarray
     counts: np.ndarray
-    centre: np.ndarray
     seed: int
     order: np.ndarray
     position: int
@@ -1317,27 +435,17 @@ class State:
     @property
     def model_bytes(self) -> int:
         """Bytes of the vectors and coefficients in use."""
-        budget, n = self.budget, self.support
-        return n * (budget.Z.shape[0] + budget.A.shape[0]) * budget.Z.itemsize
+        vectors, A = self.budget.vectors, self.budget.A
+        return self.support * (rows_in_use(vectors) + A.shape[0]) * A.itemsize
 
-    @property
-    def vectors(self) -> np.ndarray:
-        """The vectors as rows, less the centre."""
-        return np.ascontiguousarray(self.budget.Z[:, : self.support].T)
+    def vectors(self, dtype: Any = np.float64) -> DenseRows | CSRRows:
+        """The vectors as rows where the data stands, in its layout."""
+        return as_data(self.budget.vectors, self.support, dtype)
 
     @property
     def coefficients(self) -> np.ndarray:
         """Coefficients with their scale (outputs × vectors), in float64."""
         return self.values[SCALE] * self.budget.A[:, : self.support].astype(np.float64)
-
-
-def measures(kernel: Any) -> tuple[Any, Any]:
-    """The measure of a kernel, and the same beyond the size of the vector, for sparse rows."""
-    if isinstance(kernel, RBF):
-        return Squared(), SquaredBeyond()
-    if isinstance(kernel, Laplacian):
-        return Absolute(), AbsoluteBeyond()
-    return Inner(), Inner()
 
 
 @dataclass
@@ -1359,6 +467,9 @@ class BudgetedSGD(Solver):
     batch_size : int
         Examples of a step, which is then made with the mean of their sub-gradients; their scores come from one matrix
         product.
+    max_bytes : float
+        The vectors of sparse data have a row of memory for every feature that occurs in one of them; these rows stay
+        within so many bytes. When they are full, the smallest vectors leave until a new one fits.
 
     Examples
     --------
@@ -1384,6 +495,7 @@ class BudgetedSGD(Solver):
     sampling: str = "permutation"
     precision: str = "auto"
     batch_size: int = 1
+    max_bytes: float = math.inf
 
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -1410,8 +522,8 @@ class BudgetedSGD(Solver):
                 )
             if self.maintenance.table_size < 2:
                 raise ValueError(f"table_size must be ≥ 2, got {self.maintenance.table_size}")
-        if isinstance(self.maintenance, Remove):
-            _which(self.maintenance.which)
+        if isinstance(self.maintenance, Remove) and self.maintenance.which not in WHICH:
+            raise ValueError(f"Remove takes {', '.join(map(repr, WHICH))}, got {self.maintenance.which!r}")
         if isinstance(self.maintenance, Project) and isinstance(kernel, Sigmoid):
             raise ValueError("projection needs a positive definite kernel, and 'sigmoid' is none: use 'remove'")
         rule = schedule(self.step, problem.lam)
@@ -1445,49 +557,80 @@ class BudgetedSGD(Solver):
             return np.dtype(np.float64)
         return np.dtype(np.float32) if isinstance(problem.kernel, (RBF, Laplacian)) else dtype_of(problem.X)
 
-    def affordable(self, n_bytes: float, d: int, outputs: int, itemsize: int = 4) -> int:
-        """The largest budget whose buffers, with the one vector above it and the padding, stay within n_bytes."""
-        square = 16 if isinstance(self.maintenance, (Project, Nearest)) else 0
-        itemsize = 8 if square else itemsize
-        row = (d + outputs + 2) * itemsize + 8
-        # row · c + square · c² ≤ n_bytes for the capacity c
-        capacity = n_bytes / row if not square else (math.sqrt(row * row + 4 * square * n_bytes) - row) / (2 * square)
-        return int(capacity) // (2 * LANES) * 2 * LANES - LANES - 1
+    def _bytes(self, d: int, outputs: int, itemsize: int, sparse: bool) -> tuple[float, float, float]:
+        """(a, b, c): buffers for a capacity of n vectors, with the fewest rows, hold a + b n + c n² bytes."""
+        rows = d if not sparse else whole_rows(d + 1 if self._squares else min(d + 1, FIRST_ROWS))
+        fixed = 16 + (4 * d + 12 * rows if sparse else 8 * d)
+        return fixed, (rows + outputs + 2) * itemsize + 8, 16 if self._squares else 0
+
+    def within(self, n_bytes: float, d: int, outputs: int, itemsize: int, sparse: bool) -> BudgetedSGD:
+        """The same with the largest budget up to this one whose buffers stay within n_bytes, padding included."""
+        fixed, linear, square = self._bytes(d, outputs, 8 if self._squares else itemsize, sparse)
+        left = max(n_bytes - fixed, 0.0)
+        capacity = left / linear if not square else (math.sqrt(linear**2 + 4 * square * left) - linear) / (2 * square)
+        budget = int(capacity) // (2 * LANES) * 2 * LANES - LANES - 1
+        if budget < 2:
+            raise ValueError(f"max_bytes={n_bytes:g} is too little for 2 vectors of {d} features: raise it")
+        return replace(self, budget=min(self.budget, budget), max_bytes=float(n_bytes))
+
+    @property
+    def _squares(self) -> bool:
+        """Whether kernel matrices of the vectors are kept."""
+        return isinstance(self.maintenance, (Project, Nearest))
+
+    def _most_rows(self, state: State) -> int:
+        """Rows of Z that max_bytes leave to sparse vectors; at most one for each feature and one of zeros."""
+        vectors, A = state.budget.vectors, state.budget.A
+        all_rows = whole_rows(n_features(vectors) + 1)
+        if not is_sparse(vectors) or self._squares or math.isinf(self.max_bytes):
+            return all_rows
+        capacity, fixed = A.shape[1], 16 + 4 * n_features(vectors)
+        left = self.max_bytes - fixed - capacity * ((A.shape[0] + 2) * A.itemsize + 8)
+        return max(min(all_rows, int(left / (capacity * A.itemsize + 12)) // 4 * 4), vectors.Z.shape[0])
 
     def init(self, problem: KernelProblem, rng: np.random.Generator) -> State:
-        """No vectors."""
+        """No vectors; the centre of dense ones is the first row, until they say otherwise."""
         self.check(problem)
         d, outputs, dtype = shape(problem.X)[1], problem.n_outputs, self.dtype(problem)
         # an odd number of registers, lest the features of a vector share a set of the cache
         lanes = -(-(self.budget + 1) // LANES)
         capacity = LANES * (lanes + (lanes + 1) % 2)
-        square = capacity if isinstance(self.maintenance, (Project, Nearest)) else 0
+        square = capacity if self._squares else 0
         inverse = capacity if isinstance(self.maintenance, Project) else 0
-        budget = Budget(
-            np.zeros((d, capacity), dtype), np.zeros(capacity, dtype), np.zeros((outputs, capacity), dtype),
-            np.zeros(capacity, dtype), np.zeros(capacity, np.int64), np.zeros((square, square)),
-            np.zeros((inverse, inverse)),
-        )  # fmt: skip
-        centre = np.zeros(d)
+        vectors = no_vectors(d, capacity, dtype, isinstance(problem.X, CSRRows))
         if isinstance(problem.X, DenseRows) and isinstance(problem.kernel, (RBF, Laplacian)) and problem.n:
-            centre += problem.X.values[0]
+            vectors.centre[:] = problem.X.values[0]
+        budget = Budget(
+            vectors, np.zeros((outputs, capacity), dtype), np.zeros(capacity, dtype), np.zeros(capacity, np.int64),
+            np.zeros((square, square)), np.zeros((inverse, inverse)),
+        )  # fmt: skip
         values, counts = np.zeros(5), np.zeros(8, np.int64)
         values[SCALE] = 1.0
         seed = int(rng.integers(2**62))
-        state = State(budget, values, counts, centre, seed, np.empty(0, np.int64), 0, rng)
+        state = State(budget, values, counts, seed, np.empty(0, np.int64), 0, rng)
         self.bind(problem, state)
         return state
 
     def bind(self, problem: KernelProblem, state: State) -> None:
         """Begin with the examples of a (new) problem, from the state as it is."""
         self.check(problem)
+        A, sparse = state.budget.A, isinstance(problem.X, CSRRows)
         expected = (shape(problem.X)[1], problem.n_outputs)
-        got = (state.budget.Z.shape[0], state.budget.A.shape[0])
+        got = (n_features(state.budget.vectors), A.shape[0])
         if expected != got:
             raise ValueError(f"the state is of {got} features and outputs, the problem of {expected}")
-        if self.budget + 1 > state.budget.Z.shape[1]:
-            raise ValueError(f"the state has room for {state.budget.Z.shape[1] - 1} vectors, budget is {self.budget}")
-        needs = isinstance(self.maintenance, (Project, Nearest)), isinstance(self.maintenance, Project)
+        if sparse != is_sparse(state.budget.vectors):
+            raise ValueError(f"the state is of {'dense' if sparse else 'sparse'} rows, the problem is not: convert it")
+        if sparse and problem.n:
+            most, widest = self._most_rows(state), int(np.diff(problem.X.indptr).max())
+            if widest >= most:
+                raise ValueError(
+                    f"max_bytes={self.max_bytes:g} has room for vectors of {most - 1} features, and a row has "
+                    f"{widest}: raise it, or lower budget"
+                )
+        if self.budget + 1 > A.shape[1]:
+            raise ValueError(f"the state has room for {A.shape[1] - 1} vectors, budget is {self.budget}")
+        needs = self._squares, isinstance(self.maintenance, Project)
         if needs != (state.budget.K.size > 0, state.budget.inverse.size > 0):
             raise ValueError("states of projection and of other maintenance cannot go on as each other: start anew")
         if state.support > self.budget:
@@ -1501,21 +644,9 @@ class BudgetedSGD(Solver):
         """n, or as many batches as hold n examples."""
         return -(-problem.n // self.batch_size)
 
-    def _policy(self, state: State) -> Any:
-        maintenance = self.maintenance
-        if isinstance(maintenance, Merge):
-            table = merge_table(maintenance.table_size, state.budget.Z.dtype.name)
-            return Merging(table.h, table.degradation, int(maintenance.vectors))
-        if isinstance(maintenance, Project):
-            return Projecting(float(maintenance.threshold))
-        if isinstance(maintenance, Forget):
-            return Forgetting()
-        if isinstance(maintenance, Nearest):
-            return Nearing()
-        return Removing(_which(maintenance.which), state.seed)
-
     def _scratch(self, state: State) -> Scratch:
-        (d, capacity), outputs, dtype = state.budget.Z.shape, state.budget.A.shape[0], state.budget.Z.dtype
+        Z, outputs = state.budget.vectors.Z, state.budget.A.shape[0]
+        (d, capacity), dtype = Z.shape, Z.dtype
         joint = outputs > 1 and isinstance(self.maintenance, Merge)
         vectors = self.maintenance.vectors if isinstance(self.maintenance, Merge) else 1
         return Scratch(
@@ -1527,15 +658,30 @@ class BudgetedSGD(Solver):
 
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> None:
         """Take n_steps steps, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
-        measure, beyond = measures(problem.kernel)
-        rule, policy, work = schedule(self.step, problem.lam), self._policy(state), self._scratch(state)
-        batch = self._batch(problem, state)
+        (measure, beyond), rule = measures(problem.kernel), schedule(self.step, problem.lam)
+        policy = at_work(self.maintenance, state.budget.A.dtype.name, state.seed)
+        track = math.isfinite(rule.radius) or isinstance(self.maintenance, Forget)
+        most_rows, work, batch = self._most_rows(state), self._scratch(state), self._batch(problem, state)
         while True:
-            order = self._next_visits(problem, state, n_steps * self.batch_size)
-            learn(
-                problem.kernel, measure, beyond, problem.X, problem.target, problem.y, problem.sample_weight, order,
-                rule, batch, policy, state.budget, self.budget, state.centre, state.counts, state.values, work,
-            )  # fmt: skip
+            # vectors are centred whenever the number of steps has doubled
+            steps = min(n_steps, (1 << int(state.counts[STEP]).bit_length()) - int(state.counts[STEP]))
+            order, seen = self._next_visits(problem, state, steps * self.batch_size), 0
+            while True:
+                seen += learn(
+                    problem.kernel, measure, beyond, problem.X, problem.target, problem.y, problem.sample_weight,
+                    order[seen:], rule, batch, policy, state.budget, self.budget, most_rows, state.counts,
+                    state.values, work, track,
+                )  # fmt: skip
+                if seen == order.size:
+                    break
+                vectors = state.budget.vectors
+                needed = self.batch_size * int(np.diff(problem.X.indptr).max())
+                rows = whole_rows(len(vectors.Z) + max(len(vectors.Z) // 2, needed))
+                state.budget = state.budget._replace(vectors=with_rows(vectors, min(rows, most_rows)))
+                work, batch = self._scratch(state), self._batch(problem, state)
+            taken = int(state.counts[STEP])
+            if order.size and taken & (taken - 1) == 0:
+                recentre(problem.kernel, state.budget.vectors, state.support)
             n_steps -= -(-order.size // self.batch_size)
             if n_steps <= 0:
                 break
@@ -1545,7 +691,7 @@ class BudgetedSGD(Solver):
     def _batch(self, problem: KernelProblem, state: State) -> OneByOne | Batch:
         if self.batch_size == 1:
             return OneByOne()
-        (d, capacity), dtype, most = state.budget.Z.shape, state.budget.Z.dtype, math.inf
+        (d, capacity), dtype, most = state.budget.vectors.Z.shape, state.budget.A.dtype, math.inf
         if isinstance(problem.kernel, RBF):
             most = CANCELS / max(problem.kernel.gamma * math.sqrt(np.finfo(dtype).eps), 1e-300)
         k = self.batch_size
@@ -1595,51 +741,35 @@ class BudgetedSGD(Solver):
         if state.support == 0:
             return 0.0
         coefficients = state.coefficients
-        K = KernelMatrix(problem.kernel, DenseRows(state.vectors.astype(np.float64)))
+        K = KernelMatrix(problem.kernel, state.vectors())
         return float(
             np.einsum("ci,ij,cj->", coefficients, K.block(np.arange(state.support)), coefficients, optimize=True)
         )
 
     def model(self, problem: KernelProblem, state: State) -> KernelModel:
         """A finished copy, whose vectors stand where the data does."""
-        dtype = dtype_of(problem.X)
-        vectors = (state.vectors.astype(np.float64) + state.centre).astype(dtype)
-        rows = as_rows(sp.csr_matrix(vectors)) if isinstance(problem.X, CSRRows) else DenseRows(vectors)
         return KernelModel(
-            problem.kernel, np.arange(state.support), rows, state.coefficients, np.zeros(problem.n_outputs), 0.0
-        )
-
-
-def _which(name: str) -> int:
-    names = ("smallest", "random", "oldest", "newest")
-    if name not in names:
-        raise ValueError(f"Remove takes {', '.join(map(repr, names))}, got {name!r}")
-    return names.index(name)
+            problem.kernel, np.arange(state.support), state.vectors(dtype_of(problem.X)), state.coefficients,
+            np.zeros(problem.n_outputs), 0.0,
+        )  # fmt: skip
 
 
 def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
-    """Scores of rows X (a layout), of shape (n, n_outputs), straight from the buffer of vectors."""
-    out = np.empty((shape(X)[0], state.budget.A.shape[0]))
+    """Scores of rows X (in the layout of the state), of shape (n, n_outputs), straight from the buffer of vectors."""
+    vectors, A, count = state.budget.vectors, state.budget.A, state.support
+    out, V = np.empty((shape(X)[0], A.shape[0])), np.empty((0, 0), A.dtype)
     measure, beyond = measures(kernel)
-    V = state.vectors if isinstance(X, DenseRows) else np.empty((0, 0), state.budget.Z.dtype)
+    if isinstance(X, DenseRows):
+        V = np.ascontiguousarray(vectors.Z[:, :count].T)
     if isinstance(kernel, RBF) and V.size:
-        size = state.budget.size[: state.support]
+        size = vectors.size[:count]
         if kernel.gamma * float(size.max()) * math.sqrt(np.finfo(V.dtype).eps) <= CANCELS:
             measure, V = Inner(), np.column_stack([-2.0 * V, np.ones_like(size), size]).astype(V.dtype)
-    score_rows(X, kernel, measure, beyond, V, state.budget, state.support, state.values[SCALE], state.centre, out)
+    score_rows(X, kernel, measure, beyond, V, vectors, A, count, state.values[SCALE], out)
     return out
 
 
 # ---------------------------------------------------------------- models made smaller
-
-
-@compiled
-def shrink(kernel, measure, policy, budget, limit, counts, values, work):
-    """Maintain until there are at most ``limit`` vectors, in place."""
-    use_wide_registers()
-    while counts[COUNT] > limit:
-        kernel_row(kernel, measure, budget, counts[COUNT] - 1, counts[COUNT], work)
-        maintain(policy, kernel, measure, budget, limit, counts, values, work, False)
 
 
 def reduced(
@@ -1657,19 +787,20 @@ def reduced(
     capacity = -(-(n + 1) // LANES) * LANES
     nothing = np.zeros((0, 0))
     held = Budget(
-        np.zeros((d, capacity)), np.zeros(capacity), np.zeros((outputs, capacity)), np.zeros(capacity),
+        no_vectors(d, capacity, np.float64, False), np.zeros((outputs, capacity)), np.zeros(capacity),
         np.zeros(capacity, np.int64), nothing, nothing,
     )  # fmt: skip
     vectors = np.ascontiguousarray(vectors, dtype=np.float64)
     matrix = KernelMatrix(kernel, DenseRows(vectors))
-    held.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
-    held.size[:n] = np.sum(np.abs(vectors) if isinstance(kernel, Laplacian) else vectors**2, axis=1)
+    held.vectors.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
+    held.vectors.size[:n] = np.sum(np.abs(vectors) if isinstance(kernel, Laplacian) else vectors**2, axis=1)
     held.norm2[:n] = np.sum(coefficients**2, axis=0) * matrix.diagonal()
     counts, values = np.zeros(8, np.int64), np.zeros(5)
     counts[COUNT], values[SCALE] = n, 1.0
-    state = State(held, values, counts, np.zeros(d), 0, np.empty(0, np.int64), 0, np.random.default_rng(0))
-    shrink(kernel, measures(kernel)[0], solver._policy(state), held, budget, counts, values, solver._scratch(state))
-    chosen = state.vectors
+    state = State(held, values, counts, 0, np.empty(0, np.int64), 0, np.random.default_rng(0))
+    policy, work = at_work(solver.maintenance, "float64", 0), solver._scratch(state)
+    shrink(kernel, measures(kernel)[0], policy, held, budget, counts, values, work)
+    chosen = as_matrix(state.vectors())
     K = KernelMatrix(kernel, DenseRows(chosen)).block(np.arange(len(chosen)))
     onto, norm2 = np.zeros((outputs, len(chosen))), 0.0
     across = KernelMatrix(kernel, DenseRows(vectors), DenseRows(chosen))

@@ -1,0 +1,536 @@
+"""Vectors kept feature by feature, so that every loop over vectors is vector code.
+
+``Z`` (rows × capacity) holds a vector in each column, a feature in each row. Row i of the data is compared with all
+vectors at once: for one feature after the other
+
+    sums[j] ← sums[j] + m(x_k, Z[k, j])        (all j; sixteen or so in a register)
+
+with the measures of :mod:`.kernels`, and :func:`.kernels.finish` maps sums to kernel values. Columns behind the last
+vector are zero, so loops run over whole registers (:func:`padded`).
+
+Dense data. Row k of Z is feature k. A centre is subtracted, in float64, before anything is rounded to the precision of
+Z; it follows the vectors if they turn out to lie elsewhere (:func:`recentre`).
+
+Sparse data. Sums start from the size of the vector, ‖z‖² or ‖z‖₁, and the entries of the row add what they change:
+
+    SquaredBeyond    (x − z)² − z²
+    AbsoluteBeyond   |x − z| − |z|
+
+Only features that occur in some vector have a row of Z: feature k has row slot[k], and row 0, of zeros, stands for all
+others. Rows are given out when a vector comes and taken back when the last vector with that feature goes, so the
+memory follows the vectors and not the number of features. Rows that are free are zero, and no result depends on how
+many there are.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .dispatch import borrow, compiled, flat, generic, use_wide_registers
+from .kernels import CHUNK, LANES, RBF, Absolute, Inner, Laplacian, Squared, accumulate, finish
+from .rows import CSRRows, DenseRows, as_rows, borrowed, row_size
+
+#: Tiles of rows scored together, which share the reading of vectors.
+TILES = 8
+#: Rows of Z that a buffer of sparse vectors begins with, unless there are fewer features.
+FIRST_ROWS = 1024
+#: Vectors further from the centre than this many times their distance from each other are centred anew.
+FAR = 100.0
+
+
+class Vectors(NamedTuple):
+    """Vectors in columns 0 … count − 1 of Z; what stands behind is zero.
+
+    size: ‖z‖², or ‖z‖₁ for the Laplacian kernel. Dense data: centre. Sparse data: slot (of each feature), feature (of
+    each row of Z), held (number of vectors that are not zero there), free (rows that were given back, a stack), and
+    rows: how many were ever given out, and how many of these are free.
+    """
+
+    Z: np.ndarray
+    size: np.ndarray
+    centre: np.ndarray
+    slot: np.ndarray
+    feature: np.ndarray
+    held: np.ndarray
+    free: np.ndarray
+    rows: np.ndarray
+
+
+@borrowed.case(Vectors)
+def _(vectors):
+    return Vectors(
+        borrow(vectors.Z), borrow(vectors.size), borrow(vectors.centre), borrow(vectors.slot), borrow(vectors.feature),
+        borrow(vectors.held), borrow(vectors.free), borrow(vectors.rows),
+    )  # fmt: skip
+
+
+def whole_rows(n: int) -> int:
+    """Rows of Z for n features: a multiple of the four that are summed at a stretch."""
+    return -(-n // 4) * 4
+
+
+def no_vectors(d: int, capacity: int, dtype: Any, sparse: bool) -> Vectors:
+    """A buffer without vectors, for d features."""
+    rows, mapped = (whole_rows(min(d + 1, FIRST_ROWS)), d) if sparse else (d, 0)
+    per_row = rows if sparse else 0
+    return Vectors(
+        np.zeros((rows, capacity), dtype), np.zeros(capacity, dtype), np.zeros(d - mapped), np.zeros(mapped, np.int32),
+        np.zeros(per_row, np.int32), np.zeros(per_row, np.int32), np.zeros(per_row, np.int32),
+        np.array([1 if sparse else d, 0]),
+    )  # fmt: skip
+
+
+def with_rows(vectors: Vectors, rows: int) -> Vectors:
+    """The same vectors, sparse ones, with more rows."""
+
+    def longer(array: np.ndarray) -> np.ndarray:
+        more = np.zeros((rows, *array.shape[1:]), array.dtype)
+        more[: len(array)] = array
+        return more
+
+    return vectors._replace(**{name: longer(getattr(vectors, name)) for name in ("Z", "feature", "held", "free")})
+
+
+def is_sparse(vectors: Vectors) -> bool:
+    """Whether the vectors are those of sparse data."""
+    return vectors.slot.size > 0
+
+
+def n_features(vectors: Vectors) -> int:
+    """Number of features of the data."""
+    return vectors.slot.size if is_sparse(vectors) else vectors.Z.shape[0]
+
+
+def rows_in_use(vectors: Vectors) -> int:
+    """Rows of Z that are not free."""
+    return int(vectors.rows[0] - vectors.rows[1])
+
+
+def as_data(vectors: Vectors, count: int, dtype: Any) -> DenseRows | CSRRows:
+    """The vectors as rows where the data stands, in its layout."""
+    V = vectors.Z[:, :count].T
+    if not is_sparse(vectors):
+        return DenseRows(np.ascontiguousarray(V + vectors.centre, dtype))
+    compact = sp.csr_matrix(V)
+    entries = compact.data.astype(dtype), vectors.feature[compact.indices], compact.indptr
+    return as_rows(sp.csr_matrix(entries, (count, vectors.slot.size)))
+
+
+def recentre(kernel: Any, vectors: Vectors, count: int) -> None:
+    """Move the centre to the median of the vectors, in place, if they are far from it compared with their spread."""
+    if is_sparse(vectors) or not isinstance(kernel, (RBF, Laplacian)) or count < 3:
+        return
+    V = vectors.Z[:, :count].astype(np.float64)
+    middle = np.median(V, axis=1, keepdims=True)
+    rest = V - middle
+    if np.sum(middle**2) > FAR**2 * np.median(np.sum(rest**2, axis=0)):
+        vectors.centre[:] += middle[:, 0]
+        vectors.Z[:, :count] = rest
+        vectors.size[:count] = np.sum(np.abs(rest) if isinstance(kernel, Laplacian) else rest**2, axis=0)
+
+
+# ---------------------------------------------------------------- measures
+
+
+class SquaredBeyond(NamedTuple):
+    """(x − z)² − z²: only features with x ≠ 0 count, on top of ‖z‖²."""
+
+
+class AbsoluteBeyond(NamedTuple):
+    """|x − z| − |z|."""
+
+
+def measures(kernel: Any) -> tuple[Any, Any]:
+    """The measure of a kernel, and the same beyond the size of the vector, for sparse rows."""
+    if isinstance(kernel, RBF):
+        return Squared(), SquaredBeyond()
+    if isinstance(kernel, Laplacian):
+        return Absolute(), AbsoluteBeyond()
+    return Inner(), Inner()
+
+
+@generic
+def term(measure, x, z):
+    """The measure of one feature."""
+
+
+@term.case(Squared)
+def _(measure, x, z):
+    return (x - z) * (x - z)
+
+
+@term.case(SquaredBeyond)
+def _(measure, x, z):
+    return x * (x - (z + z))
+
+
+@term.case(Absolute)
+def _(measure, x, z):
+    return abs(x - z)
+
+
+@term.case(AbsoluteBeyond)
+def _(measure, x, z):
+    return abs(x - z) - abs(z)
+
+
+@term.case(Inner)
+def _(measure, x, z):
+    return x * z
+
+
+@generic
+def alone(measure, x):
+    """What one feature adds to the size of a vector."""
+
+
+for _square in (Squared, SquaredBeyond, Inner):
+
+    @alone.case(_square)
+    def _(measure, x):
+        return x * x
+
+
+for _absolute in (Absolute, AbsoluteBeyond):
+
+    @alone.case(_absolute)
+    def _(measure, x):
+        return abs(x)
+
+
+@generic
+def base(measure, size):
+    """What the sum over a sparse row starts with, for a vector of this size."""
+
+
+for _beyond in (SquaredBeyond, AbsoluteBeyond):
+
+    @base.case(_beyond)
+    def _(measure, size):
+        return size
+
+
+@base.case(Inner)
+def _(measure, size):
+    return 0.0 * size
+
+
+@generic
+def own_sum(measure, size):
+    """The measure of a vector with itself, from its size."""
+
+
+for _distance in (Squared, Absolute):
+
+    @own_sum.case(_distance)
+    def _(measure, size):
+        return 0.0
+
+
+@own_sum.case(Inner)
+def _(measure, size):
+    return size
+
+
+@compiled
+def add_terms(measure, a, b, c, d, za, zb, zc, zd, m, sums):
+    """sums[j] += the measures of four features, in place: one pass over the sums for four features."""
+    for j in range(m):
+        sums[j] += (term(measure, a, za[j]) + term(measure, b, zb[j])) + (
+            term(measure, c, zc[j]) + term(measure, d, zd[j])
+        )
+
+
+@compiled
+def vector_sums(measure, x, Z, m, sums):
+    """sums[j] ← the measure of a vector x and column j of Z, j < m, in place."""
+    d = x.size
+    for j in range(m):
+        sums[j] = 0
+    k = 0
+    while k + 4 <= d:
+        add_terms(measure, x[k], x[k + 1], x[k + 2], x[k + 3], Z[k], Z[k + 1], Z[k + 2], Z[k + 3], m, sums)
+        k += 4
+    while k < d:
+        a, za = x[k], Z[k]
+        for j in range(m):
+            sums[j] += term(measure, a, za[j])
+        k += 1
+
+
+@generic
+def gather(X, i, measure, vectors, x):
+    """x ← row i as a column of Z, in place; returns the size of the row, with what has no row in Z."""
+
+
+@gather.case(DenseRows)
+def _(X, i, measure, vectors, x):
+    row, centre, own = X.values[i], vectors.centre, 0.0
+    for k in range(x.size):
+        x[k] = row[k] - centre[k]
+        own += alone(measure, np.float64(x[k]))
+    return own
+
+
+@gather.case(CSRRows)
+def _(X, i, measure, vectors, x):
+    own = 0.0
+    for k in range(x.size):
+        x[k] = 0
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        x[vectors.slot[X.indices[p]]] = X.data[p]
+        own += alone(measure, np.float64(x.dtype.type(X.data[p])))
+    x[0] = 0
+    return own
+
+
+@generic
+def row_sums(X, i, measure, beyond, vectors, m, x, sums):
+    """sums[j] ← the measure of row i and vector j < m, in place; returns the size of the row; x is overwritten."""
+
+
+@row_sums.case(DenseRows)
+def _(X, i, measure, beyond, vectors, m, x, sums):
+    own = gather(X, i, measure, vectors, x)
+    vector_sums(measure, x, vectors.Z, m, sums)
+    return own
+
+
+@row_sums.case(CSRRows)
+def _(X, i, measure, beyond, vectors, m, x, sums):
+    Z, slot, size, number = vectors.Z, vectors.slot, vectors.size, x.dtype.type
+    start, end = X.indptr[i], X.indptr[i + 1]
+    own = 0.0
+    for p in range(start, end):
+        own += alone(measure, np.float64(number(X.data[p])))
+    for j in range(m):
+        sums[j] = base(beyond, size[j])
+    p = start
+    while p + 4 <= end:
+        a, b, c, d = X.data[p], X.data[p + 1], X.data[p + 2], X.data[p + 3]
+        add_terms(
+            beyond, number(a), number(b), number(c), number(d), Z[slot[X.indices[p]]], Z[slot[X.indices[p + 1]]],
+            Z[slot[X.indices[p + 2]]], Z[slot[X.indices[p + 3]]], m, sums,
+        )  # fmt: skip
+        p += 4
+    while p < end:
+        a, za = number(X.data[p]), Z[slot[X.indices[p]]]
+        for j in range(m):
+            sums[j] += term(beyond, a, za[j])
+        p += 1
+    return own
+
+
+# ---------------------------------------------------------------- vectors that come and go
+
+
+@generic
+def lacks(X, i, vectors):
+    """How many rows of Z there are too few for the features of row i."""
+
+
+@lacks.case(DenseRows)
+def _(X, i, vectors):
+    return 0
+
+
+@lacks.case(CSRRows)
+def _(X, i, vectors):
+    room, new = vectors.Z.shape[0] - vectors.rows[0] + vectors.rows[1], 0
+    if room >= row_size(X, i):
+        return 0
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        new += vectors.slot[X.indices[p]] == 0
+    return max(new - room, 0)
+
+
+@generic
+def wants_rows(X, order, first, count, vectors, most):
+    """Whether Z should get more rows, of at most ``most``, before these examples come."""
+
+
+@wants_rows.case(DenseRows)
+def _(X, order, first, count, vectors, most):
+    return False
+
+
+@wants_rows.case(CSRRows)
+def _(X, order, first, count, vectors, most):
+    room, entries = vectors.Z.shape[0] - vectors.rows[0] + vectors.rows[1], 0
+    if vectors.Z.shape[0] >= most:
+        return False
+    for r in range(count):
+        entries += row_size(X, order[first + r])
+    return room < entries
+
+
+@generic
+def write_row(X, i, x, vectors, j):
+    """Column j, which is zero, ← row i, in place; x is the row where it is dense."""
+
+
+@write_row.case(DenseRows)
+def _(X, i, x, vectors, j):
+    for k in range(x.size):
+        vectors.Z[k, j] = x[k]
+
+
+@write_row.case(CSRRows)
+def _(X, i, x, vectors, j):
+    Z, slot, rows = vectors.Z, vectors.slot, vectors.rows
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        value, feature = Z.dtype.type(X.data[p]), X.indices[p]
+        if value == 0:
+            continue
+        if slot[feature] == 0:
+            if rows[1] > 0:
+                rows[1] -= 1
+                slot[feature] = vectors.free[rows[1]]
+            else:
+                slot[feature] = rows[0]
+                rows[0] += 1
+            vectors.feature[slot[feature]] = feature
+        vectors.held[slot[feature]] += 1
+        Z[slot[feature], j] = value
+
+
+@compiled
+def let_go(vectors, k):
+    """One vector less is not zero in row k, in place; a row of zeros becomes free."""
+    vectors.held[k] -= 1
+    if vectors.held[k] == 0:
+        vectors.slot[vectors.feature[k]] = 0
+        vectors.free[vectors.rows[1]] = k
+        vectors.rows[1] += 1
+
+
+@compiled
+def write_column(vectors, z, j):
+    """Column j ← z, in place; every feature of z has a row."""
+    Z = vectors.Z
+    if vectors.slot.size:
+        for k in range(z.size):
+            if z[k] != 0 and Z[k, j] == 0:
+                vectors.held[k] += 1
+            elif z[k] == 0 and Z[k, j] != 0:
+                let_go(vectors, k)
+    for k in range(z.size):
+        Z[k, j] = z[k]
+
+
+@compiled
+def drop_column(vectors, j, last):
+    """Take vector j out, in place: the last one moves to its column, and the last column becomes zero."""
+    Z = vectors.Z
+    if vectors.slot.size:
+        for k in range(Z.shape[0]):
+            if Z[k, j] != 0:
+                let_go(vectors, k)
+    for k in range(Z.shape[0]):
+        Z[k, j] = Z[k, last]
+        Z[k, last] = 0
+    vectors.size[j] = vectors.size[last]
+    vectors.size[last] = 0
+
+
+@compiled
+def padded(count):
+    """Vectors to compute with: whole registers."""
+    return (count + LANES - 1) // LANES * LANES
+
+
+@generic
+def from_product(measure, own, size, product):
+    """The measure of two vectors from their sizes and their inner product."""
+
+
+@from_product.case(Squared)
+def _(measure, own, size, product):
+    return own + size - (product + product)
+
+
+@from_product.case(Inner)
+def _(measure, own, size, product):
+    return product
+
+
+# ---------------------------------------------------------------- rows scored
+
+
+@generic
+def score(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
+    """out[i] ← the scores of row i, in place; no row depends on the others."""
+
+
+@score.case(CSRRows)
+def _(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
+    """Row by row, as in training."""
+    X, vectors, A, out, m = borrowed(X), borrowed(vectors), borrow(A), borrow(out), padded(count)
+    x, sums, k = np.empty(0, A.dtype), np.empty(m, A.dtype), np.empty(m, A.dtype)
+    for i in range(out.shape[0]):
+        row_sums(X, i, measure, beyond, vectors, m, x, sums)
+        finish(kernel, sums, m, k)
+        for c in range(A.shape[0]):
+            row, f = A[c], A.dtype.type(0)
+            for j in range(m):
+                f += row[j] * k[j]
+            out[i, c] = scale * f
+
+
+@score.case(DenseRows)
+def _(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
+    """A tile of rows at a time (see core.kernels), against the vectors as rows V; the last tile repeats its last row.
+
+    V has two columns more where squared distances are made of norms: (−2z, 1, ‖z‖²)·(x, ‖x‖², 1) is ‖x − z‖².
+    """
+    V, A, X, centre, out = borrow(V), borrow(A), borrowed(X), borrow(vectors.centre), borrow(out)
+    d, width = centre.size, V.shape[1]
+    tiles, total = np.ones((TILES, width, LANES), A.dtype), np.empty((TILES, A.shape[0], LANES), A.dtype)
+    S, K = np.empty((CHUNK, LANES), A.dtype), np.empty((CHUNK, LANES), A.dtype)
+    sums, k = flat(S), flat(K)
+    for first in range(0, out.shape[0], TILES * LANES):
+        used = min(TILES, (out.shape[0] - first + LANES - 1) // LANES)
+        for r in range(used * LANES):
+            row, tile, t, norm2 = X.values[min(first + r, out.shape[0] - 1)], tiles[r // LANES], r % LANES, 0.0
+            for q in range(d):
+                tile[q, t] = row[q] - centre[q]
+                norm2 += np.float64(tile[q, t]) * np.float64(tile[q, t])
+            if width > d:
+                tile[d, t] = norm2
+        total[:] = 0
+        for a in range(0, count, CHUNK):
+            b = min(a + CHUNK, count)
+            for u in range(used):
+                accumulate(V[a:b], measure, tiles[u], S)
+                finish(kernel, sums, (b - a) * LANES, k)
+                weigh(A, a, b, K, total[u])
+        for r in range(min(used * LANES, out.shape[0] - first)):
+            for c in range(A.shape[0]):
+                out[first + r, c] = scale * total[r // LANES, c, r % LANES]
+
+
+@compiled
+def weigh(A, a, b, K, total):
+    """total[c, t] += Σ_j A[c, j] K[j − a, t] for a ≤ j < b, in place."""
+    for c in range(A.shape[0]):
+        row, sums = A[c], total[c]
+        j = a
+        while j + 4 <= b:
+            p, q, r, s = row[j], row[j + 1], row[j + 2], row[j + 3]
+            kp, kq, kr, ks = K[j - a], K[j - a + 1], K[j - a + 2], K[j - a + 3]
+            for t in range(LANES):
+                sums[t] += (p * kp[t] + q * kq[t]) + (r * kr[t] + s * ks[t])
+            j += 4
+        while j < b:
+            p, kp = row[j], K[j - a]
+            for t in range(LANES):
+                sums[t] += p * kp[t]
+            j += 1
+
+
+@compiled
+def score_rows(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
+    """out[i] ← the scores of row i, in place."""
+    use_wide_registers()
+    score(X, kernel, measure, beyond, V, vectors, A, count, scale, out)
