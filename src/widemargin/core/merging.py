@@ -12,8 +12,16 @@ so the best h maximises
 
 At h = 0 this is the projection of x_m onto x_n alone, with ‖Δ‖² = ‖α_m‖²(1 − κ²): never worse than removing x_m.
 
-One class, equal signs. Scaled to α_m + α_n = 1, h and ‖Δ‖² depend on the share μ = α_m and on κ alone, and are
-tabulated for μ ≤ ½ (x_m is the smaller one) and interpolated, bilinearly. For κ < e⁻² the best h jumps at μ = ½ from
+After many merges the smallest vector is far smaller than its partners, r ≫ p. Then h ≈ κq/r, and what is gained over
+h = 0 is nothing beside r but much beside p: ‖Δ‖²/p → 1 − κ²(1 − 2c² log κ) with c² = q²/(pr), which is how the search
+tells partners of the same class from others. So losses are kept as shares ‖Δ‖²/p of what removal loses, summed as
+
+    ‖Δ‖² = p (1 − A²) + r (1 − B²) + 2q (κ − AB),
+
+in which nothing cancels.
+
+One class, equal signs. h and ‖Δ‖²/α_m² depend on the share μ = α_m/(α_m + α_n) and on κ alone, and are tabulated for
+μ ≤ ½ (x_m is the smaller one) and interpolated, bilinearly. For κ < e⁻² the best h jumps at μ = ½ from
 one vector to the other, so only one side may be tabulated, and interpolated values are compared with the end point
 h = 0. Near (½, e⁻²) h has the slope of a root, and no grid is fine enough; so the table chooses the partner, and the h
 of the one pair chosen is polished.
@@ -24,8 +32,12 @@ a partner with ‖Δ‖² = v α_m², v < 2(1 − e⁻¹)², is known, only thos
 Opposite signs, of one class, merge badly: the maximum of |α_z| lies at an end point or outside of [0, 1]. There the
 end point h = 0 is taken.
 
-Several classes. ‖α_z‖² is compared on the grid h = 0, 1/G, …, 1, for which u = κ^{1/G²} is the only exponential: the
-powers u^{i²} follow by products, since (i + 1)² = i² + (2i + 1). The best partner's h is polished.
+Several classes. Where the slope of ‖α_z‖² is zero,
+
+    h = (pτ² + qτ) / (r + 2qτ + pτ²),    τ = A/B = κ^{1−2h},
+
+and for p ≤ r this, repeated from h = 0 and cut off there, rises to the nearest such place, which is the best one of
+[0, 1]. Two repetitions choose the partner; the h of the one pair chosen is polished.
 """
 
 from functools import lru_cache
@@ -36,8 +48,10 @@ import numpy as np
 from .dispatch import borrow, compiled
 from .exp import exp
 
-#: Steps of the grid of h for several classes.
+#: Steps of the grid of h from which the place of a pair with several classes is polished.
 GRID = 10
+#: Repetitions of the formula for h in the search for a partner.
+ROUNDS = 2
 #: Relative width of the bracket at which the golden section stops.
 POLISHED = 1e-7
 _SHRINK = 0.5 * (np.sqrt(5.0) - 1.0)
@@ -46,7 +60,7 @@ _EVEN = 2.0 * (1.0 - np.exp(-1.0)) ** 2
 
 
 class MergeTable(NamedTuple):
-    """h and ‖Δ‖² over shares μ = 0 … ½ (rows) and κ = 0 … 1 (columns), for α_m + α_n = 1."""
+    """h and ‖Δ‖²/α_m² over shares μ = 0 … ½ (rows) and κ = 0 … 1 (columns)."""
 
     h: np.ndarray
     degradation: np.ndarray
@@ -80,17 +94,38 @@ def polish(p, q, r, log_kappa, low, high):
 
 
 @compiled
+def growth(x):
+    """exp(x) − 1, to 1e-8 of itself for small x too."""
+    series = x * type(x)(1 / 5040)
+    for c in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0):
+        series = x * (type(x)(c) + series)
+    return series if abs(x) < type(x)(0.25) else exp(x) - type(x)(1)
+
+
+@compiled
+def merge_lost(p, q, r, kappa, log_kappa, h):
+    """‖Δ‖² at h, as the sum in which nothing cancels."""
+    one, two = type(h)(1), type(h)(2)
+    rise, fall = growth(two * log_kappa * h * (h - one)), growth(log_kappa * h * h)  # AB = κ(1 + rise), B = 1 + fall
+    A = kappa * (one + rise) / (one + fall)
+    return p * (one - A * A) - r * fall * (two + fall) - two * q * kappa * rise
+
+
+@compiled
 def _fill(h, degradation):
     """Tabulate, in place. κ = 0 is two vectors that do not see each other: keep the larger."""
     rows, columns = h.shape
     for i in range(rows):
         mu = 0.5 * i / (rows - 1)
-        h[i, 0], degradation[i, 0] = 0.0, mu * mu
+        h[i, 0], degradation[i, 0] = 0.0, 1.0
         for j in range(1, columns):
             kappa = j / (columns - 1)
             p, q, r, log_kappa = mu * mu, mu * (1.0 - mu), (1.0 - mu) * (1.0 - mu), np.log(kappa)
             h[i, j] = polish(p, q, r, log_kappa, 0.0, 0.5)
-            lost = p + r + 2.0 * kappa * q - merged_norm2(p, q, r, log_kappa, h[i, j])
+            if i == 0:
+                lost = 1.0 - kappa * kappa * (1.0 - 2.0 * log_kappa)
+            else:
+                lost = merge_lost(p, q, r, kappa, log_kappa, h[i, j]) / p
             degradation[i, j] = max(lost, 0.0)
 
 
@@ -129,29 +164,28 @@ def best_partner(table, a, m, kappa, count):
     for j in range(count):
         if kappa[j] > seen and j != m:
             k = min(kappa[j], one)
-            value = own * own * (one - k * k)
+            share = one - k * k
             if own * a[j] > zero:
-                total = own + a[j]
-                value = min(value, total * total * lookup(table, min(own / total, half), k))
-            if value < lost:
-                lost, place = value, j
-                if lost < number(_EVEN) * own * own:
-                    root = one - np.sqrt(half * lost) / abs(own)
+                share = min(share, lookup(table, min(own / (own + a[j]), half), k))
+            if share < lost:
+                lost, place = share, j
+                if lost < number(_EVEN):
+                    root = one - np.sqrt(half * lost)
                     seen = root * root
     return place
 
 
 @compiled
-def joint_degradations(A, m, log_kappa, count, powers, out):
-    """out[j] ← ‖Δ‖² of merging vector m with vector j < count at the best h of the grid, in place; several classes.
+def joint_degradations(A, m, log_kappa, count, products, out):
+    """out[j] ← ‖Δ‖² of merging vector m, of the smallest ‖α‖, with vector j < count, in place; several classes.
 
     ``A`` are coefficients (classes × vectors), ``log_kappa`` the logarithms of the kernel values between m and all;
-    ``powers``, with GRID + 3 rows, is overwritten.
+    the first two rows of ``products`` are overwritten.
     """
-    A, log_kappa, powers, out = borrow(A), borrow(log_kappa), borrow(powers), borrow(out)
+    A, log_kappa, products, out = borrow(A), borrow(log_kappa), borrow(products), borrow(out)
     number = out.dtype.type
-    p, two = number(0), number(2)
-    q, r = powers[GRID + 1], powers[GRID + 2]
+    zero, one, two, p = number(0), number(1), number(2), number(0)
+    q, r = products[0], products[1]
     for j in range(count):
         q[j] = 0
         r[j] = 0
@@ -161,27 +195,16 @@ def joint_degradations(A, m, log_kappa, count, powers, out):
         for j in range(count):
             q[j] += own * row[j]
             r[j] += row[j] * row[j]
-    first, second = powers[0], powers[1]
     for j in range(count):
-        first[j] = number(1)
-        second[j] = exp(log_kappa[j] * number(1.0 / (GRID * GRID)))
-        out[j] = second[j]  # u^{2i − 1}
-    for i in range(2, GRID + 1):
-        before, here = powers[i - 1], powers[i]
-        for j in range(count):
-            out[j] *= second[j] * second[j]
-            here[j] = before[j] * out[j]
-    for j in range(count):
-        out[j] = 0
-    for i in range(GRID + 1):
-        a, b = powers[GRID - i], powers[i]
-        for j in range(count):
-            reached = p * a[j] * a[j] + two * q[j] * a[j] * b[j] + r[j] * b[j] * b[j]
-            out[j] = reached if reached > out[j] else out[j]
-    kappa = powers[GRID]
-    for j in range(count):
-        lost = p + r[j] + two * kappa[j] * q[j] - out[j]
-        out[j] = lost if lost > number(0) else number(0)
+        kappa, h = exp(log_kappa[j]), zero
+        tau = kappa
+        for repetition in range(ROUNDS):
+            if repetition:
+                tau = kappa * exp(-two * log_kappa[j] * h)
+            up, down = max((p * tau + q[j]) * tau, zero), r[j] + two * q[j] * tau + p * tau * tau
+            h = up / down if up < down else zero
+        lost = merge_lost(p, q[j], r[j], kappa, log_kappa[j], h)
+        out[j] = max(min(lost, p * (one - kappa * kappa)), zero)
     out[m] = np.inf
 
 

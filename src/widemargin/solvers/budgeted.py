@@ -56,7 +56,6 @@ from ..core.kernels import (
     value_of,
 )
 from ..core.losses import output_count, slopes, total_value
-from ..core.merging import GRID
 from ..core.rows import CSRRows, DenseRows, as_matrix, borrowed, dtype_of, row_size, shape
 from ..core.shuffling import shuffle
 from ..core.vectors import (
@@ -296,7 +295,7 @@ def learn(
         borrow(budget.inverse),
     )  # fmt: skip
     work = Scratch(
-        borrow(work.x), borrow(work.other), borrow(work.sums), borrow(work.k), borrow(work.out), borrow(work.powers),
+        borrow(work.x), borrow(work.other), borrow(work.sums), borrow(work.k), borrow(work.out), borrow(work.products),
         borrow(work.z), borrow(work.g), borrow(work.losses), borrow(work.merged), borrow(work.column),
         borrow(work.chosen),
     )  # fmt: skip
@@ -651,7 +650,7 @@ class BudgetedSGD(Solver):
         vectors = self.maintenance.vectors if isinstance(self.maintenance, Merge) else 1
         return Scratch(
             np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(capacity, dtype), np.zeros(capacity, dtype),
-            np.zeros(capacity, dtype), np.zeros((GRID + 3 if joint else 0, capacity), dtype), np.zeros(outputs),
+            np.zeros(capacity, dtype), np.zeros((2 if joint else 0, capacity), dtype), np.zeros(outputs),
             np.zeros((self.batch_size, outputs)), np.zeros(self.batch_size), np.zeros(outputs), np.zeros(capacity),
             np.zeros(vectors + 1, np.int64),
         )  # fmt: skip

@@ -161,7 +161,7 @@ class Scratch(NamedTuple):
     sums: np.ndarray  # distances or inner products to all vectors; −γ‖x − z‖² once kernel values are made of them
     k: np.ndarray  # kernel values with all vectors
     out: np.ndarray  # one number for each vector
-    powers: np.ndarray
+    products: np.ndarray  # ⟨α_m, α_j⟩ and ‖α_j‖² for each vector
     z: np.ndarray  # scores
     g: np.ndarray  # slopes of each example of a step
     losses: np.ndarray  # of each example of a step
@@ -412,7 +412,7 @@ def merge(table, lost_table, vectors, gamma, kernel, measure, budget, counts, va
         kernel_row(kernel, measure, budget, m, count, work)
         counts[EVALS] += count
     if outputs > 1:
-        joint_degradations(A, m, work.sums, padded(count), work.powers, out)
+        joint_degradations(A, m, work.sums, padded(count), work.products, out)
     chosen[0] = m
     found = 1
     while found < min(vectors, count):
