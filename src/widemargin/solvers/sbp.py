@@ -48,7 +48,7 @@ from ..core import losses
 from ..core.bias import best_bias
 from ..core.dispatch import borrow, compiled
 from ..core.kernel_cache import RowCache
-from ..core.water_level import pour
+from ..core.water_level import draw, pieces, pour
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
@@ -64,22 +64,6 @@ SHARE, MATTERS = 5, 1.3
 FIRST_CHECKPOINT = 32
 #: Scales below this are multiplied out: the lazy sums lose as many digits as the scale has zeros.
 SMALLEST = 1e-2
-
-
-@compiled
-def draw(covered, count, last, s, uniforms, out):
-    """out ← points of the list ``covered``, drawn by their weights (``last`` is that of the last one), in place."""
-    if s.size == 0:
-        for r in range(out.size):
-            out[r] = covered[min(int(uniforms[r] * count), count - 1)]
-        return
-    sums = np.empty(count)
-    total = 0.0
-    for r in range(count):
-        total += last if r == count - 1 else s[covered[r]]
-        sums[r] = total
-    for r in range(out.size):
-        out[r] = covered[min(np.searchsorted(sums, uniforms[r] * total, side="right"), count - 1)]
 
 
 @compiled
@@ -133,6 +117,7 @@ class BatchState:
     t: int
     rng: np.random.Generator
     cached_rows: int = 0
+    passes: int = 0
     polish: State | None = None
     reached: float = math.inf
     counters: Counters = field(default_factory=Counters)
@@ -230,7 +215,7 @@ class StochasticBatchPerceptron(Solver):
         before = evaluations(cache) if known else 0
         if self.nu is None and state.t == 0 and n_steps > 0:
             self._find_nu(problem, state)
-        space = np.empty((2, problem.n), np.int64), np.empty((2, problem.n), np.int64), np.empty(5)
+        space = pieces(problem.n), np.empty(problem.n, np.int64)
         largest = float(diagonal.max())
         eta = self.step / math.sqrt(largest) if largest > 0.0 else self.step
         taken = 0
@@ -310,27 +295,21 @@ class StochasticBatchPerceptron(Solver):
                 state.nu[q] = math.sqrt(inside * outside) / norm
 
     def _step(self, problem: KernelProblem, state: BatchState, cache: RowCache, eta: float, space: Any) -> None:
-        lists, covered, result = space
         signs, two, m, k = problem.signs, problem.has_free_bias, problem.n_outputs, self.batch_size
+        masses, near = space
         for q in range(m):
-            scale, window = state.scale[q], state.window[q]
+            scale, window, s = state.scale[q], state.window[q], problem.weights_of(q)
             window /= scale  # an infinite width stays so
-            counts = pour(
-                state.f[q], signs[q], problem.weights_of(q), problem.n * state.nu[q] / scale, two, window, lists[0],
-                lists[1], covered, result,
-            )  # fmt: skip
+            found = pour(state.f[q], signs[q], s, problem.n * state.nu[q] / scale, two, window, masses, near)
             window *= scale
-            state.level[q], state.bias[q] = scale * result[0], scale * result[1]
+            state.level[q], state.bias[q] = scale * found.level, scale * found.bias
+            state.passes += found.passes
             uniforms = state.rng.random(k + 1)
             first = k
             if two:
                 first = k // 2 + (k % 2 == 1 and uniforms[k] < 0.5)
-            for a, part in ((0, slice(0, first)), (1, slice(first, k))):
-                if part.stop > part.start:
-                    draw(
-                        covered[a], counts[a], result[3 + a], problem.weights_of(q), uniforms[part],
-                        state.drawn[q, part],
-                    )  # fmt: skip
+            draw(state.f[q], signs[q], s, two, found, masses, 0, uniforms[:first], state.drawn[q, :first])
+            draw(state.f[q], signs[q], s, two, found, masses, 1, uniforms[first:k], state.drawn[q, first:])
 
         points, place = np.unique(state.drawn, return_inverse=True)
         place = place.reshape(m, k)
@@ -351,6 +330,7 @@ class StochasticBatchPerceptron(Solver):
             state.cached_rows += int(np.count_nonzero(cache.holds(points[part])))
             slots = cache.fetch(points[part])
             add_block(cache.rows, slots, coefficients[:, part], problem.constant, state.total, state.f, state.f_sum)
+            state.passes += m
         state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
         state.t += 1
         weight = float(state.t) if self.average == "t" else 1.0
@@ -420,17 +400,17 @@ class StochasticBatchPerceptron(Solver):
         """(ᾱ, f̄, b, γ), scaled to the predictor: w̄/γ, or without ``nu`` and where γ ≤ 0 the best multiple of w̄."""
         alpha, f = self.averages(state)
         m, n, two = problem.n_outputs, problem.n, problem.has_free_bias
-        lists, covered, result = np.empty((2, n), np.int64), np.empty((2, n), np.int64), np.empty(5)
+        masses, near = pieces(n), np.empty(n, np.int64)
         bias, level = np.zeros(m), np.zeros(m)
         for q in range(m):
             y, s = problem.signs[q], problem.weights_of(q)
-            pour(f[q], y, s, n * state.nu[q], two, state.window[q].copy(), lists[0], lists[1], covered, result)
-            level[q] = result[0]
+            found = pour(f[q], y, s, n * state.nu[q], two, state.window[q].copy(), masses, near)
+            level[q] = found.level
             if level[q] > 0.0 and self.nu is not None:
-                multiple, bias[q] = 1.0 / level[q], result[1] / level[q]
+                multiple, bias[q] = 1.0 / level[q], found.bias / level[q]
             else:
                 norm2 = float(alpha[q] @ (y * f[q]))
-                multiple, bias[q] = self._best_on_ray(problem, q, f[q], norm2, result[1], level[q])
+                multiple, bias[q] = self._best_on_ray(problem, q, f[q], norm2, found.bias, level[q])
             alpha[q] *= multiple
             f[q] *= multiple
         return alpha, f, bias, level
