@@ -13,9 +13,14 @@ def by_sorting(c, volume):
 
 def by_sorting_with_bias(c, y, volume):
     """Half the level of the sorted classes added pairwise."""
+    return by_sorting(pairs(c, y), volume) / 2
+
+
+def pairs(c, y):
+    """The lowest of both classes added, the second lowest, and so on."""
     positive, negative = np.sort(c[y > 0]), np.sort(c[y < 0])
     k = min(positive.size, negative.size)
-    return by_sorting(positive[:k] + negative[:k], volume) / 2
+    return positive[:k] + negative[:k]
 
 
 def by_selection(c, volume, rng):
