@@ -1,13 +1,13 @@
 """The Stochastic Batch Perceptron beside scikit-learn's SVC (LIBSVM): time to LIBSVM's test error.
 
 ``python -m benchmarks.peers.sbp [names] [--fresh] [--threads=2] [--runs=3]``. The same data, kernel and cache. The
-C-form is LIBSVM's own problem, with its bias; problems named "…-nu" are the slack-constrained form at the paper's ν (Table 2),
-"a9a-nu" and "mnist-nu" without a bias as there; the rival is the same. LIBSVM's side is measured once and kept in
-``bench_output/cache``; ``--fresh`` measures it again. Our clock runs over the whole of training (ν from its sample
-included) and stops for evaluation; compilation is off the clock. The figure asked for is the time of the first of two
-checkpoints in a row with a test error within 2 % of LIBSVM's (MNIST: at most 0.60 %), over LIBSVM's time. One thread:
-processor time on both sides; more: wall clock on ours, and processor time, which its wall clock cannot be below, for
-LIBSVM, which has one thread.
+C-form is LIBSVM's own problem, with its bias; problems named "…-nu" are the slack-constrained form at the paper's ν
+(Table 2), "a9a-nu" and "mnist-nu" without a bias as there; the rival is the same. LIBSVM's side is measured once and
+kept in ``bench_output/cache``; ``--fresh`` measures it again. Our clock runs over the whole of training (ν from its
+sample included) and stops for evaluation; compilation is off the clock. The figure asked for is the time of the first
+of two checkpoints in a row with a test error within 2 % of LIBSVM's (MNIST: at most 0.60 %), over LIBSVM's time. One
+thread: processor time on both sides; more: wall clock on ours, and processor time, which its wall clock cannot be
+below, for LIBSVM, which has one thread.
 """
 
 import os
@@ -171,7 +171,8 @@ def main(arguments):
             found.append(at.seconds if reached else np.inf)
             print(
                 f"{name} run {seed}: {'' if reached else 'not reached, '}{at.seconds:.2f} s, {at.error:.2%}, "
-                f"{at.steps} steps, {at.part}, {at.values / problem.n:.0f} n kernel values, {at.vectors} vectors; spent "
+                f"{at.steps} steps, {at.part}, {at.values / problem.n:.0f} n kernel values, {at.vectors} "
+                "vectors; spent "
                 + ", ".join(f"{part} {value:.2f} s" for part, value in spent.items())
                 + "; along time: "
                 + " ".join(f"{row.seconds:.1f}s:{row.error:.2%}" for row in rows),
