@@ -67,15 +67,20 @@ def pareto(paths: Any, *, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    paths : a path, or a mapping from names to paths
+    paths : a path, a sequence of them, or a mapping from names to paths
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
     """
-    ax = _axes(ax)
+    if isinstance(paths, Sequence):
+        paths = dict(enumerate(paths))
     named = paths if isinstance(paths, Mapping) else {"": paths}
+    for path in named.values():
+        if not (hasattr(path, "norms") and hasattr(path, "hinges")):
+            raise TypeError(f"pareto draws what pareto_path returns, got {path!r}: call pareto_path first")
+    ax = _axes(ax)
     for name, path in named.items():
         order = np.argsort(path.norms)
         ax.plot(path.norms[order], path.hinges[order], marker="o", markersize=3, label=str(name))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import water_level as textbook
-from widemargin.core.water_level import fill, pour, water_level
+from widemargin.core.water_level import draw, fill, pieces, pour
 
 VOLUMES = [0.0, 1e-6, 0.01, 0.5, 2.0, 30.0]
 
@@ -37,6 +37,19 @@ def is_minimax(p, c, s, volume, level):
     assert p.min() >= 0.0
     # the best ξ puts all the volume where p/s is largest
     assert p @ c + volume * np.max(p / s) == pytest.approx(level, abs=1e-9)
+
+
+def distribution(found, c, y, s, two):
+    """p* from what ``pour`` leaves behind: all below its lows, and the points listed."""
+    p, weights = np.zeros(c.size), s if s.size else np.ones(c.size)
+    for a, listed, masses in ((0, found.first, found.first_masses), (1, found.second, found.second_masses)):
+        if two or a == 0:
+            own = y == (1.0, -1.0)[a] if two else np.ones(c.size, bool)
+            covered = np.where(own & (c < found.lows[a]), weights, 0.0)
+            assert found.below[a] == pytest.approx(covered.sum(), abs=1e-9)
+            covered[listed] += masses
+            p += covered / covered.sum() * (0.5 if two else 1.0)
+    return p
 
 
 @given(cases)
@@ -87,13 +100,30 @@ def test_the_bias_is_the_middle_of_the_optimal_interval(case):
 @settings(max_examples=150)
 def test_newton_from_anywhere_ends_at_the_level(case, start):
     c, _, s, volume = make(**case)
-    expected = fill(c, volume, s=s).level
-    for weights in (s, np.empty(0)):
-        if weights.size == 0:
-            expected = textbook.by_sorting(c, volume)
-        level, passes = water_level(c, weights, volume, start)
-        assert level == pytest.approx(expected, abs=1e-9)
-        assert passes <= c.size + 3  # each pass covers another set, and sets shrink
+    if volume > 0.0:
+        assert textbook.by_newton(c, volume, s, start) == pytest.approx(fill(c, volume, s=s).level, abs=1e-9)
+
+
+@pytest.mark.parametrize("two", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("volume", [0.0, 0.01, 500.0])
+def test_draws_follow_the_minimax_optimal_distribution(two, weighted, volume, rng):
+    """Numbers evenly over [0, 1) meet each point as often as p* says, but for one at each end of its interval."""
+    n, many = 3000, 20_000
+    y = np.where(rng.random(n) < 0.3, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    s = rng.choice([0.0, 0.5, 1.0, 3.0], n) if weighted else np.empty(0)
+    s[:2] = 1.0 if weighted else s[:2]
+    f, window, masses, near = rng.normal(size=n), np.array([0.0, 0.0, np.inf]), pieces(n), np.empty(n, np.int64)
+    for _ in range(3):  # the first time over everything, then through windows
+        f += 0.01 * rng.normal(size=n)
+        found = pour(f, y, s, volume, two, window, masses, near)
+        p = fill(y * f, volume, y=y if two else None, s=s if weighted else None).p
+        for basin in range(2 if two else 1):
+            out = np.empty(many, np.int64)
+            draw(f, y, s, two, found, masses, basin, (np.arange(many) + 0.5) / many, out)
+            own = p if not two else np.where(y == (1.0, -1.0)[basin], 2.0 * p, 0.0)
+            np.testing.assert_allclose(np.bincount(out, minlength=n) / many, own, atol=2.001 / many)
 
 
 @given(cases)
@@ -109,23 +139,22 @@ def test_sorting_selection_and_pairwise_sums_agree(case):
 @pytest.mark.parametrize("two", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_window_changes_the_way_but_not_the_answer(two, weighted, rng):
-    n = 2000
+    n = 6000
     y = np.where(rng.random(n) < 0.1, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     s = rng.uniform(0.1, 2.0, n) if weighted else np.empty(0)
     f, window = rng.normal(size=n), np.array([0.0, 0.0, np.inf])
-    below, near, covered, result = np.empty(n, np.int64), np.empty(n, np.int64), np.empty((2, n), np.int64), np.empty(5)
+    masses, near = pieces(n), np.empty(n, np.int64)
     fewest = 9
     for volume in (50.0, 50.0, 0.0, 1e-9, 400.0, 399.0, 398.0, 1e4):
         f = f + 0.003 * rng.normal(size=n)
-        *counts, passes = pour(f, y, s, volume, two, window, below, near, covered, result)
+        found = pour(f, y, s, volume, two, window, masses, near)
         c, weights = y * f, s if weighted else None
         expected = fill(c, volume, y=y if two else None, s=weights)
-        assert result[0] == pytest.approx(expected.level, abs=1e-9)
-        assert set(np.concatenate([covered[0, : counts[0]], covered[1, : counts[1]]])) == set(
-            np.flatnonzero(expected.p)
-        )
-        fewest = min(fewest, passes)
+        assert found.level == pytest.approx(expected.level, abs=1e-9)
+        assert found.bias == pytest.approx(expected.bias, abs=1e-9)
+        np.testing.assert_allclose(distribution(found, c, y, s, two), expected.p, atol=1e-12)
+        fewest = min(fewest, found.passes)
     assert fewest == 1
 
 
@@ -143,7 +172,8 @@ def test_a_volume_of_zero_is_exact_and_takes_all_minimisers():
     c = np.array([0.3, 0.1, 0.1, 0.7, 0.1])
     assert fill(c, 0.0).level == 0.1
     np.testing.assert_allclose(fill(c, 0.0).p, [0.0, 1 / 3, 1 / 3, 0.0, 1 / 3])
-    assert water_level(c, np.empty(0), 0.0, 5.0)[0] == 0.1
+    # a point of no weight is no minimiser
+    assert fill(c, 0.0, s=np.array([1.0, 0.0, 0.0, 1.0, 0.0])).level == 0.3
 
 
 @pytest.mark.parametrize("two", [False, True])

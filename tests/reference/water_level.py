@@ -1,4 +1,4 @@
-"""Water levels by sorting, by a selection without sorting, and by a linear program, in NumPy."""
+"""Water levels by sorting, by Newton's method, by a selection without sorting, and by a linear program, in NumPy."""
 
 import numpy as np
 from scipy.optimize import linprog
@@ -13,9 +13,14 @@ def by_sorting(c, volume):
 
 def by_sorting_with_bias(c, y, volume):
     """Half the level of the sorted classes added pairwise."""
+    return by_sorting(pairs(c, y), volume) / 2
+
+
+def pairs(c, y):
+    """The lowest of both classes added, the second lowest, and so on."""
     positive, negative = np.sort(c[y > 0]), np.sort(c[y < 0])
     k = min(positive.size, negative.size)
-    return by_sorting(positive[:k] + negative[:k], volume) / 2
+    return positive[:k] + negative[:k]
 
 
 def by_selection(c, volume, rng):
@@ -34,6 +39,18 @@ def by_selection(c, volume, rng):
         else:
             rest = lower
     return (volume + total) / mass
+
+
+def by_newton(c, volume, s, start):
+    """Newton's method on Σ s max(0, γ − c) = V > 0; from a start that covers nothing, from a level that is too low."""
+    heavy = s > 0.0
+    c, s = c[heavy], s[heavy]
+    level = start if np.any(c < start) else c.min() + volume / s.sum()
+    covered = np.zeros(c.size, bool)
+    while np.any(c < level) and not np.array_equal(covered, c < level):
+        covered = c < level
+        level = (volume + s[covered] @ c[covered]) / s[covered].sum()
+    return level
 
 
 def by_linear_program(c, volume, s, y=None):

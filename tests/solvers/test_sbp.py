@@ -9,6 +9,7 @@ from widemargin import SMO, StochasticBatchPerceptron
 from widemargin.core.kernels import RBF, Linear
 from widemargin.core.losses import Hinge, Single, SquaredHinge
 from widemargin.core.rows import as_rows
+from widemargin.core.water_level import draw, pieces, pour
 from widemargin.problem import KernelProblem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers.sbp import BatchState
@@ -129,21 +130,35 @@ def test_binary_problems_trained_together_are_those_trained_alone(rng):
 
 @pytest.mark.parametrize("intercept", ["unregularized", "none"])
 def test_a_weight_of_two_is_the_example_twice(intercept, rng):
-    """The same level, bias and p* at every step if an example of weight 2 stands twice with weight 1."""
+    """The level, b and p* of a step are optimal where an example of weight 2 stands twice with weight 1.
+
+    b: with it, one basin has the same level. p*, from the points that numbers evenly over [0, 1) draw: half of it on
+    each class, and no slack gains against it, Σ pc + V max p = level, p being over the examples that stand twice.
+    """
     problem = make(rng, intercept=intercept)
     doubled = rng.integers(1, 3, problem.n)
     twice = np.repeat(np.arange(problem.n), doubled)
     problem.sample_weight = doubled.astype(float)
+    free, volume, many = intercept == "unregularized", problem.n * 0.1, 200_000
     solver = StochasticBatchPerceptron(nu=0.1, batch_size=2)
     state, _, iterates = drawn_steps(solver, problem, rng, 50)
-    before = iterates[-2][1][0]
-    y = problem.y[twice]
-    volume = problem.n * 0.1
-    if intercept == "none":
-        level = water_level.by_sorting((problem.y * before)[twice], volume)
-    else:
-        level = water_level.by_sorting_with_bias((problem.y * before)[twice], y, volume)
+    before, y = iterates[-2][1][0], problem.y
+    c = (y * before)[twice]
+    level = water_level.by_sorting_with_bias(c, y[twice], volume) if free else water_level.by_sorting(c, volume)
     assert state.level[0] == pytest.approx(level, abs=1e-9)
+    assert water_level.by_sorting(c + state.bias[0] * y[twice], volume) == pytest.approx(level, abs=1e-9)
+    masses, near, window = pieces(problem.n), np.empty(problem.n, np.int64), np.array([0.0, 0.0, np.inf])
+    found = pour(before, y, problem.sample_weight, volume, free, window, masses, near)
+    p, drawn = np.zeros(problem.n), np.empty(many, np.int64)
+    for basin in range(2 if free else 1):
+        draw(
+            before, y, problem.sample_weight, free, found, masses, basin, (np.arange(many) + 0.5) / many, drawn
+        )  # fmt: skip
+        p += np.bincount(drawn, minlength=problem.n) / many * (0.5 if free else 1.0)
+    each = (p / doubled)[twice]
+    assert each @ c + volume * each.max() == pytest.approx(level, abs=1e-3)  # drawn to 1/many, times c and V
+    if free:
+        assert p[y > 0].sum() == pytest.approx(0.5)
 
 
 # ---------------------------------------------------------------- counters, caches, states
@@ -282,8 +297,96 @@ def test_the_handover_does_not_depend_on_the_portions(rng):
     states = [solver.init(problem, np.random.default_rng(seed)) for _ in range(2)]
     assert solver.advance(problem, states[0], 1000) == 8  # 8 batches of 16 are a fifth of the examples
     problem._row_cache = None
-    for portion in (3, 5):
-        solver.advance(problem, states[1], portion)
+    while states[1].t < 8:
+        solver.advance(problem, states[1], int(rng.integers(1, 4)))
     for state in states:
         assert state.polish is not None
     np.testing.assert_array_equal(states[0].polish.promising, states[1].polish.promising)
+
+
+# ---------------------------------------------------------------- ν from a sample
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_search_for_nu_may_be_stopped_and_saved_anywhere(outputs, rng, tmp_path):
+    """One round at a time, each from a file, ends with the bits of one long call; values are counted exactly."""
+    problem, seed = make(rng, 4200, outputs=outputs, intercept="unregularized"), int(rng.integers(2**32))
+    solver = StochasticBatchPerceptron()
+    whole, halted = (solver.init(problem, np.random.default_rng(seed)) for _ in range(2))
+    while whole.t < 4:
+        solver.advance(problem, whole, 4 - whole.t)
+    rounds = 0
+    while halted.t < 4:
+        if rounds % 7 == 0:
+            model = solver.model(problem, halted)  # there is one at any time
+            assert np.isfinite(model.decision_function(problem.rows(np.arange(5)))).all()
+            save_state(tmp_path / "state.npz", halted)
+            halted = load_state(tmp_path / "state.npz", BatchState)
+        solver.advance(problem, halted, 1)
+        rounds += 1
+    assert rounds > 4 + outputs
+    assert whole.sought == halted.sought == outputs
+    assert whole.nu.tobytes() == halted.nu.tobytes()
+    assert whole.alpha.tobytes() == halted.alpha.tobytes()
+    assert whole.rng.random() == halted.rng.random()
+
+
+def test_values_of_the_sample_are_counted(rng, monkeypatch):
+    made = []
+    original = KernelProblem.matrix
+
+    def recorded(self, *sides):
+        made.append(original(self, *sides))
+        return made[-1]
+
+    monkeypatch.setattr(KernelProblem, "matrix", recorded)
+    problem = make(rng, 3000)
+    solver = StochasticBatchPerceptron()
+    state = solver.init(problem, rng)
+    while state.t < 5:
+        solver.advance(problem, state, 3)
+        assert state.counters.kernel_evals == sum(matrix.evaluations for matrix in made)
+
+
+def test_a_run_can_stop_while_nu_is_sought(rng):
+    problem = make(rng, 5000, intercept="unregularized")
+    seen = []
+    outcome = run(StochasticBatchPerceptron(), problem, rng=rng, max_seconds=1e-9, on_slice=seen.append)
+    assert outcome.stop_reason == "max_seconds"
+    assert len(seen) == 1
+    # the best multiple of the first step's w, with its best bias, is no worse than w = 0
+    assert outcome.objective <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_one_class_alone_is_solved_without_a_bias(sign, rng):
+    problem = make(rng, 300, C=2.0)
+    problem.y[:] = sign
+    outcome = run(StochasticBatchPerceptron(tol=1e-4), problem, rng=rng, tol=1e-4, max_epochs=1000)
+    assert outcome.stop_reason == "tol"
+    assert np.all(outcome.model.coef * sign >= 0.0)
+
+
+@pytest.mark.parametrize("average", ["t", "suffix", "uniform"])
+def test_a_run_again_starts_from_the_average(average, rng):
+    problem = make(rng, 200)
+    solver = StochasticBatchPerceptron(nu=0.05, average=average)
+    earlier, _, _ = drawn_steps(solver, problem, rng, 32)
+    again = solver.again(problem, rng, earlier)
+    for mean, start in zip(solver.averages(again), solver.averages(earlier)):
+        np.testing.assert_array_equal(mean, start)
+    assert again.t == 8
+    assert np.isfinite(solver.certificate(problem, again).primal)
+    solver.advance(problem, again, 1)  # then the average is that of its own iterates
+    np.testing.assert_allclose(solver.averages(again)[0], again.scale[:, None] * again.alpha, atol=1e-12)
+
+
+@pytest.mark.parametrize("intercept", ["unregularized", "none"])
+def test_a_step_makes_at_most_three_passes_over_the_examples(intercept, rng):
+    """Beside computing kernel rows, in the mean, adding the rows included."""
+    problem = make(rng, 3000, intercept=intercept)
+    solver = StochasticBatchPerceptron(nu=0.05)
+    state = solver.init(problem, rng)
+    while state.t < 256:
+        solver.advance(problem, state, 256 - state.t)
+    assert state.passes <= 3 * 256

@@ -4,9 +4,9 @@ One basin. Responses cᵢ with weights sᵢ (widths of the columns) hold a volum
 
     g(γ) = Σ sᵢ max(0, γ − cᵢ) = V;      V = 0: γ = min cᵢ.
 
-g is convex and piecewise linear, so Newton's method from any level that covers a point is monotone after its first
-step, and ends as soon as the covered set repeats: γ ← (V + Σ sᵢcᵢ)/Σ sᵢ over the covered points. From the level of the
-step before it takes two or three passes.
+g is convex and piecewise linear, so Newton's method (γ ← (V + Σ sᵢcᵢ)/Σ sᵢ over the covered points) ends at it from
+any level that covers a point, in four passes over n from the level of the step before; ``tests/reference`` has it. The
+way below takes one, and serves two basins as well.
 
 Two basins. A bias b lifts the positive responses by b and lowers the negative ones by it; the best b maximises γ. With
 u = γ − b and v = γ + b the levels of the two classes in their own heights,
@@ -18,11 +18,13 @@ the sorted classes added pairwise). At the minimum both classes are covered to t
 level: m grows while the next two heights sum to less than it. One basin is the same with a second one of height 0 and
 endless mass.
 
-:func:`pour` finds the minimum in one pass and a small sort. Points below a window about the last levels are listed and
-summed; those inside it are sorted and walked through. If the minimum is not inside, the window grows and the pass is
-made again, in the end over everything: the answer never depends on the window but for rounding. The list of covered
-points comes with it, and with it p*, the minimax-optimal distribution: p*ᵢ = sᵢ/(mass covered), half of it on each
-class where there are two basins; a point at the surface may be covered in part.
+:func:`pour` finds the minimum in one pass over n and a small sort. Points below a window about the last levels are
+summed; those inside it are listed, and a smaller window is laid about where the sums, and the density of the
+listed points, say that the levels are now; the few points in that are sorted and walked through. If the minimum is not
+inside, a window grows, in the end over everything: the answer never depends on windows but for rounding. What is left
+is p*, the minimax-optimal distribution: p*ᵢ = sᵢ/(mass covered), half of it on each class where there are two basins; a
+point at the surface may be covered in part. :func:`draw` draws from it without a list of all its points: the pass
+has kept the mass below the window of each piece of the examples, so one piece is searched for each draw.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012, Secs. 3.2 and 3.6, App. B.
 Printed Algorithms 2 and 3 do not work as they stand; ``tests/reference/water_level.py`` has a selection that does.
@@ -37,199 +39,239 @@ import numpy as np
 
 from .dispatch import borrow, compiled
 
-#: The window should hold about so many points.
-NEAR = 256
+#: The window should hold one in NEAR of the points, and the one inside it FEW; so few are sorted at once.
+NEAR, FEW = 16, 128
+#: Examples in a piece.
+PIECE = 1024
 #: Masses this close to each other, relative to themselves, are equal.
 ROUNDING = 1e-14
 
 
+def pieces(n: int) -> np.ndarray:
+    """Room for the masses of n examples, piece by piece, of the two basins."""
+    return np.zeros((2, -(-n // PIECE)))
+
+
 @compiled
-def water_level(c, s, volume, start):
-    """The level of one basin, by Newton's method from ``start``; s may be empty for equal weights. (level, passes)."""
-    c, s = borrow(c), borrow(s)
-    weighted, low = s.size > 0, np.inf
-    if not volume > 0.0:
-        for i in range(c.size):
-            low = min(low, c[i])
-        return low, 1
-    level, covered, passes, descending = start, -1, 0, False
-    while True:
-        passes += 1
-        mass, total, count = 0.0, 0.0, 0
-        if weighted:
-            for i in range(c.size):
-                if c[i] < level:
-                    mass += s[i]
-                    total += s[i] * c[i]
-                    count += 1
+def _survey(c, y, s, two, lows, highs, masses, near, mass, total):
+    """The one pass. In place: masses ← of the points below the window, by basin and piece; mass, total ← their mass and
+    Σ mass × height, by basin; near ← the points inside the window. Returns how many are near.
+    """
+    c, y, s, near, lows, highs = borrow(c), borrow(y), borrow(s), borrow(near), borrow(lows), borrow(highs)
+    low, other_low = lows[0], lows[1]
+    n_near = 0
+    mass[:], total[:] = 0.0, 0.0
+    for piece in range(masses.shape[1]):
+        first = piece * PIECE
+        C, Y = c[first : first + PIECE], y[first : first + PIECE]
+        own, others, own_total, others_total = 0.0, 0.0, 0.0, 0.0
+        if s.size > 0:
+            S = s[first : first + PIECE]
+            for i in range(C.size):
+                height = Y[i] * C[i]
+                first_one, other_one = (Y[i] > 0.0) & (height < low), (Y[i] < 0.0) & (height < other_low)
+                own += S[i] if first_one else 0.0
+                others += S[i] if other_one else 0.0
+                own_total += S[i] * height if first_one else 0.0
+                others_total += S[i] * height if other_one else 0.0
         else:
-            for i in range(c.size):
-                below = c[i] < level
-                total += c[i] if below else 0.0
-                count += 1 if below else 0
-            mass = np.float64(count)
-        if mass <= 0.0:
-            # nothing under water: the level over all points at the lowest height is not above the true one
-            if low < np.inf:
-                return low, passes  # a volume that rounding swallows
-            everything = 0.0
-            for i in range(c.size):
-                everything += s[i] if weighted else 1.0
-                if not weighted or s[i] > 0.0:
-                    low = min(low, c[i])
-            level, covered = low + volume / everything, -1
-            passes += 1
-        elif count == covered:
-            return level, passes
-        else:
-            lower = (volume + total) / mass
-            if descending and lower >= level:
-                return level, passes  # only rounding moves it now
-            level, covered, descending = lower, count, covered >= 0
+            for i in range(C.size):
+                height = Y[i] * C[i]
+                first_one, other_one = (Y[i] > 0.0) & (height < low), (Y[i] < 0.0) & (height < other_low)
+                own += 1.0 if first_one else 0.0
+                others += 1.0 if other_one else 0.0
+                own_total += height if first_one else 0.0
+                others_total += height if other_one else 0.0
+        for i in range(C.size):
+            height, a = Y[i] * C[i], int(Y[i] < 0.0)
+            # every index is written and kept only where it belongs: no branches
+            near[n_near] = first + i
+            n_near += int((height >= lows[a]) & (height < highs[a]))
+        if not two:
+            own, others, own_total, others_total = own + others, 0.0, own_total + others_total, 0.0
+        masses[0, piece], masses[1, piece] = own, others
+        mass[0] += own
+        mass[1] += others
+        total[0] += own_total
+        total[1] += others_total
+    return n_near
 
 
 @compiled
-def _listed(c, y, two, lows, highs, below, near):
-    """below ← points under the window of their basin, near ← points inside, in place; returns how many of each."""
-    c, y, below, near = borrow(c), borrow(y), borrow(below), borrow(near)
-    n_below, n_near = 0, 0
-    for i in range(c.size):
-        height = y[i] * c[i]
-        first = y[i] > 0.0 or not two
-        low, high = (lows[0], highs[0]) if first else (lows[1], highs[1])
-        # every index is written and kept only where it belongs: no branches
-        below[n_below] = i
-        n_below += 1 if height < low else 0
-        near[n_near] = i
-        n_near += 1 if (height >= low) & (height < high) else 0
-    return n_below, n_near
-
-
-@compiled
-def _sorted_basin(c, y, s, two, sign, near, n_near):
-    """Points of a basin that are inside the window, lowest first: (points, heights)."""
-    points = np.empty(n_near, np.int64)
-    heights = np.empty(n_near)
+def _gathered(c, y, s, two, sign, near, n_near):
+    """Points of a basin that are inside the window, with their heights and weights."""
+    points, heights, weights = np.empty(n_near, np.int64), np.empty(n_near), np.ones(n_near)
     k = 0
     for r in range(n_near):
         i = near[r]
         if (not two or y[i] == sign) and (s.size == 0 or s[i] > 0.0):
-            points[k] = i
-            heights[k] = y[i] * c[i]
+            points[k], heights[k] = i, y[i] * c[i]
+            if s.size > 0:
+                weights[k] = s[i]
             k += 1
-    order = np.argsort(heights[:k])
-    return points[:k][order], heights[:k][order]
+    return points[:k], heights[:k], weights[:k]
 
 
 @compiled
-def pour(c, y, s, volume, two, window, below, near, covered, result):
-    """Pour ``volume`` into one basin, or into the two of the signs y; heights are y c. Changes in place:
+def _split(points, heights, weights, low, high):
+    """The points below ``low`` and then, in order, those below ``high``; and how many are below ``low``."""
+    n_below, n_inside = 0, 0
+    order, inside = np.empty(heights.size, np.int64), np.empty(heights.size, np.int64)
+    for r in range(heights.size):
+        order[n_below] = r
+        n_below += int(heights[r] < low)
+        inside[n_inside] = r
+        n_inside += int((heights[r] >= low) & (heights[r] < high))
+    inside = inside[:n_inside]
+    order[n_below : n_below + n_inside] = inside[np.argsort(heights[inside])]
+    order = order[: n_below + n_inside]
+    return points[order], heights[order], weights[order], n_below
 
-    window : (u, v, half-width) to look in first; becomes the levels found, and a width to go on with
-    covered : (2, n); row 0 lists covered points (positive ones, where there are two basins), row 1 negative ones
-    result : (γ, b, mass covered in each basin, mass of the last point listed in row 0, the same in row 1)
 
-    ``below`` and ``near`` are scratch of n integers. Returns the number of covered points of each row, and passes.
+@compiled
+def _moves(volume, two, window, mass, total, first, first_weights, second, second_weights):
+    """How far the levels have moved from the middle of the window, by the sums there and the density inside.
+
+    With masses m covered and R the volume missing, m du + ½ρdu² = R; with two basins m⁺du + m⁻dv = R
+    and m⁺ + ρ⁺du = m⁻ + ρ⁻dv.
     """
-    weighted = s.size > 0
+    m, density, missing = np.zeros(2), np.zeros(2), volume
+    for a in range(2 if two else 1):
+        heights, weights = (first, first_weights) if a == 0 else (second, second_weights)
+        here, below = mass[a], total[a]
+        for r in range(heights.size):
+            density[a] += weights[r]
+            covered = heights[r] < window[a]
+            here += weights[r] if covered else 0.0
+            below += weights[r] * heights[r] if covered else 0.0
+        density[a] /= 2.0 * window[2]
+        m[a] = here
+        missing -= window[a] * here - below
+    if not two:
+        root = math.sqrt(max(m[0] * m[0] + 2.0 * density[0] * missing, 0.0))
+        du = 2.0 * missing / (m[0] + root) if m[0] > 0.0 else 0.0
+        dv = du
+    elif density[0] > 0.0 and density[1] > 0.0 and m[0] + m[1] > 0.0:
+        du = (missing * density[1] - m[1] * (m[0] - m[1])) / (m[0] * density[1] + m[1] * density[0])
+        dv = (m[0] - m[1] + density[0] * du) / density[1]
+    else:
+        du, dv = 0.0, 0.0
+    return min(max(du, -window[2]), window[2]), min(max(dv, -window[2]), window[2])
+
+
+class Found(NamedTuple):
+    """What :func:`pour` leaves behind, by basin: p* covers all below ``lows``, of mass ``below``, and listed points of
+    the window with their masses, of which only the last may be less than its weight.
+    """
+
+    level: float
+    bias: float
+    lows: np.ndarray
+    below: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    first_masses: np.ndarray
+    second_masses: np.ndarray
+    passes: int
+
+
+@compiled
+def pour(c, y, s, volume, two, window, masses, near):
+    """Pour ``volume`` into one basin, or into the two of the signs y; heights are y c. Returns :class:`Found`.
+
+    Changes in place: ``window``, (u, v, half-width) to look in first, becomes the levels found and a width to go on
+    with; ``masses`` (see :func:`pieces`) those below the window; ``near`` is scratch of n integers.
+    """
+    basins, none = 2 if two else 1, np.empty(0)
     lows, highs, last, following = np.empty(2), np.empty(2), np.empty(2), np.empty(2)
-    mass, total, taken, part, count = (
-        np.empty(2),
-        np.empty(2),
-        np.empty(2, np.int64),
-        np.empty(2),
-        np.empty(2, np.int64),
-    )
-    passes, width = 0, window[2]
+    mass, total, below, part = np.empty(2), np.empty(2), np.empty(2), np.empty(2)
+    taken, start = np.empty(2, np.int64), np.empty(2, np.int64)
+    passes, u, v, inside = 0, 0.0, 0.0, False
     while True:
         passes += 1
-        if passes > 3 or not np.isfinite(width) or not np.isfinite(window[0] + window[1]):
-            width = np.inf
-            lows[:], highs[:] = -np.inf, np.inf
-        else:
-            for a in range(2):
-                lows[a], highs[a] = window[a] - width, window[a] + width
-        whole = width == np.inf
-        n_below, n_near = _listed(c, y, two, lows, highs, below, near)
-        mass[:], total[:], last[:], count[:] = 0.0, 0.0, -np.inf, 0
-        for r in range(n_below):
-            i = below[r]
-            a = 0 if (y[i] > 0.0 or not two) else 1
-            w = s[i] if weighted else 1.0
-            if w > 0.0:
-                height = y[i] * c[i]
-                mass[a] += w
-                total[a] += w * height
-                last[a] = max(last[a], height)
-                covered[a, count[a]] = i
-                count[a] += 1
-        first_points, first_heights = _sorted_basin(c, y, s, two, 1.0, near, n_near)
+        whole = passes > 3 or not np.isfinite(window[0] + window[1] + window[2])
+        for a in range(2):
+            middle = window[a if two else 0]
+            lows[a], highs[a] = (-np.inf, np.inf) if whole else (middle - window[2], middle + window[2])
+        n_near = _survey(c, y, s, two, lows, highs, masses, near, below, total)
+        base = total.copy()
+        near_1, heights_1, weights_1 = _gathered(c, y, s, two, 1.0, near, n_near)
+        near_2, heights_2, weights_2 = near_1[:0], none, none
         if two:
-            second_points, second_heights = _sorted_basin(c, y, s, two, -1.0, near, n_near)
-        else:
-            second_points, second_heights = np.empty(0, np.int64), np.empty(0)
-        taken[:], part[:] = 0, 0.0  # points of the window covered whole, and mass of the next one covered in part
-        inside = True
-
+            near_2, heights_2, weights_2 = _gathered(c, y, s, two, -1.0, near, n_near)
         if not volume > 0.0:
             # the minimisers, all of them
-            inside = whole or (n_below == 0 and first_heights.size > 0 and (not two or second_heights.size > 0))
+            inside = below[0] + below[1] == 0.0 and heights_1.size > 0 and (heights_2.size > 0 or not two)
             if inside:
-                for a in range(2 if two else 1):
-                    heights = first_heights if a == 0 else second_heights
-                    points = first_points if a == 0 else second_points
-                    while taken[a] < heights.size and heights[taken[a]] == heights[0]:
-                        i = points[taken[a]]
-                        covered[a, taken[a]] = i
-                        mass[a] += s[i] if weighted else 1.0
-                        taken[a] += 1
-                    count[a], last[a], part[a] = taken[a], heights[0], 0.0
-                u = last[0]
-                v = last[1] if two else u
+                u = heights_1.min()
+                v = heights_2.min() if two else u
+                lowest_1 = heights_1 == u
+                points_1, masses_1 = near_1[lowest_1], weights_1[lowest_1]
+                lowest_2 = heights_2 == v
+                points_2, masses_2 = near_2[lowest_2], weights_2[lowest_2]
                 break
-        else:
+            window[2] *= 4.0
+            continue
+
+        share = FEW / n_near if n_near > 2 * FEW and not whole else 1.0
+        du, dv = 0.0, 0.0
+        if share < 1.0:
+            du, dv = _moves(volume, two, window, below, base, heights_1, weights_1, heights_2, weights_2)
+        while True:
+            everything = share >= 1.0
+            for a in range(2):
+                middle, width = window[a if two else 0] + (du if a == 0 else dv), share * window[2]
+                last[a] = lows[a] if everything else max(middle - width, lows[a])
+                following[a] = highs[a] if everything else min(middle + width, highs[a])
+            points_1, sorted_1, masses_1, start[0] = _split(near_1, heights_1, weights_1, last[0], following[0])
+            points_2, sorted_2, masses_2, start[1] = _split(near_2, heights_2, weights_2, last[1], following[1])
+            mass[:], total[:], part[:] = below, base, 0.0
+            for a in range(basins):
+                heights, weights = (sorted_1, masses_1) if a == 0 else (sorted_2, masses_2)
+                for r in range(start[a]):
+                    mass[a] += weights[r]
+                    total[a] += weights[r] * heights[r]
+            taken[:] = start  # points of the window covered whole; ``part`` is the mass of the next one covered
+            edge, other_edge = last[0], last[1]  # not below the highest covered point
             if not two:
                 # the second basin: height 0, endless mass
                 mass[1], total[1], last[1] = mass[0], 0.0, 0.0
-            reached = max(mass[0], mass[1])
-            steps, level = 0, np.inf
+            final = whole and everything
+            inside, reached, steps, level = True, max(mass[0], mass[1]), 0, np.inf
             while True:
                 # bring both basins to the same mass, then look at the next heights
-                for a in range(2 if two else 1):
-                    heights = first_heights if a == 0 else second_heights
-                    points = first_points if a == 0 else second_points
+                for a in range(basins):
+                    heights, weights = (sorted_1, masses_1) if a == 0 else (sorted_2, masses_2)
                     while reached - mass[a] > ROUNDING * reached and taken[a] < heights.size:
-                        i = points[taken[a]]
-                        room = (s[i] if weighted else 1.0) - part[a]
-                        share = min(room, reached - mass[a])
+                        room = weights[taken[a]] - part[a]
+                        moved = min(room, reached - mass[a])
                         last[a] = heights[taken[a]]
-                        total[a] += share * last[a]
-                        if room - share <= ROUNDING * reached:
+                        total[a] += moved * last[a]
+                        if room - moved <= ROUNDING * reached:
                             taken[a] += 1
                             part[a] = 0.0
                             mass[a] += room
                         else:
-                            part[a] += share
+                            part[a] += moved
                             mass[a] = reached
                     following[a] = heights[taken[a]] if taken[a] < heights.size else np.inf
                 if not two:
                     mass[1], following[1] = mass[0], 0.0
                 lacking = reached - min(mass[0], mass[1]) > ROUNDING * reached
-                if (following[0] == np.inf or following[1] == np.inf or lacking) and not whole:
+                if (following[0] == np.inf or following[1] == np.inf or lacking) and not final:
                     inside = False
                     break
                 if reached > 0.0:
                     level = (volume + total[0] + total[1]) / reached
                     if following[0] + following[1] >= level:
                         # where the walk began: was the start already above the minimum?
-                        inside = whole or steps > 0 or last[0] + last[1] <= level
+                        inside = final or steps > 0 or last[0] + last[1] <= level
                         break
                 step, skipped = np.inf, False
-                for a in range(2 if two else 1):
-                    points = first_points if a == 0 else second_points
-                    if taken[a] < points.size:
-                        i = points[taken[a]]
-                        room = (s[i] if weighted else 1.0) - part[a]
+                for a in range(basins):
+                    weights = masses_1 if a == 0 else masses_2
+                    if taken[a] < weights.size:
+                        room = weights[taken[a]] - part[a]
                         if room <= ROUNDING * reached:  # a weight that adds nothing to the mass
                             taken[a] += 1
                             part[a] = 0.0
@@ -239,41 +281,80 @@ def pour(c, y, s, volume, two, window, below, near, covered, result):
                 if skipped:
                     continue
                 if not step < np.inf:  # no mass is left: there is no level
-                    inside = True
                     break
                 reached += step
-            if inside:
-                if two:
-                    lowest = max(last[0], level - following[1])
-                    highest = min(following[0], level - last[1])
-                    u = 0.5 * (lowest + highest)
-                    v = level - u
-                else:
-                    u, v = level, level
+            u, v = level, level
+            if two and inside:
+                lowest, highest = max(last[0], level - following[1]), min(following[0], level - last[1])
+                # where nothing was walked over, the highest covered point is known to be below the window, no more
+                if not final:
+                    inside = (taken[0] > start[0] or part[0] > 0.0 or lowest > edge) and (
+                        taken[1] > start[1] or part[1] > 0.0 or highest < level - other_edge
+                    )
+                u = 0.5 * (lowest + highest)
+                v = level - u
+            if inside or everything:
                 break
-        width = 4.0 * width
-    if volume > 0.0:
-        for a in range(2 if two else 1):
-            points = first_points if a == 0 else second_points
-            for r in range(taken[a] + (1 if part[a] > 0.0 else 0)):
-                covered[a, count[a]] = points[r]
-                count[a] += 1
-    for a in range(2):
-        if part[a] == 0.0 and count[a] > 0:
-            i = covered[a, count[a] - 1]
-            part[a] = s[i] if weighted else 1.0
-    result[0], result[1] = 0.5 * (u + v), 0.5 * (v - u) if two else 0.0
-    result[2], result[3], result[4] = mass[0], part[0], part[1]
-    window[0], window[1] = u, v
+            share = 8.0 * share if 16.0 * share < 1.0 else 1.0
+        if inside:
+            first_count, second_count = taken[0] + int(part[0] > 0.0), taken[1] + int(part[1] > 0.0)
+            points_1, masses_1 = points_1[:first_count], masses_1[:first_count]
+            points_2, masses_2 = points_2[:second_count], masses_2[:second_count]
+            if part[0] > 0.0:
+                masses_1[-1] = part[0]
+            if part[1] > 0.0:
+                masses_2[-1] = part[1]
+            break
+        window[2] *= 4.0
     if whole:
-        # the height of a slice of the sorted points about the level
-        middle = np.searchsorted(first_heights, u)
-        about = first_heights[max(0, middle - NEAR // 4) : middle + NEAR // 4]
-        width = about[-1] - about[0] if about.size > 1 else 0.0
+        # the height of a slice of the points about the level
+        heights = np.sort(heights_1)
+        middle, reach = np.searchsorted(heights, u), max(1, c.size // (2 * NEAR))
+        about = heights[max(0, middle - reach) : middle + reach]
+        width = 0.5 * (about[-1] - about[0])
         window[2] = width if width > 0.0 else np.inf
     else:
-        window[2] = width * (0.7 if n_near > 2 * NEAR else 1.3 if n_near < NEAR // 2 else 1.0)
-    return count[0], count[1] if two else 0, passes
+        wanted = max(c.size // NEAR, FEW)
+        window[2] *= 0.7 if n_near > 2 * wanted else 1.3 if 2 * n_near < wanted else 1.0
+    window[0], window[1] = u, v
+    gamma, bias = 0.5 * (u + v), 0.5 * (v - u) if two else 0.0
+    return Found(gamma, bias, lows, below, points_1, points_2, masses_1, masses_2, passes)
+
+
+@compiled
+def draw(c, y, s, two, found, masses, basin, uniforms, out):
+    """out ← points of a basin (0: positive ones, or all of one basin), drawn from p* by numbers in [0, 1), in place."""
+    listed, weights = (found.first, found.first_masses) if basin == 0 else (found.second, found.second_masses)
+    low, below = found.lows[basin], found.below[basin]
+    total = below
+    for r in range(listed.size):
+        total += weights[r]
+    for k in range(out.size):
+        rest, point = uniforms[k] * total, -1
+        if rest < below:
+            piece = 0
+            while piece < masses.shape[1] - 1 and (rest >= masses[basin, piece] or masses[basin, piece] == 0.0):
+                rest -= masses[basin, piece]
+                piece += 1
+            # rounding may lead to an empty piece at the end
+            while piece > 0 and masses[basin, piece] == 0.0:
+                piece -= 1
+            for i in range(piece * PIECE, min((piece + 1) * PIECE, c.size)):
+                own = not two or (y[i] > 0.0 if basin == 0 else y[i] < 0.0)
+                weight = s[i] if s.size > 0 else 1.0
+                if own and y[i] * c[i] < low and weight > 0.0:
+                    point = i
+                    rest -= weight
+                    if rest < 0.0:
+                        break
+        else:
+            rest -= below
+            for r in range(listed.size):
+                point = listed[r]
+                rest -= weights[r]
+                if rest < 0.0:
+                    break
+        out[k] = point
 
 
 class Poured(NamedTuple):
@@ -303,15 +384,10 @@ def fill(c: np.ndarray, volume: float, *, y: np.ndarray | None = None, s: np.nda
             raise ValueError("a basin needs a point with a weight > 0, and one has none")
     if not (np.isfinite(c).all() and math.isfinite(volume)):
         raise ValueError("responses and volume must be finite numbers")
-    covered, result = np.empty((2, n), np.int64), np.empty(5)
-    counts = pour(
-        signs * c, signs, weights, float(volume), two, np.array([0.0, 0.0, np.inf]),
-        np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), covered, result,
-    )  # fmt: skip
+    window, masses, near = np.array([0.0, 0.0, np.inf]), pieces(n), np.empty(n, np.int64)
+    found = pour(signs * c, signs, weights, float(volume), two, window, masses, near)
     p = np.zeros(n)
-    for a in range(2 if two else 1):
-        listed = covered[a, : counts[a]]
-        p[listed] = weights[listed] if weights.size else 1.0
-        p[listed[-1]] = result[3 + a]
-        p[listed] /= p[listed].sum() * (2.0 if two else 1.0)
-    return Poured(float(result[0]), float(result[1]), p)
+    for listed, own in ((found.first, found.first_masses), (found.second, found.second_masses)):
+        if listed.size:
+            p[listed] = own / own.sum() * (0.5 if two else 1.0)
+    return Poured(found.level, found.bias, p)

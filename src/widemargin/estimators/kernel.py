@@ -256,10 +256,11 @@ class _Kernel(TrainedByRun):
         return coefficients @ (centred @ self._preparation.centre)
 
     def _checked(
-        self, problem: KernelProblem, X: Any, chosen: np.ndarray, model: KernelModel, reason: str,
+        self, parts: list[KernelProblem], X: Any, chosen: np.ndarray, model: KernelModel, reason: str,
         certificate: Certificate,
     ) -> Certificate | None:  # fmt: skip
-        """The certificate; where errors of float32 kernel values may matter, computed anew in float64.
+        """The certificate of the sum of some binary problems on the same examples, one for each row of the model's
+        coefficients; where errors of float32 kernel values may matter, computed anew in float64.
 
         Independent errors ε of kernel values give responses errors near ‖α‖ε, and their mean, and so P and D,
         errors near ‖α‖ε/√n, which is C ε where all are at their bound. Above ERROR_SHARE of the certified gap (or
@@ -267,9 +268,10 @@ class _Kernel(TrainedByRun):
         the support vectors and examples are too many.
         """
         allowed = ERROR_SHARE * max(self.tol * abs(certificate.primal), certificate.gap)
-        error = math.sqrt(float(np.sum(model.coef**2)) / problem.n)
+        problem = parts[0]
+        error = float(np.sum(np.sqrt(np.sum(model.coef**2, axis=1) / problem.n)))
         error *= self._kernel_error + FLOAT32_ROUNDING * problem.constant
-        at_zero = problem.value_at_zero()
+        at_zero = sum(part.value_at_zero() for part in parts)
         worse = reason in ("tol", "stalled") and certificate.primal > at_zero * (1.0 + 1e-3)
         if error <= allowed and not worse:
             return certificate
@@ -283,7 +285,11 @@ class _Kernel(TrainedByRun):
         X = X[np.ix_(chosen, chosen)] if isinstance(problem.kernel, Precomputed) else X[chosen]
         X = X if isinstance(problem.kernel, BlackBox) else X.astype(np.float64, copy=False)
         rows = replace(self._preparation, as_float32=False).rows(problem.kernel, X)
-        exact = problem.certificate_of(rows, model.support, model.coef[0], float(model.intercept[0]))
+        values = np.zeros(3)
+        for part, coefficients, bias in zip(parts, model.coef, model.intercept, strict=True):
+            used = coefficients != 0.0
+            values += part.certificate_of(rows, model.support[used], coefficients[used], float(bias))
+        exact = Certificate(*values.tolist())
         if reason == "tol" and exact.gap > 2.0 * self.tol * abs(exact.primal):
             warnings.warn(
                 f"{type(self).__name__} has a relative duality gap of {exact.relative_gap:.1e}, short of "
@@ -635,7 +641,7 @@ class SVC(ClassifierMixin, _Kernel):
         history = History() if history is None else history
         solver = self._configured() if promising is None else SMO(tol=self._configured().tol)
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
-        limit, seed = None, int(rng.integers(2**63))
+        limit, seed, unfinished = None, int(rng.integers(2**63)), None
         for k, (chosen, problem) in enumerate(problems):
             rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
             start, self._start = getattr(self, "_start", None), None  # type: Any, Any
@@ -658,11 +664,14 @@ class SVC(ClassifierMixin, _Kernel):
             intercepts.append(outcome.model.intercept[0])
             reasons.append(outcome.stop_reason)
             certificate = solver.certificate(problem, outcome.state) if outcome.is_last else None
-            if certificate is not None and not (indefinite or self._is_nu_form()):
-                certificate = self._checked(problem, X, chosen, outcome.model, reasons[-1], certificate)
+            if certificate is not None and not indefinite:
+                ended = "" if self._is_nu_form() else outcome.stop_reason  # ν does not look for a small gap
+                certificate = self._checked([problem], X, chosen, outcome.model, ended, certificate)
             certificates.append(certificate)
             if getattr(self, "_keeps_state", False):
                 self._next_start: Any = outcome.state, problem._row_cache  # type: ignore[attr-defined]
+            if outcome.stop_reason == "max_iter":
+                unfinished = outcome
             rounds.append(outcome.state.counters.steps)
             for row in outcome.history:
                 history.append(None, problem=k, **row)
@@ -674,6 +683,8 @@ class SVC(ClassifierMixin, _Kernel):
         self.n_iter_ = np.array(rounds)
         self.certificate_ = None if indefinite else certificates[0] if len(certificates) == 1 else certificates
         self._warn(certificates, indefinite, reasons)
+        if self._is_nu_form() and unfinished is not None:
+            self.warn_if_unfinished(unfinished)
         self._adopt(X, codes, coefficients, np.array(intercepts), problem)
 
     def _train_together(
@@ -702,7 +713,14 @@ class SVC(ClassifierMixin, _Kernel):
             return
         self.history_, self.stop_reason_ = history, outcome.stop_reason
         self.n_iter_ = np.full(len(parts), outcome.state.counters.steps)
-        self.certificate_ = None if indefinite else solver.certificate(joint, outcome.state)
+        certificate = None if indefinite or not outcome.is_last else solver.certificate(joint, outcome.state)
+        if certificate is not None:
+            ended = "" if self._is_nu_form() else outcome.stop_reason
+            certificate = self._checked(parts, X, np.arange(codes.size), outcome.model, ended, certificate)
+        self.certificate_ = certificate
+        self._warn([certificate], indefinite, [outcome.stop_reason])
+        if self._is_nu_form():
+            self.warn_if_unfinished(outcome)
         coefficients = [(outcome.model.support[row != 0.0], row[row != 0.0]) for row in outcome.model.coef]
         self._adopt(X, codes, coefficients, outcome.model.intercept, joint)
 
@@ -882,7 +900,7 @@ class SVR(RegressorMixin, _Kernel):
         certificate = solver.certificate(problem, outcome.state)
         if not indefinite:
             everything = np.arange(y.size)
-            certificate = self._checked(problem, X, everything, outcome.model, outcome.stop_reason, certificate)
+            certificate = self._checked([problem], X, everything, outcome.model, outcome.stop_reason, certificate)
         self.certificate_: Any = None if indefinite else certificate
         self._warn([certificate], indefinite, [outcome.stop_reason])
         self._model = outcome.model

@@ -19,19 +19,20 @@ or at ν = 0 on data that cannot be separated) dividing would turn the classifie
 lowest primal value is taken.
 
 Cost of a step beside the kernel rows: two passes over n, one that adds the rows to c and to the sum for c̄, and one for
-the water level, which lists p*'s support too (more only where the level left its window). Scaling is a scalar, c = σa,
+the water level (now and then another, where the level left its window). Scaling is a scalar, c = σa,
 and averages are lazy: Σ σ_t a_t = S a_T − Σ (updates × S before them) with S = Σ σ_t. Rows are float32 through the
 problem's cache, those a batch lacks in one block; sums are float64. Several binary problems on the same examples
 (one-vs-rest) are trained together: a row that one of them fetched is there for all.
 
 From C to ν. With ν = mean hinge / ‖w‖ of the C-form's optimum the two forms are one. Without ``nu`` it is found from an
 exact solution on a sample: its hinge is too low on the sample and too high off it, and their geometric mean over
-‖w‖ came within a factor of 2 or so of the truth on a9a and MNIST. Steering ν during the run was tried: the
-multiplier identity C = max α/γ needs Σα to settle, which takes about e^(2√T ρ), and ended 20 times too low on a9a; the
-fixed point of mean hinge / norm along the ray ended 3 times too high. After n/5 draws the examples with a margin
-below 1.3 go to :class:`SMO`, which solves the C-form to a duality gap, starting with them. (To hand over α clipped
-into [0, C] took longer than to start from 0, on a9a 7.6 s against 5.0 s, most of it for the responses of α.) Until
-SMO's primal value is the lower one, the model is still that of the ν-form.
+‖w‖ came within a factor of 2 or so of the truth on a9a and MNIST. The sample comes after the first step, which is the
+same for every ν > 0 (at w = 0 all responses are equal), so that a run stopped in the sample has a model. Steering ν
+during the run was tried: the multiplier identity C = max α/γ needs Σα to settle, which takes about e^(2√T ρ), and ended
+20 times too low on a9a; the fixed point of mean hinge / norm along the ray ended 3 times too high. After n/5 draws the
+examples with a margin below 1.3 go to :class:`SMO`, which solves the C-form to a duality gap, starting with them. (To
+hand over α clipped into [0, C] took longer than to start from 0, on a9a 7.6 s against 5.0 s, most of it for the
+responses of α.) Until SMO's primal value is the lower one, the model is still that of the ν-form.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
 """
@@ -48,7 +49,7 @@ from ..core import losses
 from ..core.bias import best_bias
 from ..core.dispatch import borrow, compiled
 from ..core.kernel_cache import RowCache
-from ..core.water_level import pour
+from ..core.water_level import draw, pieces, pour
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
@@ -56,30 +57,15 @@ from ..running import Solver
 from .kernel_steps import best_multiple
 from .smo import SMO, Episode, State  # noqa: F401 (parts of a saved state are looked up here)
 
-#: Without ν: most examples of the sample that finds it, and the relative gap to which it is solved.
-SAMPLE, SAMPLE_TOL = 4000, 0.05
+#: Without ν: most examples of the sample that finds it, the fewest, the relative gap to which it is solved, and most
+#: rounds of SMO on it.
+SAMPLE, SMALLEST_SAMPLE, SAMPLE_TOL, SAMPLE_ROUNDS = 4000, 16, 0.05, 6400
 #: Without ν: one in this many examples is drawn before SMO takes over, and it starts with margins below MATTERS.
 SHARE, MATTERS = 5, 1.3
 #: First step at which a run stops for a checkpoint; then at its doubles.
 FIRST_CHECKPOINT = 32
 #: Scales below this are multiplied out: the lazy sums lose as many digits as the scale has zeros.
 SMALLEST = 1e-2
-
-
-@compiled
-def draw(covered, count, last, s, uniforms, out):
-    """out ← points of the list ``covered``, drawn by their weights (``last`` is that of the last one), in place."""
-    if s.size == 0:
-        for r in range(out.size):
-            out[r] = covered[min(int(uniforms[r] * count), count - 1)]
-        return
-    sums = np.empty(count)
-    total = 0.0
-    for r in range(count):
-        total += last if r == count - 1 else s[covered[r]]
-        sums[r] = total
-    for r in range(out.size):
-        out[r] = covered[min(np.searchsorted(sums, uniforms[r] * total, side="right"), count - 1)]
 
 
 @compiled
@@ -111,8 +97,10 @@ class BatchState:
     """Iterates and lazy sums of all binary problems, of shape (n_problems, n); w = scale × Σ alpha y Φ.
 
     The sum of the iterates of α is total × alpha − alpha_sum, and so for f; ``marks`` hold such sums, and their
-    weights, as of the last two powers of 2, for the suffix average. ``polish`` is SMO's state once it has
-    begun, and ``reached`` the primal value before that.
+    weights, as of the last two powers of 2, for the suffix average. Without ν, ``sought`` binary problems have theirs,
+    the next one's comes from the first examples of ``order``, and ``trial`` is SMO's state on them. ``polish`` is SMO's
+    state once it has begun, and ``reached`` the primal value before that. ``cached_rows`` were there when a batch
+    wanted them; ``passes`` over n, beside computing kernel rows, are summed over the binary problems.
     """
 
     alpha: np.ndarray
@@ -133,6 +121,10 @@ class BatchState:
     t: int
     rng: np.random.Generator
     cached_rows: int = 0
+    passes: int = 0
+    sought: int = 0
+    order: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    trial: State | None = None
     polish: State | None = None
     reached: float = math.inf
     counters: Counters = field(default_factory=Counters)
@@ -220,6 +212,7 @@ class StochasticBatchPerceptron(Solver):
     def advance(self, problem: KernelProblem, state: BatchState, n_steps: int) -> int:
         """Take up to n_steps steps, in place, stopping at a checkpoint; returns the number taken.
 
+        Rounds of SMO on the sample that finds ν use up n_steps like steps, but are not among those returned.
         advance(a) then advance(b) is advance(a + b), bit for bit, if both end at the same step.
         """
         if state.polish is not None:
@@ -228,15 +221,17 @@ class StochasticBatchPerceptron(Solver):
         known = getattr(problem, "_row_cache", None) is not None
         cache, diagonal = self._kept(problem)
         before = evaluations(cache) if known else 0
-        if self.nu is None and state.t == 0 and n_steps > 0:
-            self._find_nu(problem, state)
-        space = np.empty((2, problem.n), np.int64), np.empty((2, problem.n), np.int64), np.empty(5)
+        space = pieces(problem.n), np.empty(problem.n, np.int64)
         largest = float(diagonal.max())
         eta = self.step / math.sqrt(largest) if largest > 0.0 else self.step
-        taken = 0
-        while taken < n_steps:
+        taken, left = 0, n_steps
+        while left > 0:
+            if self.nu is None and state.t > 0 and state.sought < problem.n_outputs:
+                left -= self._seek_nu(problem, state, left)
+                continue
             self._step(problem, state, cache, eta / math.sqrt(state.t + 1), space)
             taken += 1
+            left -= 1
             if self._at_stop(state) or self._is_last(problem, state):
                 break
         state.counters.kernel_evals += evaluations(cache) - before
@@ -275,62 +270,81 @@ class StochasticBatchPerceptron(Solver):
         state.polish.counters = state.counters
         problem._row_cache = None  # type: ignore[attr-defined]  # the memory is SMO's now
 
-    def _find_nu(self, problem: KernelProblem, state: BatchState) -> None:
-        """ν of each binary problem from an exact solution on a sample; see the head of this file."""
-        n, size = problem.n, min(SAMPLE, problem.n // 2)
-        if size < 16:
-            return
-        order = state.rng.permutation(n)
-        for q in range(problem.n_outputs):
-            y = problem.signs[q]
-            # both classes are needed: the first of each in the order come first
-            ends = [np.flatnonzero(y[order] == sign)[0] for sign in (1.0, -1.0)]
-            own = np.concatenate([order[ends], np.delete(order, ends)])
-            sample, others = np.sort(own[:size]), np.sort(own[size : 2 * size])
-            part = problem.take(sample, q)
-            smo = SMO(tol=SAMPLE_TOL)
-            solved = smo.init(part, state.rng)
-            for _ in range(100):
-                smo.advance(part, solved, 64)
-                primal, _, gap = smo.certificate(part, solved)
-                if gap <= SAMPLE_TOL * primal or solved.stalled:
-                    break
-            support = np.flatnonzero(solved.alpha)
-            matrix = problem.matrix(sample[support], others)
-            weights = part.y[support] * solved.alpha[support]
-            f = weights @ matrix.block(np.arange(support.size)).astype(np.float64) + problem.constant * weights.sum()
-            state.counters.kernel_evals += solved.counters.kernel_evals + matrix.evaluations
-            norm = math.sqrt(max(float(solved.alpha @ (part.y * solved.f)), 0.0))
-            rest = problem.take(others, q)
-            inside, outside = (
-                float(self._hinges(each, responses[None, :], np.array([solved.bias]))[0])
-                for each, responses in ((part, solved.f), (rest, f))
-            )
-            if norm > 0.0:
-                state.nu[q] = math.sqrt(inside * outside) / norm
+    def _seek_nu(self, problem: KernelProblem, state: BatchState, most: int) -> int:
+        """Up to ``most`` rounds of SMO on the sample of the next binary problem, whose ν is set when it is solved."""
+        if min(SAMPLE, problem.n // 2) < SMALLEST_SAMPLE:
+            state.sought = problem.n_outputs
+            return 0
+        if state.order.size == 0:
+            state.order = state.rng.permutation(problem.n)
+        part, sample, others = self._sample(problem, state)
+        smo = SMO(tol=SAMPLE_TOL)
+        if state.trial is None:
+            state.trial = smo.init(part, np.random.default_rng(state.rng.integers(2**63)))
+        trial, before = state.trial, state.trial.counters.kernel_evals
+        rounds = smo.advance(part, trial, min(most, SAMPLE_ROUNDS - trial.counters.steps))
+        over = trial.counters.steps >= SAMPLE_ROUNDS
+        if over or smo.at_checkpoint(trial):
+            primal, _, gap = smo.certificate(part, trial)
+            over = over or trial.stalled or gap <= SAMPLE_TOL * primal
+        state.counters.kernel_evals += trial.counters.kernel_evals - before
+        if over:
+            self._set_nu(problem, state, part, sample, others)
+            state.trial = problem._sample = None  # type: ignore[attr-defined]
+            state.sought += 1
+        return max(1, rounds)
+
+    def _sample(self, problem: KernelProblem, state: BatchState) -> tuple[KernelProblem, np.ndarray, np.ndarray]:
+        """(the problem on the sample of the binary problem that is next, its examples, as many others)."""
+        kept = getattr(problem, "_sample", None)
+        if kept is not None and kept[0] is state.order and kept[1] == state.sought:
+            return kept[2]
+        q, order, size = state.sought, state.order, min(SAMPLE, problem.n // 2)
+        y, s = problem.signs[q, order], problem.weights_of(q)
+        # the first of each class in the order come first, so that each that is there is in the sample
+        counts = s[order] > 0.0 if s.size else np.ones(problem.n, bool)
+        ends = np.concatenate([np.flatnonzero((y == sign) & counts)[:1] for sign in (1.0, -1.0)])
+        own = np.concatenate([order[ends], np.delete(order, ends)])
+        sample, others = np.sort(own[:size]), np.sort(own[size : 2 * size])
+        found = problem.take(sample, q), sample, others
+        problem._sample = order, q, found  # type: ignore[attr-defined]
+        return found
+
+    def _set_nu(
+        self, problem: KernelProblem, state: BatchState, part: KernelProblem, sample: np.ndarray, others: np.ndarray
+    ) -> None:
+        """ν from SMO's solution on the sample; see the head of this file."""
+        q, solved = state.sought, state.trial
+        assert solved is not None
+        support = np.flatnonzero(solved.alpha)
+        matrix = problem.matrix(sample[support], others)
+        weights = part.y[support] * solved.alpha[support]
+        f = weights @ matrix.block(np.arange(support.size)).astype(np.float64) + problem.constant * weights.sum()
+        state.counters.kernel_evals += matrix.evaluations
+        norm = math.sqrt(max(float(solved.alpha @ (part.y * solved.f)), 0.0))
+        inside, outside = (
+            float(self._hinges(each, responses[None, :], np.array([solved.bias]))[0])
+            for each, responses in ((part, solved.f), (problem.take(others, q), f))
+        )
+        if norm > 0.0:
+            state.nu[q] = math.sqrt(inside * outside) / norm
 
     def _step(self, problem: KernelProblem, state: BatchState, cache: RowCache, eta: float, space: Any) -> None:
-        lists, covered, result = space
         signs, two, m, k = problem.signs, problem.has_free_bias, problem.n_outputs, self.batch_size
+        masses, near = space
         for q in range(m):
-            scale, window = state.scale[q], state.window[q]
+            scale, window, s = state.scale[q], state.window[q], problem.weights_of(q)
             window /= scale  # an infinite width stays so
-            counts = pour(
-                state.f[q], signs[q], problem.weights_of(q), problem.n * state.nu[q] / scale, two, window, lists[0],
-                lists[1], covered, result,
-            )  # fmt: skip
+            found = pour(state.f[q], signs[q], s, problem.n * state.nu[q] / scale, two, window, masses, near)
             window *= scale
-            state.level[q], state.bias[q] = scale * result[0], scale * result[1]
+            state.level[q], state.bias[q] = scale * found.level, scale * found.bias
+            state.passes += found.passes
             uniforms = state.rng.random(k + 1)
             first = k
             if two:
                 first = k // 2 + (k % 2 == 1 and uniforms[k] < 0.5)
-            for a, part in ((0, slice(0, first)), (1, slice(first, k))):
-                if part.stop > part.start:
-                    draw(
-                        covered[a], counts[a], result[3 + a], problem.weights_of(q), uniforms[part],
-                        state.drawn[q, part],
-                    )  # fmt: skip
+            draw(state.f[q], signs[q], s, two, found, masses, 0, uniforms[:first], state.drawn[q, :first])
+            draw(state.f[q], signs[q], s, two, found, masses, 1, uniforms[first:k], state.drawn[q, first:])
 
         points, place = np.unique(state.drawn, return_inverse=True)
         place = place.reshape(m, k)
@@ -351,6 +365,7 @@ class StochasticBatchPerceptron(Solver):
             state.cached_rows += int(np.count_nonzero(cache.holds(points[part])))
             slots = cache.fetch(points[part])
             add_block(cache.rows, slots, coefficients[:, part], problem.constant, state.total, state.f, state.f_sum)
+            state.passes += m
         state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
         state.t += 1
         weight = float(state.t) if self.average == "t" else 1.0
@@ -404,7 +419,7 @@ class StochasticBatchPerceptron(Solver):
 
     def averages(self, state: BatchState) -> tuple[np.ndarray, np.ndarray]:
         """ᾱ and f̄."""
-        if state.t == 0:
+        if state.weight == 0.0:  # before the first step
             return state.alpha.copy(), state.f.copy()
         sums, weight = self._sums(state), state.weight
         if self.average == "suffix" and weight > state.mark_weights[0]:
@@ -420,17 +435,17 @@ class StochasticBatchPerceptron(Solver):
         """(ᾱ, f̄, b, γ), scaled to the predictor: w̄/γ, or without ``nu`` and where γ ≤ 0 the best multiple of w̄."""
         alpha, f = self.averages(state)
         m, n, two = problem.n_outputs, problem.n, problem.has_free_bias
-        lists, covered, result = np.empty((2, n), np.int64), np.empty((2, n), np.int64), np.empty(5)
+        masses, near = pieces(n), np.empty(n, np.int64)
         bias, level = np.zeros(m), np.zeros(m)
         for q in range(m):
             y, s = problem.signs[q], problem.weights_of(q)
-            pour(f[q], y, s, n * state.nu[q], two, state.window[q].copy(), lists[0], lists[1], covered, result)
-            level[q] = result[0]
+            found = pour(f[q], y, s, n * state.nu[q], two, state.window[q].copy(), masses, near)
+            level[q] = found.level
             if level[q] > 0.0 and self.nu is not None:
-                multiple, bias[q] = 1.0 / level[q], result[1] / level[q]
+                multiple, bias[q] = 1.0 / level[q], found.bias / level[q]
             else:
                 norm2 = float(alpha[q] @ (y * f[q]))
-                multiple, bias[q] = self._best_on_ray(problem, q, f[q], norm2, result[1], level[q])
+                multiple, bias[q] = self._best_on_ray(problem, q, f[q], norm2, found.bias, level[q])
             alpha[q] *= multiple
             f[q] *= multiple
         return alpha, f, bias, level
@@ -478,7 +493,7 @@ class StochasticBatchPerceptron(Solver):
         return {
             "objective": float(np.sum(0.5 * problem.lam * norm2 + hinge)), "level": float(level.mean()),
             "norm": float(np.sqrt(np.maximum(norm2, 0.0)).mean()), "hinge": float(hinge.mean()),
-            "nu": float(state.nu.mean()), "cached_rows": float(state.cached_rows),
+            "nu": float(state.nu.mean()), "cached_rows": float(state.cached_rows), "passes": float(state.passes),
             **({"gap": self.certificate(problem, state).gap} if self.nu is None else {}),
         }  # fmt: skip
 
