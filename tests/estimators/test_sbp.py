@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_moons
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
 
 from widemargin import SVC, StochasticBatchPerceptron, pareto_path, plots, svm_path
 
@@ -53,6 +54,12 @@ def test_classes_against_the_rest_share_kernel_rows(rng):
     assert np.mean(together.predict(X) != exact.predict(X)) <= 0.01
     for ours, theirs in zip(together.certificate_, exact.certificate_):
         assert ours.primal == pytest.approx(theirs.primal, rel=2e-3)
+    # the sample's rows, with itself and with others, and the draws' rows are computed once for all ten classes
+    common = together.history_["kernel_evals"][together.history_["problem"] == -1]
+    n, half = X.shape[0], X.shape[0] // 2
+    wide = SVC(solver="sbp", multi_class="ovr", tol=1e-3, random_state=0, cache_size=200).fit(X, y).history_
+    assert wide["kernel_evals"][wide["problem"] == -1].max() <= n * n + 2 * half * half
+    assert common.max() >= wide["kernel_evals"][wide["problem"] == -1].max()
     # the common part comes first, as problem −1
     assert together.history_["problem"][0] == -1
     assert set(together.history_["problem"]) == {-1, *range(10)}
@@ -123,7 +130,36 @@ def test_the_certificate_of_classes_trained_together_is_checked_too(monkeypatch,
     np.testing.assert_allclose(checked, plain, rtol=1e-4, atol=1e-6)
 
 
+def test_a_certificate_has_no_negative_gap(rng):
+    """SMO's dual value and the primal one of the ν-form are of different α, and rounding could cross them."""
+    for _ in range(20):
+        X = rng.normal(size=(60, 2))
+        y = np.where(X @ rng.normal(size=2) + rng.normal(size=60) > 0, 1, -1)
+        C = 10.0 ** rng.uniform(-2.0, 3.5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            primal, _, gap = SVC(solver="sbp", kernel="linear", C=C).fit(X, y).certificate_
+        assert gap >= -1e-9 * primal
+
+
 # ---------------------------------------------------------------- the Pareto front
+
+
+@pytest.mark.parametrize(
+    "how", [{"Cs": [1.0, 10.0]}, {"Cs": [1.0, 10.0], "solver": "sbp", "max_seconds": 1e-3}, {"nus": [0.1, 0.01]}]
+)
+def test_points_are_those_of_their_models(how, rng):
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    weights = rng.uniform(0.5, 2.0, 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        path = pareto_path(X, y, sample_weight=weights, gamma=1.0, class_weight={0: 2.0}, **how)
+    weights = weights * np.where(y == 0, 2.0, 1.0)
+    for model, norm, hinge in zip(path.models, path.norms, path.hinges):
+        c = model.dual_coef_[0]
+        assert norm == pytest.approx(np.sqrt(c @ rbf_kernel(X[model.support_], gamma=1.0) @ c), rel=1e-4)
+        slack = np.maximum(0.0, 1.0 - np.where(y == 1, 1.0, -1.0) * model.decision_function(X))
+        assert hinge == pytest.approx(np.mean(weights * slack), rel=1e-6)
 
 
 def test_the_front_by_c_falls_and_is_convex(moons):
@@ -181,7 +217,7 @@ def test_paths_refuse_what_would_mix_examples(rng):
         svm_path(X, y, [1.0], early_stopping=True)
     with pytest.raises(ValueError, match=r"Cs must be a sequence of numbers > 0, got 1\.0"):
         svm_path(X, y, 1.0)
-    with pytest.raises(ValueError, match="nus must hold at least one number"):
+    with pytest.raises(ValueError, match="nus must be a sequence of numbers"):
         pareto_path(X, y, nus=[])
 
 

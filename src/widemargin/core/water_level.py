@@ -315,7 +315,9 @@ def pour(c, y, s, volume, two, window, masses, near):
         window[2] = width if width > 0.0 else np.inf
     else:
         wanted = max(c.size // NEAR, FEW)
-        window[2] *= 0.7 if n_near > 2 * wanted else 1.3 if 2 * n_near < wanted else 1.0
+        # a window that holds everything need not grow
+        narrow = 2 * n_near < min(wanted, c.size)
+        window[2] *= 0.7 if n_near > 2 * wanted else 1.3 if narrow else 1.0
     window[0], window[1] = u, v
     gamma, bias = 0.5 * (u + v), 0.5 * (v - u) if two else 0.0
     return Found(gamma, bias, lows, below, points_1, points_2, masses_1, masses_2, passes)

@@ -71,6 +71,8 @@ MOVED = 32.0
 RECOMPUTED = 2e8
 #: The share of a certified gap, or of ``tol``, that errors of float32 kernel values may have without that.
 ERROR_SHARE = 0.25
+#: A gap that is negative by more than this share of P is not true.
+ROUNDED = 1e-9
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
 SHARED = 0.6
 #: u: the relative error of a number rounded to float32.
@@ -273,7 +275,7 @@ class _Kernel(TrainedByRun):
         error *= self._kernel_error + FLOAT32_ROUNDING * problem.constant
         at_zero = sum(part.value_at_zero() for part in parts)
         worse = reason in ("tol", "stalled") and certificate.primal > at_zero * (1.0 + 1e-3)
-        if error <= allowed and not worse:
+        if error <= allowed and not worse and certificate.gap >= -ROUNDED * abs(certificate.primal):
             return certificate
         cause = f"kernel values are kept in float32, too coarse for dual variables up to {np.abs(model.coef).max():.1e}"
         remedy = "lower C, or scale the data or gamma"

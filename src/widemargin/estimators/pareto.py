@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..solvers.sbp import StochasticBatchPerceptron
-from .fitting import not_negative
+from .fitting import check_sample_weight, class_weights, not_negative
 from .kernel import SVC, svm_path
 
 
@@ -40,9 +40,9 @@ def pareto_path(
 ) -> ParetoPath:
     """The front of (‖w‖, mean hinge) of two-class kernel SVMs, each point starting from the one before.
 
-    With ``Cs`` the points are optima of ½‖w‖² + C Σ hinge, solved by SMO to ``tol``; with ``nus`` they are those of the
-    slack-constrained form, max {margin : ‖w‖ ≤ 1, mean slack ≤ ν}, by the Stochastic Batch Perceptron, which come near
-    the front soon and reach it slowly.
+    With ``Cs`` the points are optima of ½‖w‖² + C Σ hinge, solved to ``tol`` (by SMO unless ``solver`` is given); with
+    ``nus`` they are those of the slack-constrained form, max {margin : ‖w‖ ≤ 1, mean slack ≤ ν}, by the Stochastic
+    Batch Perceptron, which come near the front soon and reach it slowly.
 
     Parameters
     ----------
@@ -56,6 +56,7 @@ def pareto_path(
     Returns
     -------
     ParetoPath
+        In the order given; after Ctrl-C only the points that were trained by then.
 
     Examples
     --------
@@ -72,26 +73,28 @@ def pareto_path(
         raise ValueError("pareto_path takes either nus or Cs: give one of them")
     if Cs is not None:
         models = svm_path(X, y, Cs, sample_weight=sample_weight, **parameters)
-        points = [_point_of_optimum(model, len(y)) for model in models]
     else:
-        if len(nus) == 0:
-            raise ValueError("nus must hold at least one number ≥ 0, got none")
+        if np.ndim(nus) != 1 or len(nus) == 0:
+            raise ValueError(f"nus must be a sequence of numbers ≥ 0, got {nus!r}: give a list such as [0.1, 0.01]")
         models = _at_nus(X, y, [not_negative("each of nus", nu) for nu in nus], sample_weight, parameters)
-        points = [(model.history_.last("norm"), model.history_.last("hinge")) for model in models]
+    points = [_point(model, X, y, sample_weight) for model in models]
     norms, hinges = (np.array(column) for column in zip(*points))
     with np.errstate(divide="ignore", invalid="ignore"):
         return ParetoPath(norms, hinges, np.where(norms > 0.0, hinges / norms, np.inf), models)
 
 
-def _point_of_optimum(model: SVC, n: int) -> tuple[float, float]:
-    """From the certificate: D = λ (Σα − ½‖w‖²) and P = ½λ‖w‖² + mean hinge."""
-    lam = float(model.lam) if model.lam is not None else 1.0 / (model.C * n)
-    if model.certificate_ is None:
-        raise ValueError("pareto_path needs a certificate, and this kernel has none: use a positive semi-definite one")
-    certificate: Any = model.certificate_
-    primal, dual, _ = certificate
-    norm2 = max(2.0 * (float(np.abs(model.dual_coef_).sum()) - dual / lam), 0.0)
-    return math.sqrt(norm2), primal - 0.5 * lam * norm2
+def _point(model: SVC, X: Any, y: Any, sample_weight: Any) -> tuple[float, float]:
+    """(‖w‖, mean weighted hinge) of a model, from its scores."""
+    labels = np.asarray(y)
+    own = labels == model.classes_[1]
+    counts = np.array([np.count_nonzero(~own), np.count_nonzero(own)], float)
+    weights = class_weights(model.class_weight, model.classes_, counts)[own.astype(int)]
+    if sample_weight is not None:
+        weights = weights * check_sample_weight(sample_weight, own.size)
+    scores = model.decision_function(X)
+    norm2 = float(model.dual_coef_[0] @ (scores[model.support_] - model._model.intercept[0]))
+    slack = np.maximum(0.0, 1.0 - np.where(own, 1.0, -1.0) * scores)
+    return math.sqrt(max(norm2, 0.0)), float(np.mean(weights * slack))
 
 
 def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: dict[str, Any]) -> list[SVC]:
@@ -99,6 +102,7 @@ def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: di
     if np.unique(y).size != 2:
         raise ValueError(f"pareto_path needs two classes, got {np.unique(y).size}: {np.unique(y).tolist()}")
     base = parameters.pop("solver", StochasticBatchPerceptron())
+    base = StochasticBatchPerceptron() if isinstance(base, str) and base == "sbp" else base
     if not isinstance(base, StochasticBatchPerceptron):
         raise TypeError(
             f"with nus the solver must be a StochasticBatchPerceptron, got {base!r}: leave it out or use Cs"
@@ -112,4 +116,6 @@ def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: di
         start, model._keeps_state = model._next_start, False
         del model._next_start
         models[nu] = model
-    return [models[nu] for nu in nus]
+        if model.stop_reason_ == "interrupted":
+            break
+    return [models[nu] for nu in nus if nu in models]

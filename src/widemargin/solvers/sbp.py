@@ -40,7 +40,7 @@ Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -48,20 +48,23 @@ import numpy as np
 from ..core import losses
 from ..core.bias import best_bias
 from ..core.dispatch import borrow, compiled
-from ..core.kernel_cache import RowCache
+from ..core.kernel_cache import RowCache, SharedRows
 from ..core.water_level import draw, pieces, pour
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
 from ..running import Solver
-from .kernel_steps import best_multiple
 from .smo import SMO, Episode, State  # noqa: F401 (parts of a saved state are looked up here)
 
 #: Without ν: most examples of the sample that finds it, the fewest, the relative gap to which it is solved, and most
 #: rounds of SMO on it.
 SAMPLE, SMALLEST_SAMPLE, SAMPLE_TOL, SAMPLE_ROUNDS = 4000, 16, 0.05, 6400
+#: The parts of the cache for the sample's kernel rows, with itself and with others, where classes share them.
+SAMPLE_SHARE = 0.4
 #: Without ν: one in this many examples is drawn before SMO takes over, and it starts with margins below MATTERS.
 SHARE, MATTERS = 5, 1.3
+#: Rows of a block of kernel values that is used once.
+BLOCK = 64
 #: First step at which a run stops for a checkpoint; then at its doubles.
 FIRST_CHECKPOINT = 32
 #: Scales below this are multiplied out: the lazy sums lose as many digits as the scale has zeros.
@@ -90,6 +93,48 @@ def add_block(rows, slots, coefficients, constant, before, f, f_sum):
             for j in range(size):
                 f[q, first + j] += change[j]
                 f_sum[q, first + j] += s * change[j]
+
+
+@compiled
+def best_on_ray(f, y, cap, norm2, free):
+    """The multiple s > 0 of w, and the bias b (0 if not free), that minimise ½s²‖w‖² + Σ C max(0, 1 − y(sf + b)).
+
+    The least value over b is convex in s, with the slope s‖w‖² − Σ C y f over the examples with a margin below 1; those
+    at 1 count in the share that makes the slope in b zero. Its zero is found by bisection.
+    """
+    f, y, cap = borrow(f), borrow(y), borrow(cap)
+    multiple, low, high, bias, scores = 1.0, 0.0, 0.0, 0.0, np.empty(f.size)
+    if norm2 > 0.0:
+        # ½s²‖w‖² is no more than the value at w = 0
+        high = np.sqrt(2.0 * cap.sum() / norm2)
+        multiple = 0.5 * high
+    for _ in range(100):
+        first, second, share = 0.0, 0.0, 1.0
+        if free:
+            for i in range(f.size):
+                scores[i] = multiple * f[i]
+            first, second, share = best_bias(losses.Hinge(), scores, y, cap, 0.0)
+        bias = 0.5 * (first + second)
+        if high - low <= 1e-6 * high:
+            break
+        slope = multiple * norm2
+        for i in range(f.size):
+            margin = y[i] * multiple * f[i]
+            slope -= (
+                cap[i]
+                * y[i]
+                * f[i]
+                * (
+                    (share if margin + y[i] * first < 1.0 else 0.0)
+                    + (1.0 - share if margin + y[i] * second < 1.0 else 0.0)
+                )
+            )
+        if slope > 0.0:
+            high = multiple
+        else:
+            low = multiple
+        multiple = 0.5 * (low + high)
+    return max(multiple, 1e-300), bias
 
 
 @dataclass
@@ -133,6 +178,22 @@ class BatchState:
     def stalled(self) -> bool:
         """Whether SMO cannot make progress."""
         return self.polish is not None and self.polish.stalled
+
+
+@dataclass
+class Sample:
+    """Examples that find ν, as many others, the kernel between both, and binary problem ``sought`` on the sample.
+
+    Binary problems share kernel rows of the sample: one that has been fetched is there for all.
+    """
+
+    order: np.ndarray
+    chosen: np.ndarray
+    others: np.ndarray
+    across: Any
+    shared: Any
+    part: KernelProblem
+    sought: int
 
 
 @dataclass
@@ -277,7 +338,8 @@ class StochasticBatchPerceptron(Solver):
             return 0
         if state.order.size == 0:
             state.order = state.rng.permutation(problem.n)
-        part, sample, others = self._sample(problem, state)
+        sample = self._sample(problem, state)
+        part = sample.part
         smo = SMO(tol=SAMPLE_TOL)
         if state.trial is None:
             state.trial = smo.init(part, np.random.default_rng(state.rng.integers(2**63)))
@@ -289,38 +351,54 @@ class StochasticBatchPerceptron(Solver):
             over = over or trial.stalled or gap <= SAMPLE_TOL * primal
         state.counters.kernel_evals += trial.counters.kernel_evals - before
         if over:
-            self._set_nu(problem, state, part, sample, others)
-            state.trial = problem._sample = None  # type: ignore[attr-defined]
+            self._set_nu(problem, state, sample)
+            state.trial = None
             state.sought += 1
+            if state.sought == problem.n_outputs:
+                problem._sample = None  # type: ignore[attr-defined]
         return max(1, rounds)
 
-    def _sample(self, problem: KernelProblem, state: BatchState) -> tuple[KernelProblem, np.ndarray, np.ndarray]:
-        """(the problem on the sample of the binary problem that is next, its examples, as many others)."""
-        kept = getattr(problem, "_sample", None)
-        if kept is not None and kept[0] is state.order and kept[1] == state.sought:
-            return kept[2]
-        q, order, size = state.sought, state.order, min(SAMPLE, problem.n // 2)
-        y, s = problem.signs[q, order], problem.weights_of(q)
-        # the first of each class in the order come first, so that each that is there is in the sample
-        counts = s[order] > 0.0 if s.size else np.ones(problem.n, bool)
-        ends = np.concatenate([np.flatnonzero((y == sign) & counts)[:1] for sign in (1.0, -1.0)])
-        own = np.concatenate([order[ends], np.delete(order, ends)])
-        sample, others = np.sort(own[:size]), np.sort(own[size : 2 * size])
-        found = problem.take(sample, q), sample, others
-        problem._sample = order, q, found  # type: ignore[attr-defined]
-        return found
+    def _sample(self, problem: KernelProblem, state: BatchState) -> Sample:
+        """The sample, with the binary problem that is next on it."""
+        kept: Sample | None = getattr(problem, "_sample", None)
+        if kept is None or kept.order is not state.order:
+            order, size = state.order, min(SAMPLE, problem.n // 2)
+            # the first of each class in the order come first, so that each that is there is in the sample
+            ends = []
+            for q in range(problem.n_outputs):
+                y, s = problem.signs[q, order], problem.weights_of(q)
+                counts = s[order] > 0.0 if s.size else np.ones(problem.n, bool)
+                ends += [np.flatnonzero((y == sign) & counts)[:1] for sign in (1.0, -1.0)]
+            first = np.unique(np.concatenate(ends))[:size]
+            own = np.concatenate([order[first], np.delete(order, first)])
+            chosen, others = np.sort(own[:size]), np.sort(own[size : 2 * size])
+            across, shared = problem.matrix(chosen, others), None
+            if problem.n_outputs > 1:
+                everything, n_bytes = np.arange(size), SAMPLE_SHARE * problem.cache_bytes
+                shared = SharedRows(problem.take(chosen).matrix(everything, everything), n_bytes), everything
+                across = SharedRows(across, n_bytes).part(everything, np.arange(others.size))
+            kept = Sample(order, chosen, others, across, shared, problem, -1)
+        if kept.sought != state.sought:
+            part, kept.sought = problem.take(kept.chosen, state.sought), state.sought
+            if kept.shared is not None:
+                part = replace(part, shared=kept.shared, cache_bytes=(1.0 - 2.0 * SAMPLE_SHARE) * problem.cache_bytes)
+            kept.part = part
+        problem._sample = kept  # type: ignore[attr-defined]
+        return kept
 
-    def _set_nu(
-        self, problem: KernelProblem, state: BatchState, part: KernelProblem, sample: np.ndarray, others: np.ndarray
-    ) -> None:
+    def _set_nu(self, problem: KernelProblem, state: BatchState, sample: Sample) -> None:
         """ν from SMO's solution on the sample; see the head of this file."""
         q, solved = state.sought, state.trial
         assert solved is not None
+        part, others, across = sample.part, sample.others, sample.across
         support = np.flatnonzero(solved.alpha)
-        matrix = problem.matrix(sample[support], others)
+        before = across.evaluations
         weights = part.y[support] * solved.alpha[support]
-        f = weights @ matrix.block(np.arange(support.size)).astype(np.float64) + problem.constant * weights.sum()
-        state.counters.kernel_evals += matrix.evaluations
+        f = np.full(others.size, problem.constant * weights.sum())
+        for first in range(0, support.size, BLOCK):
+            rows = slice(first, first + BLOCK)
+            f += weights[rows] @ across.block(support[rows]).astype(np.float64)
+        state.counters.kernel_evals += across.evaluations - before
         norm = math.sqrt(max(float(solved.alpha @ (part.y * solved.f)), 0.0))
         inside, outside = (
             float(self._hinges(each, responses[None, :], np.array([solved.bias]))[0])
@@ -444,25 +522,10 @@ class StochasticBatchPerceptron(Solver):
             if level[q] > 0.0 and self.nu is not None:
                 multiple, bias[q] = 1.0 / level[q], found.bias / level[q]
             else:
-                norm2 = float(alpha[q] @ (y * f[q]))
-                multiple, bias[q] = self._best_on_ray(problem, q, f[q], norm2, found.bias, level[q])
+                multiple, bias[q] = best_on_ray(f[q], y, problem.caps_of(q), float(alpha[q] @ (y * f[q])), two)
             alpha[q] *= multiple
             f[q] *= multiple
         return alpha, f, bias, level
-
-    def _best_on_ray(
-        self, problem: KernelProblem, q: int, f: np.ndarray, norm2: float, bias: float, level: float
-    ) -> tuple[float, float]:
-        """The multiple of w̄, and the bias with it, of (nearly) the lowest primal value: each in turn, from w̄/γ."""
-        y, cap = problem.signs[q], problem.caps_of(q)
-        if not problem.has_free_bias:
-            return best_multiple(y * f, norm2, cap), 0.0
-        multiple = 1.0 / level if level > 0.0 else best_multiple(y * (f + bias), norm2, cap)
-        for _ in range(3):
-            low, high, _ = best_bias(losses.Hinge(), multiple * f, y, cap, 0.0)
-            bias = 0.5 * (low + high)
-            multiple = best_multiple(y * f, norm2, cap, y * bias)
-        return multiple, bias
 
     def certificate(self, problem: KernelProblem, state: BatchState) -> Certificate:
         """Primal, dual and gap in the λ-form; until SMO has taken over, the dual value of the best multiple of ᾱ."""
