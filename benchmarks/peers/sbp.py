@@ -122,8 +122,8 @@ class Row(NamedTuple):
 
 
 def errors_along_time(solver, problem, Z, t, until, most, seed):
-    """Checkpoints until the error is reached twice in a row (the first may be luck) or ``most`` seconds have passed;
-    and the seconds spent in each part of training.
+    """Checkpoints until the error is reached twice in a row (the first may be luck) or ``most`` seconds, all that is
+    allowed, have passed; and the seconds spent in each part of training.
     """
     # one thread: processor time, as for LIBSVM
     now = time.process_time if problem.threads == 1 else time.perf_counter
@@ -165,7 +165,7 @@ def main(arguments):
         found = []
         for seed in range(runs):
             problem._row_cache = problem._kept = None
-            rows, spent = errors_along_time(solver, problem, Z, t, until, their_seconds, seed)
+            rows, spent = errors_along_time(solver, problem, Z, t, until, case.asked * their_seconds, seed)
             reached = len(rows) > 1 and max(rows[-1].error, rows[-2].error) <= until
             at = rows[-2] if reached else rows[-1]
             found.append(at.seconds if reached else np.inf)
