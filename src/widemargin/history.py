@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ class History:
     def append(self, counters: Counters | None = None, **columns: float) -> None:
         """Add a checkpoint; the counters become columns of their own names."""
         if counters is not None:
-            columns = {**asdict(counters), **columns}
+            columns = {**vars(counters), **columns}
         self.rows.append(columns)
 
     @property

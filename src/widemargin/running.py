@@ -47,6 +47,10 @@ class Solver:
     in place, ``weights``/``model(problem, state)`` and ``certificate(problem, state)``.
     """
 
+    def first_slice(self, problem: Any) -> int:
+        """Steps that certainly take less than a slice."""
+        return FIRST_SLICE
+
     def evaluate(self, problem: Any, state: Any, model: Any) -> dict[str, float]:
         """What a checkpoint records of a linear model: its objective."""
         return {"objective": problem.primal(model.coef.T, model.intercept)}
@@ -78,6 +82,7 @@ class RunnableSolver(Protocol):
     def model(self, problem: Any, state: Any) -> Any: ...
     def evaluate(self, problem: Any, state: Any, model: Any) -> dict[str, float]: ...
     def steps_per_epoch(self, problem: Any) -> int: ...
+    def first_slice(self, problem: Any) -> int: ...
 
 
 @dataclass
@@ -205,7 +210,7 @@ def run(
 
     best: tuple[float, Any] | None = None
     # the first slice feels out how fast steps are; no slice is more than 16 times the one before
-    unimproved, previous, done, rate = 0, math.nan, 0, getattr(solver, "first_slice", FIRST_SLICE) / SLICE
+    unimproved, previous, done, rate = 0, math.nan, 0, solver.first_slice(problem) / SLICE
     earlier = history.last("epochs")
     settled = getattr(solver, "settled", lambda problem, state, tol: True)
     reason = ""

@@ -14,11 +14,12 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, rbf_kernel, sigmoid_kernel
+from sklearn.svm import SVC as RivalSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import SMO, SVC, SVR, svm_path
+from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, svm_path
 from widemargin.core.kernels import RBF, KernelMatrix, Linear, Precomputed
-from widemargin.estimators.kernel import SOLVERS
+from widemargin.estimators.kernel import ERROR_SHARE, SOLVERS
 
 try:
     import sklearn.callback as sklearn_callback
@@ -229,6 +230,21 @@ def test_class_weights_are_sample_weights(rng):
     np.testing.assert_array_equal(balanced.decision_function(X), same.decision_function(X))
 
 
+def test_ties_of_votes_go_to_the_first_class_or_to_the_scores_as_in_scikit_learn(rng):
+    X, y, _ = data(rng, 200, classes=5)
+    Z = 3.0 * rng.normal(size=(2000, 3))
+    for break_ties in (False, True):
+        model = SVC(C=0.5, break_ties=break_ties, tol=1e-6).fit(X, y)
+        rival = RivalSVC(C=0.5, gamma=model._gamma, break_ties=break_ties, tol=1e-6).fit(X, y)
+        expected, best = rival.predict(Z), np.sort(rival.decision_function(Z), axis=1)[:, -2:]
+        near = np.abs(rival.set_params(decision_function_shape="ovo").decision_function(Z)).min(axis=1) < 1e-3
+        near |= best[:, 1] - best[:, 0] < 1e-3
+        np.testing.assert_array_equal(model.predict(Z)[~near], expected[~near])
+    np.testing.assert_array_equal(model.predict(Z), model.decision_function(Z).argmax(axis=1))
+    with pytest.raises(ValueError, match="break_ties decides by scores of classes"):
+        SVC(break_ties=True, decision_function_shape="ovo").fit(X, y)
+
+
 def test_lam_overrides_C(rng):
     X, y, _ = data(rng)
     model = SVC(C=123.0, lam=1.0 / (2.0 * y.size), random_state=0).fit(X, y)
@@ -238,15 +254,16 @@ def test_lam_overrides_C(rng):
 def test_labels_may_be_words(rng):
     X, y, _ = data(rng, classes=3)
     words = np.array(["low", "mid", "top"])[y]
-    model = SVC().fit(X, words)
-    assert set(model.predict(X)) <= set(words)
-    assert model.score(X, words) > 0.6
+    numbered = SVC(random_state=0).fit(X, y).predict(X)
+    np.testing.assert_array_equal(
+        SVC(random_state=0).fit(X, words).predict(X), np.array(["low", "mid", "top"])[numbered]
+    )
 
 
 def test_threads_and_repetition_do_not_change_a_bit(rng):
     X, y, _ = data(rng, 300, d=5, classes=3)
     first = SVC(random_state=3).fit(X, y)
-    for more in ({}, {"n_jobs": 2}):
+    for more in ({}, {"n_jobs": 2}, {"n_jobs": -1}):
         other = SVC(random_state=3, **more).fit(X, y)
         np.testing.assert_array_equal(first.dual_coef_, other.dual_coef_)
         np.testing.assert_array_equal(first.intercept_, other.intercept_)
@@ -324,10 +341,12 @@ def test_regression_by_sdca_has_the_optimum_of_smo(intercept, kernel, rng):
     assert ours.stop_reason_ == "tol"
     assert ours.certificate_.relative_gap <= 1e-3
     assert ours.certificate_.primal == pytest.approx(exact.certificate_.primal, rel=2e-3)
-    # what is minimised is strongly convex in w, so scores differ by √(2 × gap × (K(x, x) + 1)/λ) each at most
+    # what is minimised is strongly convex in w, so scores differ by √(2 × gap × (K(x, x) + 1)/λ) each at most; a gap
+    # from float32 kernel values may itself be wrong by ERROR_SHARE × tol × P
     scale = 1.0 if kernel == "rbf" else np.sum(X**2, axis=1).max()
-    gaps = sum(np.sqrt(2.0 * model.certificate_.gap * (scale + 1.0) * t.size) for model in (ours, exact))
-    assert np.abs(ours.predict(X) - exact.predict(X)).max() <= 1.001 * gaps + 1e-5
+    gaps = [model.certificate_.gap + ERROR_SHARE * 1e-3 * model.certificate_.primal for model in (ours, exact)]
+    apart = sum(np.sqrt(2.0 * gap * (scale + 1.0) * t.size) for gap in gaps)
+    assert np.abs(ours.predict(X) - exact.predict(X)).max() <= apart + 1e-5
 
 
 def test_a_fitted_member_of_a_path_starts_afresh_when_it_is_fitted_to_other_data(rng):
@@ -467,7 +486,10 @@ def test_clones_and_pickles(estimator, rng):
         ({"intercept": "maybe"}, ValueError, "intercept must be one of 'auto'"),
         ({"tol": -1.0}, ValueError, "tol must be ≥ 0"),
         ({"max_iter": 0}, ValueError, "max_iter must be ≥ 1, got 0"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must be ≥ 1, got 0"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must not be 0: give a number of threads, or -1"),
+        ({"n_jobs": 1.5}, TypeError, "n_jobs must be None or an integer, got 1.5"),
+        ({"kernel": "linear", "gamma": "wide"}, ValueError, "gamma must be one of 'scale', 'auto', got 'wide'"),
+        ({"kernel": "poly", "coef0": "a"}, ValueError, "coef0 must be a number, got 'a'"),
         ({"max_seconds": 0.0}, ValueError, "max_seconds must be > 0"),
         ({"solver": "sdca", "intercept": "unregularized"}, ValueError, "KernelSDCA has no unregularised intercept"),
     ],
@@ -484,6 +506,11 @@ def test_bad_parameters_of_one_of_them(rng):
     for parameters in ({"multi_class": "all"}, {"decision_function_shape": "flat"}):
         with pytest.raises(ValueError, match=f"{next(iter(parameters))} must be one of"):
             SVC(**parameters).fit(X, y)
+    with pytest.raises(ValueError, match="multi_class='ovr' trains none: use multi_class='ovo'"):
+        SVC(multi_class="ovr", decision_function_shape="ovo").fit(X, y)
+    with pytest.raises(ValueError, match="solver__nu sets a parameter of a configured solver, and solver is the name"):
+        SVC(solver="sbp").set_params(solver__nu=0.1)
+    assert SVC(solver="sbp").set_params(solver=StochasticBatchPerceptron(), solver__nu=0.1).solver.nu == 0.1
     with pytest.raises(ValueError, match=r"epsilon must be ≥ 0 and finite, got -0\.1"):
         SVR(epsilon=-0.1).fit(X, t)
     with pytest.raises(ValueError, match="at least 2 classes, got 1 class"):

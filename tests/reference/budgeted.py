@@ -1,24 +1,32 @@
-"""Budgeted SGD as the paper prints it, one Python step after the other."""
+"""Budgeted SGD as the paper prints it, one Python step after the other.
+
+A step has several outcomes between which maintenance may choose; each is (‖Δ‖/η, vectors, coefficients).
+"""
 
 import numpy as np
 
 
-def bsgd(X, slope, kernel, lam, eta, budget, maintain, radius=np.inf):
-    """Algorithm 1: returns the vectors, their rows of coefficients, and ‖Δ‖/η of every maintenance."""
-    V, A, lost = np.empty((0, X.shape[1])), np.empty((0, slope(0, None).size)), []
-    for t, x in enumerate(X, 1):
-        g = slope(t - 1, A.T @ kernel(V, x[None])[:, 0])
-        A = (1.0 - eta(t) * lam) * A
-        if g.any():
-            V, A = np.vstack([V, x]), np.vstack([A, -eta(t) * g])
-            if len(V) > budget:
-                W, C = maintain(V, A, kernel)
-                both, signed = np.vstack([V, W]), np.vstack([A, -C])
-                lost.append(np.sqrt(max(np.sum(kernel(both, both) * (signed @ signed.T)), 0.0)) / eta(t))
-                V, A = W, C
-        norm = np.sqrt(np.sum(kernel(V, V) * (A @ A.T)))
-        A = A * min(1.0, radius / norm) if norm > 0 else A
-    return V, A, np.array(lost)
+def step(V, A, x, slope, kernel, lam, eta, budget, maintain, radius=np.inf):
+    """All outcomes of one step of Algorithm 1 from vectors V with rows A of coefficients."""
+    g = slope(A.T @ kernel(V, x[None])[:, 0])
+    A = (1.0 - eta * lam) * A
+    kept = [(V, A)]
+    if g.any():
+        V, A = np.vstack([V, x]), np.vstack([A, -eta * g])
+        kept = maintain(V, A, kernel, len(V) > budget)
+    return [
+        (norm(np.vstack([V, W]), np.vstack([A, -C]), kernel) / eta, W, inside(W, C, kernel, radius)) for W, C in kept
+    ]
+
+
+def norm(V, A, kernel):
+    """‖Σ_j Φ(v_j) a_jᵀ‖."""
+    return np.sqrt(max(np.sum(kernel(V, V) * (A @ A.T)), 0.0))
+
+
+def inside(V, A, kernel, radius):
+    """Projected to the ball of this radius."""
+    return A * min(1.0, radius / max(norm(V, A, kernel), 1e-300))
 
 
 def smallest(V, A, kernel):
@@ -26,18 +34,21 @@ def smallest(V, A, kernel):
     return int(np.argmin(np.sum(A**2, axis=1) * np.diag(kernel(V, V))))
 
 
-def remove(V, A, kernel):
-    """Removal (Sec. 6.1)."""
-    p = smallest(V, A, kernel)
-    return np.delete(V, p, 0), np.delete(A, p, 0)
+def remove(V, A, kernel, full):
+    """Removal (Sec. 6.1) of any one."""
+    return [(np.delete(V, p, 0), np.delete(A, p, 0)) for p in range(len(V))] if full else [(V, A)]
 
 
-def project(V, A, kernel):
-    """Projection of the smallest onto the rest (Eq. 6.3)."""
-    p = smallest(V, A, kernel)
-    W = np.delete(V, p, 0)
-    onto = np.linalg.lstsq(kernel(W, W), kernel(W, V[[p]])[:, 0], rcond=1e-12)[0]
-    return W, np.delete(A, p, 0) + np.outer(onto, A[p])
+def project(V, A, kernel, full, span=1e-4):
+    """Projection of the smallest onto the rest (Eq. 6.3), or of the newest where it nearly is in their span."""
+    kept = [] if full else [(V, A)]
+    for p in {smallest(V, A, kernel) if full else len(V) - 1, len(V) - 1}:
+        W = np.delete(V, p, 0)
+        onto = np.linalg.lstsq(kernel(W, W), kernel(W, V[[p]])[:, 0], rcond=1e-12)[0]
+        distance2 = 1.0 - onto @ kernel(W, V[[p]])[:, 0]
+        if (full and p == smallest(V, A, kernel)) or distance2 <= 1.01 * span:
+            kept.append((W, np.delete(A, p, 0) + np.outer(onto, A[p])))
+    return kept
 
 
 def merged(a, b, kappa):
@@ -51,11 +62,12 @@ def merged(a, b, kappa):
     return np.sum(a**2) + np.sum(b**2) + 2 * kappa * np.sum(a * b) - np.sum(z[best] ** 2), h[best, 0], z[best]
 
 
-def merge(V, A, kernel):
-    """Merging of the smallest with its best partner (Sec. 6.3)."""
-    m = smallest(V, A, kernel)
-    found = [(*merged(A[m], A[n], kernel(V[[m]], V[[n]])[0, 0]), n) for n in range(len(V)) if n != m]
-    _, h, z, n = min(found, key=lambda one: one[0])
-    W, C = V.copy(), A.copy()
-    W[n], C[n] = h * V[m] + (1 - h) * V[n], z
-    return np.delete(W, m, 0), np.delete(C, m, 0)
+def merge(V, A, kernel, full):
+    """Merging (Sec. 6.3) of the smallest with any other."""
+    m, kept = smallest(V, A, kernel), []
+    for n in np.delete(np.arange(len(V)), m) if full else []:
+        _, h, z = merged(A[m], A[n], kernel(V[[m]], V[[n]])[0, 0])
+        W, C = V.copy(), A.copy()
+        W[n], C[n] = h * V[m] + (1 - h) * V[n], z
+        kept.append((np.delete(W, m, 0), np.delete(C, m, 0)))
+    return kept or [(V, A)]

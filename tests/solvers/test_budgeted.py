@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -94,8 +95,6 @@ def slope_of(problem):
 
     def slope(i, scores):
         g = np.zeros(problem.n_outputs)
-        if scores is None:
-            return g
         if problem.n_outputs > 1:
             own = int(problem.y[i])
             others = np.where(np.arange(g.size) == own, -np.inf, scores)
@@ -123,6 +122,26 @@ REMOVE, PROJECT = (Remove("smallest"), textbook.remove), (Project(), textbook.pr
 MERGE = (Merge(table_size=1500), textbook.merge)
 
 
+def check_each_step(solver, problem, rng, maintain, eta, lam, radius=np.inf):
+    """Every step is one that the textbook may take from the same state, and loses no more than its best one.
+
+    Whole runs are not compared: an example at the margin within rounding of 1 is a vector in one run and none in the
+    other, and they part.
+    """
+    state, points, slope = solver.init(problem, rng), rng.normal(size=(40, 3)), slope_of(problem)
+    for i, x in enumerate(dense(problem)):
+        V, A, lost, steps = vectors_of(state), state.coefficients.T, state.values[budgeted.LOST], eta(i + 1)
+        outcomes = textbook.step(V, A, x, partial(slope, i), gauss, lam, steps, solver.budget, maintain, radius)
+        solver.advance(problem, state, 1)
+        lost = state.values[budgeted.LOST] - lost
+        distances = [np.abs(gauss(points, W) @ C - scores_at(state, points)).max() for _, W, C in outcomes]
+        nearest = int(np.argmin(distances))
+        assert distances[nearest] <= 1e-5 * (steps + np.abs(A).max(initial=0.0))
+        assert lost == pytest.approx(outcomes[nearest][0], rel=1e-3, abs=1e-4)
+        if maintain is not textbook.project:
+            assert lost <= min(outcome[0] for outcome in outcomes) * (1 + 1e-3) + 1e-4
+
+
 @pytest.mark.parametrize(
     ("kind", "policy", "maintain"),
     [
@@ -136,26 +155,14 @@ def test_every_policy_takes_the_textbook_s_steps(kind, policy, maintain, rng):
         rng, classes=4 if kind == "four classes" else 2, regression=kind == "regression", sparse=kind == "sparse"
     )
     step = NormaStep(2.0) if kind == "regression" else PegasosStep()
-    solver = solver_of(policy, 12, step)
-    state = trained(solver, problem)
-    V, A, lost = textbook.bsgd(
-        dense(problem), slope_of(problem), gauss, problem.lam, eta_of(step, problem.lam), 12, maintain
-    )
-    assert len(lost) <= state.counts[budgeted.MAINTAINED]  # projection also takes what is in the span already
-    points = rng.normal(size=(40, 3))
-    expected = gauss(points, V) @ A
-    # K⁻¹ of a nearly singular K, and a search that ends at 1e-7: errors grow from step to step
-    np.testing.assert_allclose(scores_at(state, points), expected, atol=1e-3 * np.abs(expected).max())
-    assert state.values[budgeted.LOST] == pytest.approx(np.sum(lost), rel=1e-3, abs=1e-2)
+    check_each_step(solver_of(policy, 12, step), problem, rng, maintain, eta_of(step, problem.lam), problem.lam)
 
 
-@pytest.mark.parametrize(
-    "policy", [Remove("smallest"), Project(), Merge(table_size=1500)], ids=["remove", "project", "merge"]
-)
-def test_margin_perceptrons_stay_in_their_ball_and_know_their_norm(policy, rng):
+@pytest.mark.parametrize(("policy", "maintain"), [REMOVE, PROJECT, MERGE], ids=["remove", "project", "merge"])
+def test_margin_perceptrons_stay_in_their_ball_and_know_their_norm(policy, maintain, rng):
     problem = make(rng)
-    step = MarginPerceptronStep(0.5, radius=2.0)
-    solver = solver_of(policy, 12, step)
+    solver = solver_of(policy, 12, MarginPerceptronStep(0.5, radius=2.0))
+    check_each_step(solver, problem, rng, maintain, lambda t: 0.5, 0.0, radius=2.0)
     state = solver.init(problem, rng)
     for _ in range(problem.n):
         solver.advance(problem, state, 1)
@@ -164,10 +171,6 @@ def test_margin_perceptrons_stay_in_their_ball_and_know_their_norm(policy, rng):
         assert state.values[budgeted.SCALE] ** 2 * state.values[budgeted.NORM2] == pytest.approx(
             norm2, rel=1e-6, abs=1e-9
         )
-    maintain = {"Remove": textbook.remove, "Project": textbook.project, "Merge": textbook.merge}[type(policy).__name__]
-    V, A, _ = textbook.bsgd(dense(problem), slope_of(problem), gauss, 0.0, lambda t: 0.5, 12, maintain, radius=2.0)
-    points = rng.normal(size=(40, 3))
-    np.testing.assert_allclose(scores_at(state, points), gauss(points, V) @ A, atol=1e-3)
 
 
 # ---------------------------------------------------------------- what maintenance keeps

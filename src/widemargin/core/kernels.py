@@ -142,7 +142,8 @@ KERNELS: dict[str, type] = {
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, str):
-        raise ValueError(f"{name} must be a number, got {value!r}; resolve_gamma turns 'scale' and 'auto' into one.")
+        names = ", 'scale' or 'auto'" if name == "gamma" else ""
+        raise ValueError(f"{name} must be a number{names}, got {value!r}.")
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be a number, got {value!r}.")
     if not math.isfinite(value):

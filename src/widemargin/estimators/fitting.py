@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -60,6 +61,19 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     if value < least:
         raise ValueError(f"{name} must be ≥ {least}, got {value!r}")
     return int(value)
+
+
+def threads(n_jobs: Any) -> int:
+    """Threads for scikit-learn's ``n_jobs``: None is 1, −1 all processors this process may use, −2 all but one."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
+        raise TypeError(f"n_jobs must be None or an integer, got {n_jobs!r}")
+    count = int(n_jobs)
+    if count == 0:
+        raise ValueError("n_jobs must not be 0: give a number of threads, or -1 for all processors")
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return count if count > 0 else max(1, allowed + 1 + count)
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> Any:
@@ -197,6 +211,18 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
     verbose: int
     n_iter_no_change: int
 
+    def set_params(self, **parameters: Any) -> Any:
+        """As in scikit-learn; parameters of a part, such as ``solver__batch_size``, need a configured part."""
+        for name in parameters:
+            part, nested, own = name.partition("__")
+            value = parameters.get(part, getattr(self, part, None))
+            if nested and isinstance(value, str):
+                raise ValueError(
+                    f"{name} sets a parameter of a configured {part}, and {part} is the name {value!r}: "
+                    f"give an object, such as {part}=Pegasos({own}=…), or set {part} to one in the same call"
+                )
+        return super().set_params(**parameters)
+
     def check_limits(self) -> None:
         """Refuse limits that make no sense."""
         not_negative("tol", self.tol)
@@ -258,7 +284,7 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
             )
         self.history_ = outcome.history
         self.stop_reason_ = outcome.stop_reason
-        self.n_iter_ = max(1, math.ceil(outcome.history["epochs"][-1]))
+        self.n_iter_: Any = max(1, math.ceil(outcome.history.last("epochs")))
         if root is not None:
             root.call_on_fit_task_end(
                 estimator=self,

@@ -50,7 +50,7 @@ from .fitting import (
     numeric_targets,
     one_of,
     positive,
-    whole,
+    threads,
     with_callbacks,
 )
 
@@ -200,8 +200,9 @@ class _Kernel(TrainedByRun):
         elif not isinstance(self.solver, tuple(set(SOLVERS.values()))):
             names = ", ".join(map(repr, SOLVERS))
             raise TypeError(f"solver must be one of {names} or a configured solver such as SMO(), got {self.solver!r}")
-        if self.n_jobs is not None:
-            whole("n_jobs", self.n_jobs)
+        threads(self.n_jobs)
+        if isinstance(self.gamma, str):
+            one_of("gamma", self.gamma, ("scale", "auto"))
         self.check_limits()
 
     def _configured(self) -> Any:
@@ -347,7 +348,7 @@ class _Kernel(TrainedByRun):
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
         rows = self._preparation.rows(self._model.kernel, X)
-        return self._model.decision_function(rows, threads=self.n_jobs or 1)
+        return self._model.decision_function(rows, threads=threads(self.n_jobs))
 
     @property
     def coef_(self) -> np.ndarray:
@@ -398,6 +399,8 @@ class SVC(ClassifierMixin, _Kernel):
         Megabytes for kernel rows.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         Of the scores of one-vs-one classifiers: (n, n_classes), or (n, n_pairs).
+    break_ties : bool, default=False
+        Whether equal votes of one-vs-one classifiers are decided by their scores; else the first class wins.
     lam : float, optional
         λ of each binary problem; overrides ``C``.
     tol : float, default=1e-3
@@ -410,8 +413,9 @@ class SVC(ClassifierMixin, _Kernel):
         Hold out ``validation_fraction`` of the examples and stop when their error has not improved at
         ``n_iter_no_change`` checkpoints in a row; the best model seen is kept. The rule the SBP paper recommends.
     validation_fraction : float, default=0.1
+    n_iter_no_change : int, default=3
     n_jobs : int, optional
-        Threads that compute kernel values; they do not change the result.
+        Threads that compute kernel values, −1 for all processors; they do not change the result.
     random_state, callbacks, verbose
         As in :class:`LinearSVC`.
 
@@ -462,6 +466,7 @@ class SVC(ClassifierMixin, _Kernel):
         class_weight=None,
         cache_size=200,
         decision_function_shape="ovr",
+        break_ties=False,
         lam=None,
         tol=1e-3,
         max_iter=1000,
@@ -487,6 +492,7 @@ class SVC(ClassifierMixin, _Kernel):
         self.class_weight = class_weight
         self.cache_size = cache_size
         self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
         self.lam = lam
         self.tol = tol
         self.max_iter = max_iter
@@ -501,8 +507,19 @@ class SVC(ClassifierMixin, _Kernel):
         super()._check_parameters()
         one_of("multi_class", self.multi_class, ("ovo", "ovr"))
         one_of("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
-        if not isinstance(self.early_stopping, (bool, np.bool_)):
-            raise TypeError(f"early_stopping must be True or False, got {self.early_stopping!r}")
+        if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
+            raise ValueError(
+                "decision_function_shape='ovo' asks for scores of pairs, and multi_class='ovr' trains none: "
+                "use multi_class='ovo', or decision_function_shape='ovr'"
+            )
+        for name in ("early_stopping", "break_ties"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError(
+                "break_ties decides by scores of classes, and decision_function_shape='ovo' has scores of pairs: "
+                "use decision_function_shape='ovr'"
+            )
         if self.early_stopping and isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError(
                 "early_stopping needs rows to hold out, and a precomputed kernel has none: switch it off or give data"
@@ -577,7 +594,7 @@ class SVC(ClassifierMixin, _Kernel):
         full = weights if weights.size else np.ones(codes.size)
         intercept, n_bytes = self._intercept(), self._cache_bytes()
         whole_problem = KernelProblem(
-            kernel, rows, np.zeros(codes.size), losses.Single(losses.Hinge()), 1.0, threads=self.n_jobs or 1
+            kernel, rows, np.zeros(codes.size), losses.Single(losses.Hinge()), 1.0, threads=threads(self.n_jobs)
         )
 
         shared = None
@@ -593,7 +610,7 @@ class SVC(ClassifierMixin, _Kernel):
             lam = float(self.lam) if self.lam is not None else 1.0 / (self.C * chosen.size)
             return KernelProblem(
                 kernel, own, y, losses.Single(losses.Hinge()), lam, s if weighted else np.empty(0), intercept,
-                n_bytes, self.n_jobs or 1, None if shared is None else (shared, chosen),
+                n_bytes, threads(self.n_jobs), None if shared is None else (shared, chosen),
             )  # fmt: skip
 
         if n_classes == 2 or self.multi_class == "ovr":
@@ -741,10 +758,10 @@ class SVC(ClassifierMixin, _Kernel):
             return scores[:, 0]
         if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
             return scores
-        votes, sums = self._votes(scores)
-        return votes + sums / (3.0 * (np.abs(sums) + 1.0))
+        return self._votes(scores)[1]
 
     def _votes(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Votes of the pairs for each class, and the same with their scores deciding between equals."""
         n_classes = self.classes_.size
         votes, sums = np.zeros((scores.shape[0], n_classes)), np.zeros((scores.shape[0], n_classes))
         k = 0
@@ -756,7 +773,7 @@ class SVC(ClassifierMixin, _Kernel):
                 sums[:, i] += scores[:, k]
                 sums[:, j] -= scores[:, k]
                 k += 1
-        return votes, sums
+        return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
 
     def predict(self, X):
         """Labels: by the sign, by votes of the pairs, or by the highest score against the rest."""
@@ -766,7 +783,7 @@ class SVC(ClassifierMixin, _Kernel):
         elif self.multi_class == "ovr":
             codes = scores.argmax(axis=1)
         else:
-            codes = self._votes(scores)[0].argmax(axis=1)
+            codes = self._votes(scores)[int(self.break_ties)].argmax(axis=1)
         return self.classes_[codes]
 
 
@@ -820,7 +837,6 @@ class SVR(RegressorMixin, _Kernel):
         tol=1e-3,
         max_iter=1000,
         max_seconds=None,
-        n_iter_no_change=3,
         n_jobs=None,
         random_state=None,
         callbacks=None,
@@ -839,7 +855,6 @@ class SVR(RegressorMixin, _Kernel):
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds
-        self.n_iter_no_change = n_iter_no_change
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callbacks = callbacks
@@ -860,7 +875,7 @@ class SVR(RegressorMixin, _Kernel):
         lam = float(self.lam) if self.lam is not None else 1.0 / (self.C * y.size)
         problem = KernelProblem(
             kernel, rows, y, losses.Single(losses.EpsilonInsensitive(float(self.epsilon))), lam, weights,
-            self._intercept(), self._cache_bytes(), self.n_jobs or 1,
+            self._intercept(), self._cache_bytes(), threads(self.n_jobs),
         )  # fmt: skip
         solver = self._configured()
         outcome = self.run(solver, problem, started=started, rng=rng, X=X, y=y, attributes=self._partly)

@@ -42,7 +42,7 @@ JMLR 6 (2005). Chang, Lin: LIBSVM (2011).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -520,7 +520,9 @@ class SMO(Solver):
     sample: int = 8
     max_rounds: int = 2000
 
-    first_slice: ClassVar[int] = 1
+    def first_slice(self, problem: KernelProblem) -> int:
+        """Rounds: one on a large problem, where it may compute as much as a slice, all of a small one."""
+        return max(1, 2**15 // max(1, problem.n))
 
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -679,7 +681,9 @@ class SMO(Solver):
         changed = np.flatnonzero(episode.alpha != before)
         state.stalled = changed.size == 0 and episode.bound == 1.0
         state.alpha[episode.active] = episode.alpha
-        others = np.delete(np.arange(problem.n), episode.rows)
+        idle = np.ones(problem.n, bool)
+        idle[episode.rows] = False
+        others = np.flatnonzero(idle)
         problem._kept = None  # type: ignore[attr-defined]
         self._add_responses(
             problem, variables, state, episode.active[changed], (episode.alpha - before)[changed], others
