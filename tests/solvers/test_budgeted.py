@@ -27,7 +27,7 @@ from widemargin.solvers.budgeted import (
     reduced,
     scores,
 )
-from widemargin.solvers.maintenance import Forget, Merge, MultiMerge, Nearest, Project, Remove, Stop
+from widemargin.solvers.maintenance import INVERSE_ERROR, Forget, Merge, MultiMerge, Nearest, Project, Remove, Stop
 
 GAMMA = 0.7
 GAUSS = RBF(GAMMA)
@@ -222,7 +222,15 @@ def degradation_of_next(solver, problem, state):
 
 @pytest.mark.parametrize(
     ("policy", "classes"),
-    [(Merge(), 2), (Project(), 2), (Remove("smallest"), 2), (MultiMerge(3), 2), (Merge(), 4), (Project(), 4)],
+    [
+        (Merge(), 2),
+        (Project(), 2),
+        (Remove("smallest"), 2),
+        (MultiMerge(3), 2),
+        (Merge(), 4),
+        (MultiMerge(4), 4),
+        (Project(), 4),
+    ],  # fmt: skip
     ids=str,
 )
 def test_degradations_are_recorded_truly_and_merging_and_projection_lose_no_more_than_removal(policy, classes, rng):
@@ -324,8 +332,7 @@ def test_several_vectors_merge_into_one_at_a_time_where_that_loses_no_more_than_
     assert pairs.counts[budgeted.MAINTAINED] == pairs.counts[budgeted.UPDATES] - 10
 
 
-def test_the_inverse_stays_accurate_over_a_million_updates():
-    rng = np.random.default_rng()
+def test_the_inverse_stays_accurate_over_a_million_updates(rng):
     n = 50_000
     X = rng.uniform(-1, 1, size=(n, 2))
     problem = KernelProblem(RBF(1.0), as_rows(X), rng.choice([-1.0, 1.0], n), Single(Hinge()), 1e-3, intercept="none")
@@ -337,8 +344,8 @@ def test_the_inverse_stays_accurate_over_a_million_updates():
         K, inverse = state.budget.K[:k, :k], state.budget.inverse[:k, :k]
         V = vectors_of(state)
         np.testing.assert_allclose(K, np.exp(-np.sum((V[:, None] - V[None]) ** 2, axis=2)), atol=1e-12)
-        # a row is found out at 1e-7, when it is looked at; rows are looked at in turn
-        assert np.abs(K @ inverse - np.eye(k)).max() <= 1e-5
+        # a row is found out at 1e-5 when it is looked at, which each is in turn: until then errors may grow
+        assert np.abs(K @ inverse - np.eye(k)).max() <= 100 * INVERSE_ERROR
     assert state.values[budgeted.LOST] / state.counts[budgeted.MAINTAINED] < 1.0
 
 
