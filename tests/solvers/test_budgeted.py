@@ -230,7 +230,7 @@ def degradation_of_next(solver, problem, state):
         (Merge(), 4),
         (MultiMerge(4), 4),
         (Project(), 4),
-    ],  # fmt: skip
+    ],
     ids=str,
 )
 def test_degradations_are_recorded_truly_and_merging_and_projection_lose_no_more_than_removal(policy, classes, rng):
