@@ -27,7 +27,7 @@ from widemargin.solvers.budgeted import (
     reduced,
     scores,
 )
-from widemargin.solvers.maintenance import Forget, Merge, MultiMerge, Nearest, Project, Remove, Stop
+from widemargin.solvers.maintenance import INVERSE_ERROR, Forget, Merge, MultiMerge, Nearest, Project, Remove, Stop
 
 GAMMA = 0.7
 GAUSS = RBF(GAMMA)
@@ -222,7 +222,15 @@ def degradation_of_next(solver, problem, state):
 
 @pytest.mark.parametrize(
     ("policy", "classes"),
-    [(Merge(), 2), (Project(), 2), (Remove("smallest"), 2), (MultiMerge(3), 2), (Merge(), 4), (Project(), 4)],
+    [
+        (Merge(), 2),
+        (Project(), 2),
+        (Remove("smallest"), 2),
+        (MultiMerge(3), 2),
+        (Merge(), 4),
+        (MultiMerge(4), 4),
+        (Project(), 4),
+    ],
     ids=str,
 )
 def test_degradations_are_recorded_truly_and_merging_and_projection_lose_no_more_than_removal(policy, classes, rng):
@@ -324,8 +332,7 @@ def test_several_vectors_merge_into_one_at_a_time_where_that_loses_no_more_than_
     assert pairs.counts[budgeted.MAINTAINED] == pairs.counts[budgeted.UPDATES] - 10
 
 
-def test_the_inverse_stays_accurate_over_a_million_updates():
-    rng = np.random.default_rng()
+def test_the_inverse_stays_accurate_over_a_million_updates(rng):
     n = 50_000
     X = rng.uniform(-1, 1, size=(n, 2))
     problem = KernelProblem(RBF(1.0), as_rows(X), rng.choice([-1.0, 1.0], n), Single(Hinge()), 1e-3, intercept="none")
@@ -337,19 +344,25 @@ def test_the_inverse_stays_accurate_over_a_million_updates():
         K, inverse = state.budget.K[:k, :k], state.budget.inverse[:k, :k]
         V = vectors_of(state)
         np.testing.assert_allclose(K, np.exp(-np.sum((V[:, None] - V[None]) ** 2, axis=2)), atol=1e-12)
-        # a row is found out at 1e-7, when it is looked at; rows are looked at in turn
-        assert np.abs(K @ inverse - np.eye(k)).max() <= 1e-5
+        # a row is found out at 1e-5 when it is looked at, which each is in turn: until then errors may grow
+        assert np.abs(K @ inverse - np.eye(k)).max() <= 100 * INVERSE_ERROR
     assert state.values[budgeted.LOST] / state.counts[budgeted.MAINTAINED] < 1.0
 
 
 def test_projection_onto_a_span_that_holds_everything_loses_nothing(rng):
-    problem = make(rng, kernel=Linear())
-    state = trained(solver_of(Project(), 10), problem)
-    assert state.support <= 3
-    free = trained(solver_of(Remove("smallest"), 500), problem)
-    np.testing.assert_allclose(
-        state.coefficients @ vectors_of(state), free.coefficients @ vectors_of(free), rtol=1e-6, atol=1e-6
-    )
+    problem, solver = make(rng, kernel=Linear()), solver_of(Project(), 10)
+    state = solver.init(problem, rng)
+    for t, x in enumerate(dense(problem), 1):
+        w, whole = (state.coefficients @ vectors_of(state))[0], state.support == 3
+        g = slope_of(problem)(t - 1, [w @ x])[0]
+        solver.advance(problem, state, 1)
+        expected = (1 - 1 / t) * w - g * x / (problem.lam * t)
+        assert state.support <= 3
+        if whole:  # three vectors of three features; fewer may lose a hundredth of one that is almost in their span
+            found = (state.coefficients @ vectors_of(state))[0]
+            # the inverse of K is good for 1e-5 of it
+            np.testing.assert_allclose(found, expected, atol=1e-3 * np.linalg.norm(x) / (problem.lam * t))
+    assert state.support == 3
 
 
 def test_a_projectron_grows_only_by_what_is_far_from_its_span(rng):
@@ -469,12 +482,12 @@ def test_a_first_row_far_from_all_others_does_no_harm(rng):
     assert np.mean(side * found > 0) == 1.0
 
 
-def sparse_problem(rng, n, d, entries, dtype=np.float64):
+def sparse_problem(rng, n, d, entries):
     """Rows with few of many features, the first ones more often; each class has half of the features."""
     y = rng.choice([-1.0, 1.0], n)
     columns = (d * rng.random((n, entries)) ** 4).astype(np.int64) // 2 * 2 + (y[:, None] > 0)
     values = rng.uniform(0.5, 1.0, (n, entries)) / np.sqrt(entries)
-    X = sp.csr_matrix((values.ravel(), columns.ravel(), np.arange(0, n * entries + 1, entries)), (n, d), dtype=dtype)
+    X = sp.csr_matrix((values.ravel(), columns.ravel(), np.arange(0, n * entries + 1, entries)), (n, d))
     X.sum_duplicates()
     weights = rng.uniform(0.5, 1.5, n)
     return KernelProblem(RBF(0.5), as_rows(X), y, Single(Hinge()), 0.005, weights, "none", outputs=1)
@@ -493,12 +506,15 @@ def check_rows_of(state):
     assert v.held[0] == 0
 
 
-@pytest.mark.parametrize("policy", [Merge(), Remove("smallest")], ids=str)
-def test_vectors_of_sparse_data_have_rows_for_their_own_features_and_are_those_of_dense_data(policy, rng):
+def bytes_of(state):
+    return sum(array.nbytes for array in (*state.budget[1:], *state.budget.vectors))
+
+
+def test_vectors_of_sparse_data_have_rows_for_their_own_features_and_are_those_of_dense_data(rng):
     problem = sparse_problem(rng, 250, 6000, 30)
     other = copy.copy(problem)
     other.X = as_rows(as_matrix(problem.X).toarray())
-    solver = solver_of(policy, 40)
+    solver = solver_of(Merge(), 40)
     state, expected = (trained(solver, one, steps=500) for one in (problem, other))
     check_rows_of(state)
     assert len(state.budget.vectors.Z) < 6000
@@ -513,22 +529,22 @@ def test_vectors_of_sparse_data_have_rows_for_their_own_features_and_are_those_o
 
 
 def test_a_million_features_take_the_memory_of_those_that_occur_and_no_more_than_allowed(rng):
-    problem = sparse_problem(rng, 1200, 1_000_000, 100, np.float32)
-    problem.y = rng.choice([-1.0, 1.0], 1200)  # noise: almost every example violates its margin
-    state = trained(BudgetedSGD(500, maintenance=Remove("smallest"), sampling="fixed"), problem)
+    n = 700
+    problem = sparse_problem(rng, n, 1_000_000, 100)
+    problem.y = rng.choice([-1.0, 1.0], n)  # noise: almost every example violates its margin
+    state = trained(solver_of(Merge(), 500), problem)
     assert state.support == 500
-    # 500 vectors of at most 100 features; buffers grow by half, and there is a number for each feature
-    assert state.budget.vectors.rows[0] <= 500 * 100 + 101
-    held = sum(array.nbytes for array in (*state.budget[1:], *state.budget.vectors))
-    assert held <= 1.5 * 4 * 528 * (500 * 100 + 100) + 10e6
-    assert state.model_bytes <= 4 * 500 * (500 * 100 + 2)
-    limited = BudgetedSGD(500, maintenance=Merge(), sampling="fixed").within(20e6, 1_000_000, 1, 4, True)
+    # no more rows than the examples have features, grown by half at a time; and a number for each feature
+    occur = np.unique(problem.X.indices).size + 1
+    assert state.budget.vectors.rows[0] <= occur
+    assert bytes_of(state) <= 8 * 528 * (1.5 * occur + 200) + 5e6
+    limited = solver_of(Merge(), 500).within(40e6, 1_000_000, 1, 8, True)
     state = trained(limited, problem)
     check_rows_of(state)
-    assert sum(array.nbytes for array in (*state.budget[1:], *state.budget.vectors)) <= 20e6
+    assert bytes_of(state) <= 40e6
     assert 10 < state.support <= limited.budget
     with pytest.raises(ValueError, match="a row has"):
-        replace(limited, max_bytes=7e6).init(sparse_problem(rng, 20, 1_000_000, 3000, np.float32), rng)
+        replace(limited, max_bytes=10e6).init(sparse_problem(rng, 20, 1_000_000, 3000), rng)
 
 
 def test_one_against_the_rest_is_a_binary_run_for_each_class_while_the_budget_lasts(rng):
@@ -546,10 +562,10 @@ def test_one_against_the_rest_is_a_binary_run_for_each_class_while_the_budget_la
         np.testing.assert_allclose(scores_at(state, points)[:, c], scores_at(own, points)[:, 0], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_do_not_depend_on_the_rows_they_are_asked_for_with(dtype, rng):
-    problem = make(rng, classes=3)
-    state = trained(solver_of(Merge(), precision="float32"), problem)
+@pytest.mark.parametrize(("dtype", "classes"), [(np.float32, 2), (np.float64, 4)])
+def test_scores_do_not_depend_on_the_rows_they_are_asked_for_with(dtype, classes, rng):
+    problem = make(rng, classes=classes)
+    state = trained(solver_of(Merge(), precision=np.dtype(dtype).name), problem)
     X = rng.normal(size=(45, 3)).astype(dtype)
     together = scores(problem.kernel, as_rows(X), state)
     for rows in (slice(0, 1), slice(3, 20), slice(44, 45), slice(None, None, -1)):
@@ -558,7 +574,7 @@ def test_scores_do_not_depend_on_the_rows_they_are_asked_for_with(dtype, rng):
     np.testing.assert_allclose(together, exact, atol=1e-4 * np.abs(state.coefficients).sum())
     far, vectors = copy.copy(state), state.budget.vectors
     # differences are taken where norms would cancel
-    moved = vectors._replace(centre=vectors.centre + 1e5, size=vectors.size + np.float32(1e9))
+    moved = vectors._replace(centre=vectors.centre + 1e5, size=vectors.size + np.dtype(dtype).type(1e20))
     far.budget = state.budget._replace(vectors=moved)
     np.testing.assert_allclose(
         scores(problem.kernel, as_rows(X.astype(float) + 1e5), far), exact, atol=1e-4 * np.abs(state.coefficients).sum()

@@ -88,19 +88,27 @@ class Saved:
 class _Budgeted(TrainedByRun):
     """What the classifier and the regressor share."""
 
-    budget: int
-    kernel: Any
-    gamma: Any
-    degree: int
-    coef0: float
-    lam: float
-    step: Any
-    maintenance: Any
-    max_bytes: float | None
-    batch_size: int
-    random_state: Any
-
     tol = 0.0
+
+    def __init__(
+        self, budget, *, kernel, gamma, degree, coef0, lam, step, maintenance, max_iter, max_bytes, batch_size,
+        max_seconds, random_state, callbacks, verbose,
+    ):  # fmt: skip
+        self.budget = budget
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.lam = lam
+        self.step = step
+        self.maintenance = maintenance
+        self.max_iter = max_iter
+        self.max_bytes = max_bytes
+        self.batch_size = batch_size
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         whole("budget", self.budget)
@@ -339,15 +347,17 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         λ. As a rule of thumb 1/n to 10/n.
     step : {"pegasos", "norma", "margin_perceptron", "passive_aggressive"} or a step rule, default="pegasos"
         Rules with parameters are in :mod:`widemargin.solvers.budgeted`: ``NormaStep(eta=0.5)``,
-        ``MarginPerceptronStep(eta=1.0, radius=100.0)``.
+        ``MarginPerceptronStep(eta=1.0, radius=100.0)``. Searches set them as ``step__eta``.
     maintenance : {"merge", "multi_merge", "project", "remove", "random", "oldest", "forget", "nearest", "stop"} or a \
     policy, default="merge"
         "merge" and "multi_merge" need the Gaussian kernel. "project" is the most accurate for a given budget, and
-        costs time and memory quadratic in it.
+        costs time and memory quadratic in it. Policies with parameters are in :mod:`widemargin.solvers.maintenance`:
+        ``Project(threshold=0.1)``; searches set them as ``maintenance__threshold``.
     max_iter : int, default=1
         Passes of ``fit`` over the examples.
     max_bytes : float, optional
-        Memory for the model; lowers ``budget`` to what fits.
+        Memory for the model; lowers ``budget`` to what fits. Vectors of sparse data take memory as their features
+        occur: the smallest ones leave where it is full.
     batch_size : int, default=1
         Examples of a step. Larger ones make fewer steps, and scores from one matrix product: faster for many features.
     multi_class : {"crammer_singer", "ovr"}, default="crammer_singer"
@@ -403,23 +413,13 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         callbacks=None,
         verbose=0,
     ):
-        self.budget = budget
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.lam = lam
-        self.step = step
-        self.maintenance = maintenance
-        self.max_iter = max_iter
-        self.max_bytes = max_bytes
-        self.batch_size = batch_size
+        super().__init__(
+            budget, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, lam=lam, step=step, maintenance=maintenance,
+            max_iter=max_iter, max_bytes=max_bytes, batch_size=batch_size, max_seconds=max_seconds,
+            random_state=random_state, callbacks=callbacks, verbose=verbose,
+        )  # fmt: skip
         self.multi_class = multi_class
         self.class_weight = class_weight
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -621,22 +621,12 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         callbacks=None,
         verbose=0,
     ):
-        self.budget = budget
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.lam = lam
+        super().__init__(
+            budget, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, lam=lam, step=step, maintenance=maintenance,
+            max_iter=max_iter, max_bytes=max_bytes, batch_size=batch_size, max_seconds=max_seconds,
+            random_state=random_state, callbacks=callbacks, verbose=verbose,
+        )  # fmt: skip
         self.epsilon = epsilon
-        self.step = step
-        self.maintenance = maintenance
-        self.max_iter = max_iter
-        self.max_bytes = max_bytes
-        self.batch_size = batch_size
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

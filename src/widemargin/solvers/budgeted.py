@@ -105,10 +105,10 @@ from .maintenance import (
     Remove,
     Scratch,
     at_work,
+    least,
     maintain,
     remove,
     shrink,
-    smallest,
 )
 
 #: Coefficients are brought to scale 1 when their scale has become this small.
@@ -359,7 +359,7 @@ def learn(
             missing = lacks(X, i, vectors)
             changed = missing > 0
             while missing > 0 and counts[COUNT] > 0:
-                j = smallest(budget.norm2, counts[COUNT])
+                j = least(budget.norm2, counts[COUNT])
                 lost = remove(j, False, kernel, measure, budget, counts, values, work, track)
                 counts[MAINTAINED] += 1
                 values[LOST] += np.sqrt(lost) * values[SCALE] / eta

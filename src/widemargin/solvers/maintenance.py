@@ -187,22 +187,12 @@ def kernel_row(kernel, measure, budget, j, count, work):
 
 
 @compiled
-def smallest(norm2, count):
-    """The vector whose removal costs least; the first of several."""
-    best, place = norm2[0], 0
-    for j in range(1, count):
-        if norm2[j] < best:
-            best, place = norm2[j], j
-    return place
-
-
-@compiled
-def least(out, count):
+def least(values, count):
     """The place of the least entry; the first of several."""
-    best, place = out[0], 0
+    best, place = values[0], 0
     for j in range(1, count):
-        if out[j] < best:
-            best, place = out[j], j
+        if values[j] < best:
+            best, place = values[j], j
     return place
 
 
@@ -262,7 +252,7 @@ def _(policy, kernel, measure, budget, limit, counts, values, work, track):
     if count <= limit:
         return -1.0
     if policy.which == 0:
-        j = smallest(budget.norm2, count)
+        j = least(budget.norm2, count)
     elif policy.which == 1:
         # a hash of the number of maintenances: as good as a generator, and a resumed run goes on with the same
         u = np.uint64(policy.seed) + np.uint64(counts[MAINTAINED]) * np.uint64(0x9E3779B97F4A7C15)
@@ -407,7 +397,7 @@ def merge(table, lost_table, vectors, gamma, kernel, measure, budget, counts, va
     """
     Z, A, out, chosen, z, merged = budget.vectors.Z, budget.A, work.out, work.chosen, work.other, work.merged
     count, outputs = counts[COUNT], A.shape[0]
-    m = smallest(budget.norm2, count)
+    m = least(budget.norm2, count)
     if m != count - 1:
         kernel_row(kernel, measure, budget, m, count, work)
         counts[EVALS] += count
@@ -548,7 +538,7 @@ def project(threshold, limit, kernel, budget, counts, values, work):
         inverse[new, new] = 1.0 / distance2
         if new + 1 <= limit:
             return -1.0
-        p = smallest(budget.norm2, new + 1)
+        p = least(budget.norm2, new + 1)
         norm2 = 0.0
         for c in range(A.shape[0]):
             norm2 += np.float64(A[c, p]) * np.float64(A[c, p])
