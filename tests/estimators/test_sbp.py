@@ -128,6 +128,9 @@ def test_the_certificate_of_classes_trained_together_is_checked_too(monkeypatch,
     checked = SVC(solver=solver, **options).fit(X, y).certificate_
     assert checked != plain
     np.testing.assert_allclose(checked, plain, rtol=1e-4, atol=1e-6)
+    exact = SVC(multi_class="ovr", tol=1e-5).fit(X, y).certificate_
+    assert checked.primal >= sum(c.dual for c in exact) * (1 - 1e-6)
+    assert checked.dual <= sum(c.primal for c in exact) * (1 + 1e-6)
 
 
 def test_a_certificate_has_no_negative_gap(rng):
