@@ -6,10 +6,10 @@ on where it stopped. ``--kept`` makes the table of what is kept, without computi
 adds BPegasos+merge under other rules for λ.
 
 Protocol (see :mod:`benchmarks.papers.bsgd`): parameters by 3-fold cross-validation on at most 10,000 training rows, for
-each data set, algorithm and budget. λ, chosen with n training rows in a fold, becomes λ√(n/N) for N rows.
-BPegasos+project at B = 500 takes the parameters of BPegasos+merge, BPA those of B = 100, Projectron++ the γ of MP+stop,
-and a threshold that ends with about B vectors, at most. Their steps cost O(B²), and they see at most 50,000,
-20,000 and 10,000 rows. BPA is for two classes, as in the paper.
+each data set, algorithm and budget. λ, chosen with n training rows in a fold, becomes λ√(n/N) for N rows. At B = 500
+BPegasos+project takes the parameters of BPegasos+merge, BPA those of B = 100, Projectron++ the γ of MP+stop; their
+steps cost O(B²), and they see at most 100,000 rows. Projectron++ has a threshold that ends with about B vectors, at
+most. BPA is for two classes, as in the paper.
 """
 
 import sys
@@ -27,6 +27,7 @@ from benchmarks.papers.bsgd import (
     choose,
     examples,
     model,
+    threshold,
     transferred,
 )
 
@@ -70,35 +71,13 @@ def printed():
             if cell != "-":
                 accuracy, deviation = map(float, cell.split("±"))
                 found[name, algorithm, BUDGETS[number % 2]] = accuracy, deviation
-                if name == "covtype":
-                    found["covtype01", algorithm, BUDGETS[number % 2]] = accuracy, deviation
     return found
-
-
-def threshold(X, y, gamma, budget):
-    """A threshold of Projectron++ that ends with 0.95 B to B vectors, or the nearest below B of twelve bisections.
-
-    At threshold 1 nothing is ever far enough, and the model stays empty; at 0 it grows by all that is independent. None
-    if no threshold below 1 keeps the budget: examples are nearly orthogonal at this γ.
-    """
-    low, high, best = 0.0, 1.0, (0, 1.0)
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        tried = model("Projectron++", budget + budget // 20, gamma, middle, random_state=0).fit(X, y)
-        count = len(tried.support_vectors_)
-        if count > budget:
-            low = middle
-            continue
-        high, best = middle, max(best, (count, middle))
-        if count >= 0.95 * budget:
-            break
-    return best[1] if best[0] else None
 
 
 def parameters(kept, name, method, budget, X, y, n_train):
     """γ and the second parameter for n_train rows, and what cross-validation on the rows (X, y) said of them."""
     like = METHODS[method].like
-    source = like if like and (method == "Projectron++" or budget > BUDGETS[0]) else method
+    source = like if like and budget > BUDGETS[0] else method
     budget = BUDGETS[0] if like == method else budget
     gamma, second, accuracy = kept.get(f"cv {source} {budget}", lambda: choose(X, y, source, budget))
     n = y.size - y.size // FOLDS
@@ -107,7 +86,7 @@ def parameters(kept, name, method, budget, X, y, n_train):
 
 def measure(kept, name, method, budget, shuffles):
     """Accuracies of one cell of the table, and what they were reached with."""
-    most, started = METHODS[method].most_rows, time.perf_counter()
+    most, started = METHODS[method].most_rows if budget > BUDGETS[0] else None, time.perf_counter()
     accuracies, degradations, seconds = [], [], []
     for repetition in range(shuffles):
         X, y, Z, t = examples(name, repetition, most)
@@ -138,10 +117,11 @@ def rules(names, paper, only_kept):
     for name in names:
         for budget in BUDGETS:
             kept = Kept(f"table3-{name}")
-            found = [
-                kept.get(f"rule {power} {budget}", None if only_kept else lambda: with_rule(kept, name, budget, power))
-                for power in powers
-            ]
+            found = []
+            for power in powers:
+                compute = None if only_kept else lambda: with_rule(kept, name, budget, power)
+                table = kept.get(f"BPegasos+merge {budget} {SHUFFLES}", None) if power == 0.5 else None
+                found.append(table["accuracies"] if table else kept.get(f"rule {power} {budget}", compute))
             if all(found):
                 accuracy, deviation = paper[name, "BPegasos+merge", budget]
                 asked = accuracy - deviation - 1
