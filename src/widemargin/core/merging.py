@@ -180,7 +180,7 @@ def joint_degradations(A, m, log_kappa, count, products, out):
     """out[j] ← ‖Δ‖² of merging vector m, of the smallest ‖α‖, with vector j < count, in place; several classes.
 
     ``A`` are coefficients (classes × vectors), ``log_kappa`` the logarithms of the kernel values between m and all;
-    the first two rows of ``products`` are overwritten.
+    ``products``, of two rows, is overwritten.
     """
     A, log_kappa, products, out = borrow(A), borrow(log_kappa), borrow(products), borrow(out)
     number = out.dtype.type
