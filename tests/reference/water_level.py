@@ -1,5 +1,7 @@
 """Water levels by sorting, by Newton's method, by a selection without sorting, and by a linear program, in NumPy."""
 
+import itertools
+
 import numpy as np
 from scipy.optimize import linprog
 
@@ -45,12 +47,13 @@ def by_newton(c, volume, s, start):
     """Newton's method on Σ s max(0, γ − c) = V > 0; from a start that covers nothing, from a level that is too low."""
     heavy = s > 0.0
     c, s = c[heavy], s[heavy]
-    level = start if np.any(c < start) else c.min() + volume / s.sum()
-    covered = np.zeros(c.size, bool)
-    while np.any(c < level) and not np.array_equal(covered, c < level):
-        covered = c < level
-        level = (volume + s[covered] @ c[covered]) / s[covered].sum()
-    return level
+    lower = start if np.any(c < start) else c.min() + volume / s.sum()
+    level = np.inf  # from the first step on levels fall, until only rounding moves them
+    for step in itertools.count():
+        covered = c < lower
+        if (step > 1 and lower >= level) or not covered.any():
+            return lower
+        level, lower = lower, (volume + s[covered] @ c[covered]) / s[covered].sum()
 
 
 def by_linear_program(c, volume, s, y=None):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reference import budgeted as textbook
 from widemargin.core.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from widemargin.core.losses import EpsilonInsensitive, Hinge, MulticlassHinge, OneVsRest, Single
+from widemargin.core.merging import ROUNDS
 from widemargin.core.rows import as_matrix, as_rows
 from widemargin.problem import KernelProblem
 from widemargin.running import load_state, run, save_state
@@ -176,6 +177,17 @@ def test_margin_perceptrons_stay_in_their_ball_and_know_their_norm(policy, maint
 # ---------------------------------------------------------------- what maintenance keeps
 
 
+def promised(a, b, kappa):
+    """‖Δ‖² of merging a with b, which is larger, at the h that two repetitions of the formula reach, or at 0."""
+    p, q, r, h = a @ a, a @ b, b @ b, 0.0
+    for _ in range(ROUNDS):
+        tau = kappa ** (1 - 2 * h)
+        h = max(p * tau * tau + q * tau, 0.0) / (r + 2 * q * tau + p * tau * tau)
+    places = np.array([[0.0], [h]])
+    z = a * kappa ** ((1 - places) ** 2) + b * kappa ** (places**2)
+    return p + r + 2 * kappa * q - np.sum(z**2, axis=1).max()
+
+
 @settings(max_examples=25)
 @given(
     st.integers(0, 2**32 - 1),
@@ -250,10 +262,13 @@ def test_degradations_are_recorded_truly_and_merging_and_projection_lose_no_more
         if isinstance(policy, Merge) and policy.vectors == 2:
             m = textbook.smallest(V, A.T, gauss)
             best = min(
-                textbook.merged(A[:, m], A[:, n], gauss(V[[m]], V[[n]])[0, 0])[0] for n in range(len(V)) if n != m
-            )
-            # the partner comes from a table of 400 × 400, or from a grid of eleven h
-            assert recorded <= best + (1e-4 if classes == 2 else 0.02) * scale
+                textbook.merged(A[:, m], A[:, n], gauss(V[[m]], V[[n]])[0, 0])[0] if classes == 2
+                # several classes: no more than what the formula for h promised of any partner
+                else promised(A[:, m], A[:, n], gauss(V[[m]], V[[n]])[0, 0])
+                for n in range(len(V)) if n != m
+            )  # fmt: skip
+            # the table of 400 × 400 is good for some 1e-3 of what removal loses
+            assert recorded <= best + 4e-3 * removal + 1e-9 * scale
         if isinstance(policy, Project):
             # Δ is orthogonal to all vectors that stay
             kept = vectors_of(state)
@@ -623,22 +638,22 @@ def test_what_cannot_be_is_refused_in_a_sentence(solver, changes, said, rng):
 # ---------------------------------------------------------------- batches, smaller models
 
 
-def test_a_batch_is_one_step_along_the_mean_sub_gradient(rng):
-    problem = make(rng)
+def test_a_batch_is_one_step_along_the_mean_sub_gradient_and_a_short_one_a_short_step(rng):
+    problem = make(rng, n=130)
     solver = solver_of(Remove("smallest"), 500, batch_size=30)
     state = solver.init(problem, rng)
     expected = np.zeros(problem.n)
     X, slope = dense(problem), slope_of(problem)
-    for t in range(1, 5):
-        rows = np.arange(30 * (t - 1), 30 * t)
+    for t in range(1, 6):
+        rows = np.arange(30 * (t - 1), min(30 * t, problem.n))
         g = [slope(i, gauss(X[[i]], X) @ expected)[0] for i in rows]
         expected *= 1 - 1 / t
         expected[rows] -= np.array(g) / (30 * problem.lam * t)
         solver.advance(problem, state, 1)
         points = rng.normal(size=(20, 3))
         np.testing.assert_allclose(scores_at(state, points)[:, 0], gauss(points, X) @ expected, rtol=1e-8, atol=1e-8)
-    assert solver.steps_per_epoch(problem) == 4
-    assert state.counters.steps == 4
+    assert solver.steps_per_epoch(problem) == 5
+    assert state.counters.steps == 5
     assert state.counters.visits == problem.n
 
 
@@ -682,6 +697,23 @@ def test_the_nearest_policy_loses_the_least_that_two_neighbours_allow(rng):
         # Δ is orthogonal to the new vector, whose margin is as the passive-aggressive step left it
         margin = problem.y[i] * scores_at(state, x)[0, 0]
         assert margin == pytest.approx(problem.y[i] * (K[-1] @ A), abs=1e-7)
+
+
+def test_an_indefinite_kernel_has_no_projection():
+    with pytest.raises(ValueError, match="'sigmoid' is no positive definite kernel"):
+        reduced(Sigmoid(0.5, 0.0), np.eye(3), np.ones((1, 3)), 2)
+
+
+def test_sparse_data_far_from_the_origin_is_learnt_like_data_at_it(rng):
+    """Distances of sparse rows are made of sizes: those of far ones cancel in float32."""
+    near, away = make(rng), np.array([3e4, 0.0, 0.0])
+    far = dense(near) + away
+    rows = as_rows(sp.csr_matrix(far))
+    state = trained(solver_of(Merge(), precision="auto"), replace(near, X=rows))
+    expected = trained(solver_of(Merge()), replace(near, X=as_rows(far)))
+    points = near.X.values[:20] + away
+    found = scores(GAUSS, as_rows(sp.csr_matrix(points)), state)
+    np.testing.assert_allclose(found, scores(GAUSS, as_rows(points), expected), atol=1e-3 * np.abs(found).max())
 
 
 @pytest.mark.parametrize("kernel", [GAUSS, Polynomial(0.5, 1.0, 2)], ids=str)

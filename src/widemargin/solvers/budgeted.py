@@ -328,7 +328,7 @@ def learn(
             values[LOSS] += losses[r]
             slopes(target, z, y[i], g)
             for c in range(outputs):
-                g[c] *= importance / examples
+                g[c] *= importance / together  # a short batch is a short step
                 violated |= g[c] != 0.0
 
         eta = rule.eta
@@ -514,6 +514,8 @@ class BudgetedSGD(Solver):
                     f"merging needs the Gaussian kernel 'rbf', got {type(kernel).__name__}: use maintenance='project' "
                     "or 'remove'"
                 )
+            if not isinstance(self.maintenance.vectors, (int, np.integer)):
+                raise TypeError(f"Merge takes a whole number of vectors, got {self.maintenance.vectors!r}")
             if self.budget < 2 or not 2 <= self.maintenance.vectors <= self.budget + 1:
                 raise ValueError(
                     f"merging {self.maintenance.vectors} vectors needs a budget ≥ 2 and 2 ≤ vectors ≤ budget + 1, got "
@@ -525,6 +527,11 @@ class BudgetedSGD(Solver):
             raise ValueError(f"Remove takes {', '.join(map(repr, WHICH))}, got {self.maintenance.which!r}")
         if isinstance(self.maintenance, Project) and isinstance(kernel, Sigmoid):
             raise ValueError("projection needs a positive definite kernel, and 'sigmoid' is none: use 'remove'")
+        if isinstance(self.maintenance, Project) and not 0.0 <= self.maintenance.threshold < 1.0:
+            raise ValueError(
+                f"threshold is a distance from the span, of vectors of length 1 or so: 0 ≤ threshold < 1, got "
+                f"{self.maintenance.threshold!r}"
+            )
         rule = schedule(self.step, problem.lam)
         if isinstance(self.maintenance, Nearest):
             if not isinstance(kernel, (RBF, Laplacian)):
@@ -554,7 +561,13 @@ class BudgetedSGD(Solver):
             return np.dtype(self.precision)
         if isinstance(self.maintenance, Project):
             return np.dtype(np.float64)
-        return np.dtype(np.float32) if isinstance(problem.kernel, (RBF, Laplacian)) else dtype_of(problem.X)
+        X, kernel = problem.X, problem.kernel
+        if isinstance(kernel, RBF) and isinstance(X, CSRRows) and problem.n:
+            # ‖x − z‖² of sparse rows is made of sizes, and cannot be centred: the first row says how much cancels
+            size = float(np.sum(np.square(X.data[X.indptr[0] : X.indptr[1]], dtype=np.float64)))
+            if kernel.gamma * size * math.sqrt(np.finfo(np.float32).eps) > CANCELS:
+                return np.dtype(np.float64)
+        return np.dtype(np.float32) if isinstance(kernel, (RBF, Laplacian)) else dtype_of(X)
 
     def _bytes(self, d: int, outputs: int, itemsize: int, sparse: bool) -> tuple[float, float, float]:
         """(a, b, c): buffers for a capacity of n vectors, with the fewest rows, hold a + b n + c n² bytes."""
@@ -567,7 +580,8 @@ class BudgetedSGD(Solver):
         fixed, linear, square = self._bytes(d, outputs, 8 if self._squares else itemsize, sparse)
         left = max(n_bytes - fixed, 0.0)
         capacity = left / linear if not square else (math.sqrt(linear**2 + 4 * square * left) - linear) / (2 * square)
-        budget = int(capacity) // (2 * LANES) * 2 * LANES - LANES - 1
+        lanes = int(capacity) // LANES
+        budget = (lanes - (lanes + 1) % 2) * LANES - 1  # an odd number of registers, as init has it
         if budget < 2:
             raise ValueError(f"max_bytes={n_bytes:g} is too little for 2 vectors of {d} features: raise it")
         return replace(self, budget=min(self.budget, budget), max_bytes=float(n_bytes))
@@ -779,6 +793,8 @@ def reduced(
     Gaussian vectors are merged, others removed, the smallest first; then w is projected onto the span of those that
     are left, with a ridge that keeps the kernel matrix regular.
     """
+    if isinstance(kernel, Sigmoid):
+        raise ValueError("compress projects onto a span, and 'sigmoid' is no positive definite kernel: use another")
     n, d = vectors.shape
     outputs = coefficients.shape[0]
     merging = isinstance(kernel, RBF) and budget > 1

@@ -45,7 +45,7 @@ class Remove(NamedTuple):
 
 
 class Project(NamedTuple):
-    """Project the smallest vector onto the others; a new one within ``threshold`` (in ‖Δ‖/η) of their span at once."""
+    """Project the smallest vector onto the others; a new Φ(x) within ``threshold`` of their span at once."""
 
     threshold: float = 0.0
 
