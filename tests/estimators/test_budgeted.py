@@ -1,6 +1,9 @@
 """BudgetedSVC and BudgetedSVR: scikit-learn's contract, streams, files, announced classes, running weights."""
 
+import copy
 import pickle
+import re
+from dataclasses import is_dataclass
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
 from widemargin.models import LinearModel
-from widemargin.solvers.budgeted import NormaStep
+from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep
 from widemargin.solvers.maintenance import Merge, Remove
 
 STOCHASTIC = (
@@ -44,9 +47,43 @@ def quick(estimator=BudgetedSVC, **parameters):
 
 
 def same(one, other, X):
-    np.testing.assert_array_equal(one.support_vectors_, other.support_vectors_)
+    mine, its = (sp.csr_matrix(model.support_vectors_).toarray() for model in (one, other))
+    np.testing.assert_array_equal(mine, its)
     np.testing.assert_array_equal(one.dual_coef_, other.dual_coef_)
     np.testing.assert_array_equal(one.predict(X), other.predict(X))
+
+
+def unchanged(found, before):
+    """Assert that two values are the same, arrays and all else within them bit for bit."""
+    assert type(found) is type(before)
+    if isinstance(found, np.ndarray):
+        np.testing.assert_array_equal(found, before)
+    elif isinstance(found, np.random.Generator):
+        unchanged(found.bit_generator.state, before.bit_generator.state)
+    elif isinstance(found, dict) or is_dataclass(found):
+        found, before = (value if isinstance(value, dict) else vars(value) for value in (found, before))
+        assert found.keys() == before.keys()
+        for name, value in found.items():
+            unchanged(value, before[name])
+    elif isinstance(found, (list, tuple)):
+        assert len(found) == len(before)
+        for one, other in zip(found, before, strict=True):
+            unchanged(one, other)
+    else:
+        assert found == before
+
+
+def refused(said, model, *args, **options):
+    """Assert that partial_fit refuses this in a sentence, and that nothing of the model has changed."""
+    before = copy.deepcopy(vars(model))
+    with pytest.raises(ValueError, match=said) as error:
+        model.partial_fit(*args, **options)
+    unchanged(vars(model), before)
+    return str(error.value)
+
+
+def held(model):
+    return sum(array.nbytes for array in (*model._state.budget[1:], *model._state.budget.vectors))
 
 
 @pytest.mark.parametrize("maintenance", ["merge", "project", "random"])
@@ -55,6 +92,7 @@ def test_a_stream_of_single_examples_is_one_call(maintenance, class_weight, rng)
     X, y, _ = data(rng)
     X[0] += 1e4  # where the first row is, vectors are centred, until they show that it is far away
     weights = rng.uniform(0.5, 2.0, y.size)
+    weights[rng.choice(y.size, 20)] = weights[0] = 0.0
     whole, single, parts = (quick(maintenance=maintenance, class_weight=class_weight) for _ in range(3))
     whole.partial_fit(X, y, classes=[0, 1], sample_weight=weights)
     for i in range(y.size):
@@ -137,8 +175,7 @@ def test_bytes_lower_the_budget_and_the_buffers_stay_within_them(rng):
     X, y, _ = data(rng, n=400)
     for maintenance in ("merge", "project"):
         model = quick(budget=5000, max_bytes=20000, maintenance=maintenance).fit(X, y)
-        held = sum(array.nbytes for array in (*model._state.budget[1:], *model._state.budget.vectors))
-        assert held <= 20000
+        assert held(model) <= 20000
         assert model.support_vectors_.shape[0] > 10
         assert model.model_bytes_ <= 20000
     with pytest.raises(ValueError, match="max_bytes=10 is too little"):
@@ -160,9 +197,9 @@ def test_sparse_and_dense_data_can_follow_each_other(rng):
 def test_gamma_of_a_stream_is_that_of_its_first_part(rng):
     X, y, _ = data(rng)
     model = BudgetedSVC().partial_fit(X[:50], y[:50], classes=[0, 1])
-    gamma = model._gamma
-    assert gamma == pytest.approx(1.0 / (3 * X[:50].var()))
-    assert model.partial_fit(100 * X, y)._gamma == gamma
+    kernel = model._trained_kernel
+    assert kernel.gamma == pytest.approx(1.0 / (3 * X[:50].var()))
+    assert model.partial_fit(100 * X, y)._trained_kernel == kernel
 
 
 def test_policies_are_named_or_given(rng):
@@ -220,18 +257,131 @@ def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
         # |⟨w − w′, Φ⟩| ≤ ‖w − w′‖ for ‖Φ‖ = 1, output by output; single precision of what predicts
         assert np.abs(model._decisions(X) - reached).max() <= model.degradation_ + 1e-3 * np.abs(reached).max()
     assert hasattr(full, "support_")
-    with pytest.raises(TypeError, match="compress takes a kernel machine"):
+    with pytest.raises(TypeError, match="BudgetedSVC has one: to have 5 vectors, fit it anew with budget=5"):
         compress(quick().fit(X, y), 5)
 
 
-def test_a_running_stream_keeps_what_it_began_with(rng):
-    X, y = rng.normal(size=(80, 3)), rng.integers(0, 2, 80)
-    model = BudgetedSVC(budget=30, gamma=0.5).partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(ValueError, match="a running model does not shrink"):
-        model.set_params(budget=10).partial_fit(X, y)
-    model.set_params(budget=30, step="norma")
-    with pytest.raises(ValueError, match="a running model keeps its step and maintenance, PegasosStep and Merge"):
-        model.partial_fit(X, y)
+@pytest.mark.parametrize("way", ["fit", "partial_fit", "load"])
+def test_a_running_model_keeps_what_it_began_with(way, rng, tmp_path):
+    X, y, _ = data(rng)
+    model = quick(step="norma", maintenance="remove")
+    model = model.fit(X, y) if way == "fit" else model.partial_fit(X, y, classes=[0, 1])
+    if way == "load":
+        model.save(tmp_path / "model.npz")
+        model = BudgetedSVC.load(tmp_path / "model.npz")
+    predicted, twin = model.decision_function(X), copy.deepcopy(model)
+    for changed, said in (
+        ({"step": "pegasos"}, "keeps its step and maintenance, NormaStep and Remove, got PegasosStep and Remove"),
+        ({"maintenance": "merge"}, "keeps its step and maintenance, NormaStep and Remove, got NormaStep and Merge"),
+        ({"kernel": "linear"}, r"keeps its kernel, RBF\(gamma=1.0\), got Linear\(\)"),
+        ({"kernel": "laplacian"}, r"keeps its kernel, RBF\(gamma=1.0\), got Laplacian\(gamma=1.0\)"),
+        ({"gamma": 3.0}, r"keeps its kernel, RBF\(gamma=1.0\), got RBF\(gamma=3.0\)"),
+        ({"budget": 1}, "a running model does not shrink; set budget to [0-9]+ or more"),
+    ):
+        before = {name: getattr(model, name) for name in changed}
+        refused(said, model.set_params(**changed), X, y)
+        np.testing.assert_array_equal(model.decision_function(X), predicted)
+        model.set_params(**before)
+    same(model.partial_fit(X, y), twin.partial_fit(X, y), X)
+
+
+def test_a_radius_is_there_from_the_first_step_on(rng):
+    X, y, _ = data(rng)
+    model = quick(step="margin_perceptron").fit(X, y).set_params(step=MarginPerceptronStep(radius=0.1))
+    refused("keeps its step and maintenance, MarginPerceptronStep and Merge, got .* with a radius", model, X, y)
+
+
+def test_the_kernel_of_a_model_is_in_its_file(rng, tmp_path):
+    X, y, _ = data(rng)
+    model = BudgetedSVC(20, kernel="poly", lam=0.01, degree=2, coef0=0.5, maintenance="remove").fit(X, y)
+    model.save(tmp_path / "model.npz")
+    other = BudgetedSVC.load(tmp_path / "model.npz")
+    unchanged(other._trained_kernel, model._trained_kernel)
+    np.testing.assert_array_equal(other.decision_function(X), model.decision_function(X))
+
+
+def test_a_refused_call_changes_nothing(rng):
+    X, y, t = data(rng, classes=3)
+    gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    gaps[0] = np.nan
+    for model, step in (
+        (quick(class_weight="balanced"), "choose a smaller eta"),
+        (quick(class_weight="balanced").fit(X, y), "keeps its step"),
+    ):
+        refused("NaN", model, gaps, y, classes=range(3))
+        refused("not among the classes", model, X, y + 7, classes=range(4))
+        refused("sample_weight must be ≥ 0", model, X, y, classes=range(3), sample_weight=-np.ones(y.size))
+        refused("class_weight names the class 9", model.set_params(class_weight={9: 1.0}), X, y, classes=range(5))
+        refused(step, model.set_params(class_weight="balanced", step=NormaStep(1e9)), X, y, classes=range(5))
+    refused("is missing", model, X, y, classes=[0, 1])
+    for regressor in (quick(BudgetedSVR), quick(BudgetedSVR).fit(X, t)):
+        refused("NaN", regressor, gaps, t)
+        refused("choose a smaller eta", regressor.set_params(step=NormaStep(1e9)), X, t)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+def test_classes_for_which_there_are_no_bytes_are_refused_and_the_stream_goes_on(layout, rng):
+    X, y, _ = data(rng, classes=3)
+    early = y < 2
+    model = quick(budget=5000, max_bytes=20000).partial_fit(layout(X[early]), y[early], classes=[0, 1])
+    twin = copy.deepcopy(model)
+    # the buffers of a budget that bytes have set leave room for one more register of vectors, not for two more outputs
+    said = refused("max_bytes is 20000: set it to", model, layout(X), y, classes=[0, 1, 2])
+    same(model.partial_fit(layout(X[early]), y[early]), twin.partial_fit(layout(X[early]), y[early]), layout(X))
+    enough = int(re.search("set it to ([0-9]+) or more", said)[1])
+    refused("max_bytes is", model.set_params(max_bytes=enough - 1), layout(X), y, classes=[0, 1, 2])
+    model.set_params(max_bytes=enough).partial_fit(layout(X), y, classes=[0, 1, 2])
+    assert held(model) == enough
+    assert model.decision_function(layout(X)).shape == (y.size, 3)
+
+
+def test_a_sparse_stream_within_bytes_is_never_refused(rng):
+    X = sp.random(300, 200, density=0.05, format="csr", random_state=int(rng.integers(2**31)))
+    y, most = rng.integers(0, 2, 300), float(rng.integers(60_000, 90_000))
+    model = BudgetedSVC(1000, gamma=1.0, lam=0.01, max_bytes=most)
+    for part in np.array_split(np.arange(300), 10):
+        model.partial_fit(X[part], y[part], classes=[0, 1])
+        assert held(model) <= most
+
+
+def test_zero_weights_are_steps_of_a_stream_and_nothing_to_fit(rng):
+    X, y, t = data(rng)
+    for model, target, more in ((quick(), y, {"classes": [0, 1]}), (quick(BudgetedSVR), t, {})):
+        model.partial_fit(X, target, sample_weight=np.zeros(y.size), **more)
+        assert model.support_vectors_.shape == (0, 3)
+        assert model._state.counters.steps == y.size
+        model.partial_fit(X, target, sample_weight=0)
+        assert model._state.counters.steps == 2 * y.size
+        with pytest.raises(ValueError, match="must not be all zero"):
+            model.fit(X, target, sample_weight=np.zeros(y.size))
+
+
+def test_a_stream_of_whole_batches_is_one_call(rng):
+    X, y, _ = data(rng)
+    whole, parts = quick(batch_size=4).partial_fit(X, y, classes=[0, 1]), quick(batch_size=4)
+    for first, last in ((0, 4), (4, 88), (88, 96), (96, 200)):
+        parts.partial_fit(X[first:last], y[first:last], classes=[0, 1])
+    same(whole, parts, X)
+
+
+def test_a_file_keeps_the_history_and_it_goes_on(rng, tmp_path):
+    X, y, _ = data(rng)
+    model = quick(max_iter=3).fit(X, y)
+    model.save(tmp_path / "model.npz")
+    other = BudgetedSVC.load(tmp_path / "model.npz")
+    for name in ("history_", "n_iter_", "stop_reason_"):
+        assert getattr(other, name) == getattr(model, name)
+    trained = model.history_.last("seconds")
+    for one in (model, other):
+        for _ in range(3):
+            one.partial_fit(X, y)
+        assert one.history_["epochs"].tolist() == [1, 2, 3, 6]
+        assert one.history_["visits"].tolist() == [200, 400, 600, 1200]
+        assert one.history_.last("seconds") > trained
+    other.save(tmp_path / "model.npz")
+    again = BudgetedSVC.load(tmp_path / "model.npz")
+    assert (again.n_iter_, again.stop_reason_) == (1, "partial_fit")
+    assert again.history_ == other.history_
 
 
 def test_class_weights_with_numbers_for_labels_survive_a_file(tmp_path, rng):

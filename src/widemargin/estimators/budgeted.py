@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
-from ..core.kernels import Linear, as_kernel, resolve_gamma
+from ..core.kernels import (  # noqa: F401 (states in files name kernels)
+    RBF,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Sigmoid,
+    as_kernel,
+    resolve_gamma,
+)
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..core.vectors import Vectors, is_sparse  # noqa: F401 (states in files name Vectors)
 from ..history import History, Stopwatch
@@ -76,11 +88,34 @@ POLICIES: dict[str, Any] = {
 }  # fmt: skip
 
 
+def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that raises leaves the attributes as they were; the method must not change them in place before."""
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **options)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return call
+
+
+def weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
+    """As :func:`check_sample_weight`, but all may be zero: a part of a stream may be one example of weight 0."""
+    given = np.full(n, sample_weight) if isinstance(sample_weight, Real) else sample_weight
+    return np.zeros(n) if np.array_equal(given, np.zeros(n)) else check_sample_weight(sample_weight, n)
+
+
 @dataclass
 class Saved:
     """What a model file holds beside parameters."""
 
     state: State
+    kernel: Any
     classes: np.ndarray
     counts: np.ndarray
 
@@ -163,21 +198,43 @@ class _Budgeted(TrainedByRun):
                 setattr(self, name, self._policy(name)._replace(**{field: value}))
         return self
 
-    def _solver(self, problem: KernelProblem) -> BudgetedSGD:
+    def _solver(self, problem: KernelProblem, state: State | None = None) -> BudgetedSGD:
+        """The solver for a new state, or for one that has its buffers."""
         step, maintenance = self._policy("step"), self._policy("maintenance")
         solver = BudgetedSGD(int(self.budget), step, maintenance, batch_size=int(self.batch_size))
+        if state is not None and state.support > solver.budget:
+            raise ValueError(
+                f"the model has {state.support} vectors and budget is {solver.budget}: a running model does not "
+                f"shrink; set budget to {state.support} or more, or fit anew"
+            )
         if self.max_bytes is None:
             return solver
+        if state is not None:
+            held = sum(array.nbytes for array in (*state.budget.vectors, *state.budget[1:]))
+            if held > self.max_bytes:
+                raise ValueError(
+                    f"the running model would hold {held} bytes for {problem.n_outputs} outputs, max_bytes is "
+                    f"{self.max_bytes:g}: set it to {held} or more, or start anew with all classes at the first call"
+                )
+            return replace(solver, budget=min(solver.budget, state.budget.A.shape[1] - 1), max_bytes=self.max_bytes)
         # kernels of distances keep float32 vectors, the others may keep float64
         itemsize = 4 if self.kernel in ("rbf", "laplacian") and not isinstance(maintenance, Project) else 8
         sparse = isinstance(problem.X, CSRRows)
         return solver.within(float(self.max_bytes), shape(problem.X)[1], problem.n_outputs, itemsize, sparse)
 
     def _kernel(self, X: Any) -> Any:
-        """The kernel; its gamma is that of the first rows seen."""
-        if not hasattr(self, "_gamma"):
-            self._gamma = 1.0 if self.kernel == "linear" else resolve_gamma(self.gamma, X)
-        return as_kernel(self.kernel, self._gamma, self.degree, self.coef0)
+        """The kernel of the model, which is that of the first rows seen; refuses another one."""
+        kept = getattr(self, "_trained_kernel", None)
+        if kept is None:
+            gamma = 1.0 if self.kernel == "linear" else resolve_gamma(self.gamma, X)
+            self._trained_kernel = as_kernel(self.kernel, gamma, self.degree, self.coef0)
+            return self._trained_kernel
+        # "scale" and "auto" were settled then
+        gamma = getattr(kept, "gamma", 1.0) if isinstance(self.gamma, str) else self.gamma
+        asked = as_kernel(self.kernel, gamma, self.degree, self.coef0)
+        if asked != kept or type(asked) is not type(kept):  # tuples of other classes may be equal
+            raise ValueError(f"a running model keeps its kernel, {kept}, got {asked}: set it back, or fit anew")
+        return kept
 
     def _problem(self, X: Any, y: np.ndarray, target: Any, weights: np.ndarray, outputs: int) -> KernelProblem:
         X = self._as_first(X)
@@ -191,7 +248,7 @@ class _Budgeted(TrainedByRun):
         return X.toarray() if sp.issparse(X) else sp.csr_matrix(X)
 
     def _start_anew(self) -> None:
-        for name in ("_state", "_gamma", "_kind", "_seconds", "_calls", "history_"):
+        for name in ("_state", "_trained_kernel", "_kind", "_seconds", "_passes", "history_"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -200,36 +257,42 @@ class _Budgeted(TrainedByRun):
         outcome = self.run(
             solver, problem, started=started, rng=generator(self.random_state), X=X, y=y, attributes=self._partly
         )
-        self._adopt(outcome.state, problem)
+        self._adopt(outcome.state, solver, outcome.history.last("epochs"), outcome.history.last("seconds"))
 
     def _partial_fit_problem(self, problem: KernelProblem) -> None:
         """One pass over the examples in the order given, from the last state on."""
-        solver = replace(self._solver(problem), sampling="fixed")
-        state, kind = getattr(self, "_state", None), (type(solver.step).__name__, type(solver.maintenance).__name__)
+        state = getattr(self, "_state", None)
+        solver = replace(self._solver(problem, state), sampling="fixed")
         if state is None:
-            state, self._kind = solver.init(problem, generator(self.random_state)), kind
-        if getattr(self, "_kind", kind) != kind:
+            state = solver.init(problem, generator(self.random_state))
+        elif self._kind != (kind := self._kind_of(solver)):
             raise ValueError(
                 f"a running model keeps its step and maintenance, {' and '.join(self._kind)}, got "
                 f"{' and '.join(kind)}: set them back, or fit anew"
             )
+        state = replace(state)
         solver.bind(problem, state)
         solver.advance(problem, state, 0)
         with Stopwatch() as watch:
             solver.advance(problem, state, solver.steps_per_epoch(problem))
-        self._adopt(state, problem)
+        passes, seconds = getattr(self, "_passes", 0.0) + 1.0, getattr(self, "_seconds", 0.0) + watch.seconds
+        self._adopt(state, solver, passes, seconds)
         self.n_iter_ = 1
         self.stop_reason_ = "partial_fit"
         self.history_ = getattr(self, "history_", None) or History()
-        self._seconds = getattr(self, "_seconds", 0.0) + watch.seconds
-        self._calls = getattr(self, "_calls", 0) + 1
         # a row costs B² kernel values and is kept: a stream of single examples gets one at each doubling
         if state.counters.visits >= 2 * self.history_.last("visits"):
             measured = solver.evaluate(problem, state)
-            self.history_.append(state.counters, epochs=float(self._calls), seconds=self._seconds, **measured)
+            self.history_.append(state.counters, epochs=passes, seconds=seconds, **measured)
 
-    def _adopt(self, state: State, problem: KernelProblem) -> None:
-        self._state = state
+    @staticmethod
+    def _kind_of(solver: BudgetedSGD) -> tuple[str, str]:
+        """What a state is of; ‖W‖ is followed from the first step on where there is a radius, or never."""
+        bounded = " with a radius" if math.isfinite(getattr(solver.step, "radius", math.inf)) else ""
+        return type(solver.step).__name__ + bounded, type(solver.maintenance).__name__
+
+    def _adopt(self, state: State, solver: BudgetedSGD, passes: float, seconds: float) -> None:
+        self._state, self._kind, self._passes, self._seconds = state, self._kind_of(solver), passes, seconds
         self.certificate_ = None  # the model is in the primal, and no dual point comes with it
 
     def _partly(self, model: KernelModel) -> dict[str, Any]:
@@ -261,7 +324,7 @@ class _Budgeted(TrainedByRun):
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        state, kernel = self._state, as_kernel(self.kernel, self._gamma, self.degree, self.coef0)
+        state, kernel = self._state, self._trained_kernel
         if sp.issparse(X) == is_sparse(state.budget.vectors):
             return scores(kernel, as_rows(X), state)
         parts = (self._as_first(X[a : a + BLOCK]) for a in range(0, X.shape[0], BLOCK))
@@ -289,9 +352,11 @@ class _Budgeted(TrainedByRun):
             classes = np.asarray(classes.tolist())
         state = replace(self._state, order=np.empty(0, np.int64), position=0)
         save_state(
-            path, Saved(state, classes, getattr(self, "_counts", np.empty(0))), estimator=type(self).__name__,
-            parameters=parameters, gamma=self._gamma, n_features=int(self.n_features_in_),
-            feature_names=getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+            path, Saved(state, self._trained_kernel, classes, getattr(self, "_counts", np.empty(0))),
+            estimator=type(self).__name__, parameters=parameters, policies=self._kind,
+            n_features=int(self.n_features_in_), feature_names=getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+            passes=self._passes, seconds=self._seconds, n_iter=self.n_iter_, stop_reason=self.stop_reason_,
+            history=[{name: np.asarray(value).item() for name, value in row.items()} for row in self.history_],
         )  # fmt: skip
 
     @classmethod
@@ -310,7 +375,9 @@ class _Budgeted(TrainedByRun):
             elif isinstance(value, dict) and "pairs" in value:
                 parameters[name] = dict(value["pairs"])
         model = cls(**parameters)
-        model._state, model._gamma = saved.state, header["gamma"]
+        model._state, model._trained_kernel, model._kind = saved.state, saved.kernel, tuple(header["policies"])
+        model._passes, model._seconds, model.history_ = header["passes"], header["seconds"], History(header["history"])
+        model.n_iter_, model.stop_reason_ = header["n_iter"], header["stop_reason"]
         model.n_features_in_, model.certificate_ = header["n_features"], None
         if header["feature_names"]:
             model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
@@ -468,10 +535,13 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         self._fit_problem(self._weighted(X, codes, weights, of_example), started, X, y)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Train on more examples: one pass over them, in the order given.
+        """Train on more examples: one pass over them, in the order given. A call that is refused changes nothing.
 
-        One call with many examples and many calls with one make the same model, if ``gamma`` is a number.
+        One call with many examples and many calls with one make the same model, if ``gamma`` is a number and
+        ``batch_size`` is 1. With larger batches the calls before the last must be of whole ones: a batch does not reach
+        from one call into the next.
 
         Parameters
         ----------
@@ -479,12 +549,13 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         classes : array
             The labels that may come. Needed at the first call; a later call may add labels.
         sample_weight : array of shape (n,), optional
+            Zeros are allowed, also zeros only.
         """
         self._check_parameters()
         first = not hasattr(self, "_state")
         X, y = check_rows(self, X, y, reset=first)
         y = column_or_1d(y)
-        weights = check_sample_weight(sample_weight, y.size)
+        weights = weights_of_part(sample_weight, y.size)
         if first and classes is None:
             raise ValueError("classes must be given at the first call of partial_fit: all labels that will come")
         if first:
@@ -512,18 +583,19 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         if classes.size == self.classes_.size:
             return
         places = np.searchsorted(classes, self.classes_)
-        old = self._state.budget.A
+        budget, values = self._state.budget, self._state.values.copy()
+        old, norm2 = budget.A, budget.norm2.copy()
         if old.shape[0] == 1:
             # one score f becomes (−f, f), the margins against the rest, or (−f/2, f/2), whose difference is the margin
             share = 1.0 if self.multi_class == "ovr" else 0.5
             old = np.concatenate([-share * old, share * old])
-            self._state.budget.norm2[:] *= 2.0 * share**2
-            self._state.values[NORM2] *= 2.0 * share**2
+            norm2 *= 2.0 * share**2
+            values[NORM2] *= 2.0 * share**2
         A = np.zeros((classes.size, old.shape[1]), old.dtype)
         A[places] = old
         counts = np.zeros(classes.size)
         counts[places] = self._counts
-        self._state.budget = self._state.budget._replace(A=A)
+        self._state = replace(self._state, budget=budget._replace(A=A, norm2=norm2), values=values)
         self.classes_, self._counts = classes, counts
 
     def _of_examples(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
@@ -533,13 +605,15 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         """
         s = weights if weights.size else np.ones(codes.size)
         total, own, present = np.zeros(codes.size), np.empty(codes.size), np.zeros(codes.size)
+        counts = self._counts.copy()
         for c in range(self.classes_.size):
             mine = codes == c
-            seen = np.cumsum(np.concatenate([self._counts[c : c + 1], np.where(mine, s, 0.0)]))
-            self._counts[c] = seen[-1]
+            seen = np.cumsum(np.concatenate([counts[c : c + 1], np.where(mine, s, 0.0)]))
+            counts[c] = seen[-1]
             own[mine] = seen[1:][mine]
             total += seen[1:]
             present += seen[1:] > 0
+        self._counts = counts
         if self.class_weight is None:
             return None
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
@@ -632,10 +706,10 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         super()._check_parameters()
         not_negative("epsilon", self.epsilon)
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> KernelProblem:
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool, check: Any) -> KernelProblem:
         X, y = check_rows(self, X, y, reset=reset, y_numeric=True)
         y = numeric_targets(column_or_1d(y))
-        weights = check_sample_weight(sample_weight, y.size)
+        weights = check(sample_weight, y.size)
         if reset:
             self._start_anew()
         return self._problem(X, y, losses.Single(losses.EpsilonInsensitive(float(self.epsilon))), weights, 1)
@@ -645,14 +719,15 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         """Train anew on (X, y); see :meth:`BudgetedSVC.fit`."""
         started = now()
         self._check_parameters()
-        problem = self._checked(X, y, sample_weight, True)
+        problem = self._checked(X, y, sample_weight, True, check_sample_weight)
         self._fit_problem(problem, started, X, y)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
-        """Train on more examples: one pass over them, in the order given."""
+        """Train on more examples: one pass over them, in the order given; see :meth:`BudgetedSVC.partial_fit`."""
         self._check_parameters()
-        self._partial_fit_problem(self._checked(X, y, sample_weight, not hasattr(self, "_state")))
+        self._partial_fit_problem(self._checked(X, y, sample_weight, not hasattr(self, "_state"), weights_of_part))
         return self
 
     def predict(self, X):
@@ -691,6 +766,11 @@ def compress(model: Any, budget: int) -> Any:
     """
     check_is_fitted(model)
     budget = whole("budget", budget)
+    if isinstance(model, _Budgeted):
+        raise TypeError(
+            f"compress takes a machine without a budget, such as SVC, and {type(model).__name__} has one: to have "
+            f"{budget} vectors, fit it anew with budget={budget}"
+        )
     old = getattr(model, "_model", None)
     if not isinstance(old, KernelModel) or not isinstance(old.vectors, (DenseRows, CSRRows)):
         raise TypeError(
