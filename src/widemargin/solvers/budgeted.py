@@ -648,8 +648,8 @@ class BudgetedSGD(Solver):
             raise ValueError("states of projection and of other maintenance cannot go on as each other: start anew")
         if state.support > self.budget:
             raise ValueError(
-                f"the model has {state.support} vectors and budget is {self.budget}: a running model does not shrink; "
-                "use compress, or fit anew"
+                f"the model has {state.support} vectors and budget is {self.budget}: a running model does not shrink: "
+                "start anew"
             )
         state.order, state.position = np.empty(0, np.int64), 0
 
