@@ -142,8 +142,8 @@ KERNELS: dict[str, type] = {
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, str):
-        names = ", 'scale' or 'auto'" if name == "gamma" else ""
-        raise ValueError(f"{name} must be a number{names}, got {value!r}.")
+        remedy = "; resolve_gamma turns 'scale' and 'auto' into one." if name == "gamma" else "."
+        raise ValueError(f"{name} must be a number, got {value!r}{remedy}")
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be a number, got {value!r}.")
     if not math.isfinite(value):
