@@ -38,3 +38,18 @@ def data_folder() -> Path:
     if not DATA.is_dir():
         pytest.skip("benchmark data is not beside this checkout")
     return DATA
+
+
+@pytest.fixture
+def matrices(monkeypatch: pytest.MonkeyPatch) -> list:
+    """The kernel matrices that problems make during a test, as they are made."""
+    from widemargin.problem import KernelProblem
+
+    made, original = [], KernelProblem.matrix
+
+    def recorded(self, *sides):
+        made.append(original(self, *sides))
+        return made[-1]
+
+    monkeypatch.setattr(KernelProblem, "matrix", recorded)
+    return made

@@ -335,8 +335,10 @@ def test_classes_for_which_there_are_no_bytes_are_refused_and_the_stream_goes_on
     assert model.decision_function(layout(X)).shape == (y.size, 3)
 
 
-def test_a_sparse_stream_within_bytes_is_never_refused(rng):
-    X = sp.random(300, 200, density=0.05, format="csr", random_state=int(rng.integers(2**31)))
+@pytest.mark.parametrize("length", [1.0, 1e4])
+def test_a_sparse_stream_within_bytes_is_never_refused(length, rng):
+    """Rows far from the origin are kept in float64, in twice the bytes."""
+    X = length * sp.random(300, 200, density=0.05, format="csr", random_state=int(rng.integers(2**31)))
     y, most = rng.integers(0, 2, 300), float(rng.integers(60_000, 90_000))
     model = BudgetedSVC(1000, gamma=1.0, lam=0.01, max_bytes=most)
     for part in np.array_split(np.arange(300), 10):

@@ -167,15 +167,7 @@ def test_a_weight_of_two_is_the_example_twice(intercept, rng):
 
 
 @pytest.mark.parametrize("rows", [20, 1000])
-def test_kernel_values_are_counted_exactly(rows, rng, monkeypatch):
-    made = []
-    original = KernelProblem.matrix
-
-    def recorded(self, *sides):
-        made.append(original(self, *sides))
-        return made[-1]
-
-    monkeypatch.setattr(KernelProblem, "matrix", recorded)
+def test_kernel_values_are_counted_exactly(rows, rng, matrices):
     problem = make(rng, 400, cache_bytes=4 * 400 * rows)
     solver = StochasticBatchPerceptron(nu=0.05, batch_size=8)
     state = solver.init(problem, rng)
@@ -183,7 +175,7 @@ def test_kernel_values_are_counted_exactly(rows, rng, monkeypatch):
     for _ in range(50):
         solver.advance(problem, state, 1)
         fetched += np.unique(state.drawn).size
-    assert state.counters.kernel_evals == sum(matrix.evaluations for matrix in made)
+    assert state.counters.kernel_evals == sum(matrix.evaluations for matrix in matrices)
     assert state.counters.visits == 50 * 8
     # a row was computed or was there
     assert state.cached_rows == fetched - state.counters.kernel_evals / problem.n
@@ -333,21 +325,13 @@ def test_the_search_for_nu_may_be_stopped_and_saved_anywhere(outputs, rng, tmp_p
     assert whole.rng.random() == halted.rng.random()
 
 
-def test_values_of_the_sample_are_counted(rng, monkeypatch):
-    made = []
-    original = KernelProblem.matrix
-
-    def recorded(self, *sides):
-        made.append(original(self, *sides))
-        return made[-1]
-
-    monkeypatch.setattr(KernelProblem, "matrix", recorded)
+def test_values_of_the_sample_are_counted(rng, matrices):
     problem = make(rng, 3000)
     solver = StochasticBatchPerceptron()
     state = solver.init(problem, rng)
     while state.t < 5:
         solver.advance(problem, state, 3)
-        assert state.counters.kernel_evals == sum(matrix.evaluations for matrix in made)
+        assert state.counters.kernel_evals == sum(matrix.evaluations for matrix in matrices)
 
 
 def test_a_run_can_stop_while_nu_is_sought(rng):

@@ -75,6 +75,7 @@ def test_every_step_and_the_regret_of_a_run_are_within_the_paper_s_bounds(step, 
         assert gained <= allowed + 1e-6 * (1.0 + was2 / eta)
         regret += gained
         degradation += E
+    # the theorems follow from the steps above, with bounds that are far from tight on a run this short
     mean = degradation / N
     if perceptron:
         bound = 2 * RADIUS**2 / (N * step.eta) + 2 * step.eta + 2 * RADIUS * mean

@@ -217,9 +217,7 @@ class _Budgeted(TrainedByRun):
                     f"{self.max_bytes:g}: set it to {held} or more, or start anew with all classes at the first call"
                 )
             return replace(solver, budget=min(solver.budget, state.budget.A.shape[1] - 1), max_bytes=self.max_bytes)
-        # kernels of distances keep float32 vectors, the others may keep float64
-        itemsize = 4 if self.kernel in ("rbf", "laplacian") and not isinstance(maintenance, Project) else 8
-        sparse = isinstance(problem.X, CSRRows)
+        itemsize, sparse = solver.dtype(problem).itemsize, isinstance(problem.X, CSRRows)
         return solver.within(float(self.max_bytes), shape(problem.X)[1], problem.n_outputs, itemsize, sparse)
 
     def _kernel(self, X: Any) -> Any:
