@@ -19,7 +19,8 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.peers.budgeted import checkerboard
 from widemargin import BudgetedSVC
-from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep, PassiveAggressiveStep, Project
+from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep, PassiveAggressiveStep
+from widemargin.solvers.maintenance import Projectron
 
 OUTPUT = datasets.ROOT / "bench_output" / "papers"
 FOLDS, ORDERS, MOST_ROWS = 3, 3, 10_000
@@ -130,7 +131,7 @@ METHODS = {
     ),
     "BPegasos+project": Method(lambda lam: {"lam": lam, "maintenance": "project"}, LAMBDAS, 100_000, "BPegasos+merge"),
     "Projectron++": Method(
-        lambda threshold: {"step": MarginPerceptronStep(), "maintenance": Project(threshold)},
+        lambda threshold: {"step": MarginPerceptronStep(), "maintenance": Projectron(threshold)},
         (None,),
         100_000,
         "MP+stop",

@@ -71,3 +71,24 @@ def merge(V, A, kernel, full):
         W[n], C[n] = h * V[m] + (1 - h) * V[n], z
         kept.append((np.delete(W, m, 0), np.delete(C, m, 0)))
     return kept or [(V, A)]
+
+
+def projectron(V, A, x, g, loss, importance, kernel, eta, threshold):
+    """One step of Projectron++ (Orabona, Keshet and Caputo, Fig. 4): (‖Δ‖/η or None, vectors, coefficients).
+
+    ``g`` is the slope without the importance, which is a longer step for mistakes and a larger limit for margin errors.
+    """
+    if loss <= 0.0:
+        return None, V, A
+    onto = np.linalg.lstsq(kernel(V, V), kernel(V, x[None])[:, 0], rcond=1e-12)[0] if len(V) else np.zeros(0)
+    length2 = onto @ kernel(V, x[None])[:, 0] if len(V) else 0.0
+    distance = np.sqrt(max(kernel(x[None], x[None])[0, 0] - length2, 0.0))
+    tau = eta * importance
+    if loss < 1.0:
+        room = min(loss, 2.0 * (loss - distance / threshold))
+        if room <= 0.0:
+            return None, V, A
+        tau = min(tau, room / (g @ g * length2))
+    elif distance > threshold:
+        return None, np.vstack([V, x]), np.vstack([A, -tau * g])
+    return tau * np.linalg.norm(g) * distance / eta, V, A - tau * np.outer(onto, g)

@@ -55,7 +55,7 @@ from ..core.kernels import (
     finish,
     value_of,
 )
-from ..core.losses import output_count, slopes, total_value
+from ..core.losses import Hinge, MulticlassHinge, Single, output_count, slopes, total_value
 from ..core.rows import CSRRows, DenseRows, as_matrix, borrowed, dtype_of, row_size, shape
 from ..core.shuffling import shuffle
 from ..core.vectors import (
@@ -297,7 +297,7 @@ def learn(
     work = Scratch(
         borrow(work.x), borrow(work.other), borrow(work.sums), borrow(work.k), borrow(work.out), borrow(work.products),
         borrow(work.z), borrow(work.g), borrow(work.losses), borrow(work.merged), borrow(work.column),
-        borrow(work.chosen),
+        borrow(work.others), borrow(work.chosen),
     )  # fmt: skip
     vectors, A, z, k, losses = budget.vectors, budget.A, work.z, work.k, work.losses
     outputs = output_count(target, z)
@@ -533,6 +533,8 @@ class BudgetedSGD(Solver):
                 f"{self.maintenance.threshold!r}"
             )
         rule = schedule(self.step, problem.lam)
+        if isinstance(self.maintenance, Project) and self.maintenance.mistakes_only:
+            self._check_projectron(problem, rule)
         if isinstance(self.maintenance, Nearest):
             if not isinstance(kernel, (RBF, Laplacian)):
                 raise ValueError("Nearest needs a kernel of distances, 'rbf' or 'laplacian': use 'project' or 'remove'")
@@ -554,6 +556,21 @@ class BudgetedSGD(Solver):
             raise ValueError(f"sampling must be 'permutation' or 'fixed', got {self.sampling!r}")
         if self.precision not in ("auto", "float32", "float64"):
             raise ValueError(f"precision must be 'auto', 'float32' or 'float64', got {self.precision!r}")
+
+    def _check_projectron(self, problem: KernelProblem, rule: Schedule) -> None:
+        target = problem.target
+        if not isinstance(self.step, MarginPerceptronStep) or math.isfinite(rule.radius):
+            raise ValueError(f"Projectron needs MarginPerceptronStep() without a radius, got {self.step!r}")
+        if self.maintenance.threshold == 0.0:
+            raise ValueError("Projectron with threshold 0 would make no step for margin errors: use a threshold > 0")
+        if self.batch_size > 1:
+            raise ValueError("Projectron settles one example at a time: use batch_size=1")
+        joint = isinstance(target, MulticlassHinge) and np.array_equal(target.cost, 1.0 - np.eye(problem.n_outputs))
+        if not joint and not (isinstance(target, Single) and isinstance(target.loss, Hinge)):
+            raise ValueError(
+                "Projectron tells mistakes from margin errors by one hinge, of two classes or joint "
+                f"(multi_class='crammer_singer'), got {target!r}: use Project(threshold)"
+            )
 
     def dtype(self, problem: KernelProblem) -> np.dtype:
         """Of the buffer."""
@@ -666,7 +683,7 @@ class BudgetedSGD(Solver):
             np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(capacity, dtype), np.zeros(capacity, dtype),
             np.zeros(capacity, dtype), np.zeros((2 if joint else 0, capacity), dtype), np.zeros(outputs),
             np.zeros((self.batch_size, outputs)), np.zeros(self.batch_size), np.zeros(outputs), np.zeros(capacity),
-            np.zeros(vectors + 1, np.int64),
+            np.zeros(capacity), np.zeros(vectors + 1, np.int64),
         )  # fmt: skip
 
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> None:

@@ -4,8 +4,10 @@
   truncation of Norma and SILK. ``Stop`` removes the newest, so that the budget's first vectors stay (Stoptron).
 * Project: the smallest onto the span of the others, Δα = −(column p of K⁻¹)/(K⁻¹)_pp, ‖Δ‖² = ‖α_p‖²/(K⁻¹)_pp.
   K⁻¹ is kept, O(B²) for a vector that comes or goes, and computed anew when K K⁻¹ = I fails in a row that is
-  looked at. A new vector whose distance from the span is at most ``threshold`` is projected at once, which keeps K
-  regular; with a large threshold and margin perceptron steps this is the Projectron++, which grows only as it must.
+  then looked at. A new Φ(x) whose distance δ from the span is at most ``threshold`` is projected at once; so is one that
+  nearly lies in it, lest K become singular, unless that loses more than the removal of the smallest would. With
+  ``mistakes_only`` (Projectron++) an example with 0 < ℓ < 1 makes the step −τ g PΦ(x) along the projection, with
+  τ = min(η, ℓ/‖g PΦ‖², 2(ℓ − δ/threshold)/‖g PΦ‖²), or none if that is negative: only mistakes bring vectors.
 * Merge: the smallest and its best partner (see :mod:`widemargin.core.merging`) into one; Gaussian kernel only. With
   ``vectors`` > 2 the smallest is merged with its several best partners, one after the other, and the search is
   shared among as many later steps; the worst of them are left out as long as all together would lose more than the
@@ -17,7 +19,8 @@
 
 Merging also tries partners of opposite sign, which the paper does not, at the end point h = 0.
 
-Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012), Sec. 6.
+Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012), Sec. 6. Orabona, Keshet, Caputo: Bounded
+kernel-based online learning. JMLR 10 (2009), Sec. 5 (Projectron++).
 """
 
 from __future__ import annotations
@@ -31,8 +34,12 @@ from ..core.kernels import finish
 from ..core.merging import best_partner, best_place, joint_degradations, merge_table
 from ..core.vectors import Vectors, drop_column, padded, vector_sums, write_column
 
-#: Largest error of a row of K K⁻¹ − I, and the least squared distance from the span at which a vector is new.
-INVERSE_ERROR, SPAN = 1e-5, 1e-4
+#: Largest error of a row of K K⁻¹ − I.
+INVERSE_ERROR = 1e-5
+#: The squared distance from the span, as a share of k(x, x), up to which a vector nearly lies in it.
+SPAN = 1e-4
+#: The ridge of K, as a share of its diagonal: K + RIDGE diag(K) is regular whatever the vectors are.
+RIDGE = 1e-8
 
 
 # ---------------------------------------------------------------- maintenance policies
@@ -45,9 +52,13 @@ class Remove(NamedTuple):
 
 
 class Project(NamedTuple):
-    """Project the smallest vector onto the others; a new Φ(x) within ``threshold`` of their span at once."""
+    """Project the smallest vector onto the others; a new Φ(x) within ``threshold`` of their span at once.
+
+    With ``mistakes_only`` examples that are right, but inside the margin, bring no vectors (see :func:`Projectron`).
+    """
 
     threshold: float = 0.0
+    mistakes_only: bool = False
 
 
 class Merge(NamedTuple):
@@ -70,6 +81,11 @@ def MultiMerge(k: int = 4) -> Merge:
     return Merge(vectors=k)
 
 
+def Projectron(threshold: float = 0.1) -> Project:
+    """Grow by mistakes farther than ``threshold`` from the span, and step within it else (Projectron++)."""
+    return Project(threshold, True)
+
+
 def Stop() -> Remove:
     """Keep the first B vectors (Stoptron)."""
     return Remove("newest")
@@ -79,6 +95,7 @@ MAINTENANCES: dict[str, Any] = {
     "merge": Merge(),
     "multi_merge": MultiMerge(),
     "project": Project(),
+    "projectron": Projectron(),
     "remove": Remove("smallest"),
     "random": Remove("random"),
     "oldest": Remove("oldest"),
@@ -103,6 +120,7 @@ class Projecting(NamedTuple):
     """Project at work."""
 
     threshold: float
+    mistakes_only: bool
 
 
 class Merging(NamedTuple):
@@ -127,7 +145,7 @@ def at_work(maintenance: Any, dtype: str, seed: int) -> Any:
         table = merge_table(maintenance.table_size, dtype)
         return Merging(table.h, table.degradation, int(maintenance.vectors))
     if isinstance(maintenance, Project):
-        return Projecting(float(maintenance.threshold))
+        return Projecting(float(maintenance.threshold), bool(maintenance.mistakes_only))
     if isinstance(maintenance, Forget):
         return Forgetting()
     if isinstance(maintenance, Nearest):
@@ -167,6 +185,7 @@ class Scratch(NamedTuple):
     losses: np.ndarray  # of each example of a step
     merged: np.ndarray  # coefficients of a merged vector
     column: np.ndarray  # float64, one number for each vector
+    others: np.ndarray  # another
     chosen: np.ndarray  # vectors to merge
 
 
@@ -474,7 +493,7 @@ def invert(K, inverse, count):
         for j in range(count):
             inverse[i, j] = K[i, j]
     for p in range(count):
-        pivot = 1.0 / max(inverse[p, p], 1e-12)
+        pivot = 1.0 / max(inverse[p, p], 1e-12 * K[p, p])
         inverse[p, p] = 1.0
         row = inverse[p]
         for j in range(count):
@@ -489,93 +508,175 @@ def invert(K, inverse, count):
 
 
 @compiled
-def project(threshold, limit, kernel, budget, counts, values, work):
-    """Take the newest vector into K and K⁻¹, and project it or the smallest if it must be, in place."""
-    K, inverse, A, column = budget.K, budget.inverse, budget.A, work.column
+def shorten(threshold, distance2, own, A, new, work):
+    """Make the newest coefficients those of Projectron++'s step for a margin error, in place; False for a mistake.
+
+    ``work`` has the weighted loss sℓ and its slopes sg; those of a hinge are ±s.
+    """
+    importance, eta, norm2 = 0.0, 0.0, 0.0
+    for c in range(A.shape[0]):
+        a = np.float64(A[c, new])
+        importance, eta = max(importance, abs(work.g[0, c])), max(eta, abs(a))
+        norm2 += a * a
+    loss = work.losses[0] / importance
+    if loss >= 1.0:
+        return False
+    room = min(loss, 2.0 * (loss - np.sqrt(max(distance2, 0.0)) / threshold))
+    length2 = norm2 * (own - max(distance2, 0.0))
+    share = min(1.0, eta * room / length2) if room > 0.0 and length2 > 0.0 else 0.0
+    for c in range(A.shape[0]):
+        A[c, new] *= share
+    return True
+
+
+@compiled
+def product(row, inverse, count, out):
+    """out ← the first ``count`` of row · K⁻¹, in place."""
+    for j in range(count):
+        out[j] = 0.0
+    for l in range(count):
+        f, other = row[l], inverse[l]
+        for j in range(count):
+            out[j] += f * other[j]
+
+
+@compiled
+def check_inverse(K, inverse, count, counts, column):
+    """Look at one row of K K⁻¹ = I, another one each time; if it is wrong, compute K⁻¹ anew, in place."""
+    row, right = counts[UPDATES] % count, True
+    product(K[row], inverse, count, column)
+    column[row] -= 1.0
+    for j in range(count):
+        right &= abs(column[j]) <= INVERSE_ERROR
+    if not right:
+        invert(K, inverse, count)
+        counts[REFRESHED] += 1
+
+
+@compiled
+def with_one_more(inverse, count, onto, pivot):
+    """K⁻¹ ← [[E + ccᵀ/δ, −c/δ], [−cᵀ/δ, 1/δ]], in place: c = ``onto`` projects the new vector, δ = ``pivot`` is left."""
+    for i in range(count):
+        row, f = inverse[i], onto[i] / pivot
+        for j in range(count):
+            row[j] += f * onto[j]
+        row[count] = -f
+        inverse[count, i] = -f
+    inverse[count, count] = 1.0 / pivot
+
+
+@compiled
+def without(inverse, count, p, onto):
+    """K⁻¹ ← E − ffᵀ/g, with zeros for vector p, in place; onto ← the projection of p onto the others. Returns 1/g."""
+    g = inverse[p, p]
+    for i in range(count):
+        onto[i] = -inverse[i, p] / g
+    for i in range(count):
+        row, f = inverse[i], onto[i] * g
+        for j in range(count):
+            row[j] -= f * onto[j]
+    for i in range(count):
+        inverse[i, p] = inverse[p, i] = 0.0
+    onto[p] = 0.0
+    return 1.0 / g
+
+
+@compiled
+def ridge_of(K, count, onto):
+    """RIDGE Σ c_j² k_jj."""
+    total = 0.0
+    for j in range(count):
+        total += onto[j] * onto[j] * K[j, j]
+    return total * (RIDGE / (1.0 + RIDGE))
+
+
+@compiled
+def size2(A, j):
+    """‖α_j‖²."""
+    total = 0.0
+    for c in range(A.shape[0]):
+        total += np.float64(A[c, j]) * np.float64(A[c, j])
+    return total
+
+
+@compiled
+def project(threshold, mistakes_only, limit, budget, counts, values, work):
+    """Take the newest vector into K and K⁻¹, and project it or the smallest if it must be, in place.
+
+    K has its ridge on the diagonal. The projection of Φ(z_p) onto the others minimises ‖Φ(z_p) − Σ c_j Φ(z_j)‖² +
+    RIDGE Σ c_j² k_jj, which is k_pp for c = 0: it never loses more than removal. Where one vector comes and one
+    goes, it goes first, since K is never worse conditioned for that.
+    """
+    K, inverse, A, onto, others = budget.K, budget.inverse, budget.A, work.column, work.others
     new = counts[COUNT] - 1
     own = np.float64(work.k[new])
     for j in range(new):
         K[new, j] = K[j, new] = work.k[j]
-    K[new, new] = own
-    # one row of K K⁻¹ = I is looked at for each vector that comes
-    if new > 0:
-        i = counts[UPDATES] % new
-        for j in range(new):
-            column[j] = 0.0
-        for l in range(new):
-            f, row = K[i, l], inverse[l]
-            for j in range(new):
-                column[j] += f * row[j]
-        column[i] -= 1.0
-        worst = 0.0
-        for j in range(new):
-            worst = max(worst, abs(column[j]))
-        if not worst <= INVERSE_ERROR:
-            invert(K, inverse, new)
-            counts[REFRESHED] += 1
-    # column ← K⁻¹k, and the squared distance of the new vector from the span of the others
-    distance2 = own
+    K[new, new] = own * (1.0 + RIDGE)
+    # the projection of the new vector onto the others; pivot is its squared distance from them, ridges included
+    pivot = K[new, new]
+    product(K[new], inverse, new, onto)
+    onto[new] = 0.0
     for i in range(new):
-        row, f = inverse[i], 0.0
-        for j in range(new):
-            f += row[j] * K[new, j]
-        column[i] = f
-        distance2 -= f * K[new, i]
-    norm2 = 0.0
-    for c in range(A.shape[0]):
-        norm2 += np.float64(A[c, new]) * np.float64(A[c, new])
-    near = max(distance2, 0.0) * norm2 <= threshold * threshold * norm2
-    if near or distance2 <= SPAN * own:
-        p, lost = new, max(distance2, 0.0) * norm2
-    else:
-        # K⁻¹ of one more: [[E + ccᵀ/δ, −c/δ], [−cᵀ/δ, 1/δ]]
-        for i in range(new):
-            row, f = inverse[i], column[i] / distance2
-            for j in range(new):
-                row[j] += f * column[j]
-            row[new] = -f
-            inverse[new, i] = -f
-        inverse[new, new] = 1.0 / distance2
-        if new + 1 <= limit:
+        pivot -= onto[i] * K[new, i]
+    distance2 = max(pivot - RIDGE * own - ridge_of(K, new, onto), 0.0)
+    inside = mistakes_only and shorten(threshold, distance2, own, A, new, work)
+    if size2(A, new) == 0.0:  # no step
+        drop(budget, counts, new)
+        counts[UPDATES] -= 1
+        return -1.0
+    p, smallest, lost = new, least(budget.norm2, new + 1), distance2 * size2(A, new)
+    near = distance2 <= SPAN * own and (new < limit or lost <= budget.norm2[smallest])
+    if not (inside or near or distance2 <= threshold * threshold):
+        pivot = max(pivot, RIDGE * own)
+        if new < limit:
+            with_one_more(inverse, new, onto, pivot)
+            check_inverse(K, inverse, new + 1, counts, onto)
             return -1.0
-        p = least(budget.norm2, new + 1)
-        norm2 = 0.0
-        for c in range(A.shape[0]):
-            norm2 += np.float64(A[c, p]) * np.float64(A[c, p])
-        g = inverse[p, p]
-        lost = norm2 / g
-        for i in range(new + 1):
-            column[i] = -inverse[i, p] / g
-        # K⁻¹ of one less: E − ffᵀ/g
-        for i in range(new + 1):
-            if i != p:
-                row, f = inverse[i], column[i] * g
-                for j in range(new + 1):
-                    row[j] -= f * column[j]
+        p = smallest
+    if p != new:
+        left = without(inverse, new, p, others)
+        # what the new vector had of p, it now has of p's projection
+        had = onto[p]
+        pivot += had * had * left
+        for i in range(new):
+            onto[i] += had * others[i]
+        onto[p] = 0.0
+        with_one_more(inverse, new, onto, pivot)
+        # the projection of p onto the others, and onto what is new in the new one
+        share = K[p, new]
+        for i in range(new):
+            share -= others[i] * K[new, i]
+        share /= pivot
+        for i in range(new):
+            onto[i] = others[i] - share * onto[i]
+        onto[new] = share
+        distance2 = left - share * share * pivot - K[p, p] * (RIDGE / (1.0 + RIDGE)) - ridge_of(K, new + 1, onto)
+        lost = max(distance2, 0.0) * size2(A, p)
+    # Δ is orthogonal to what stays, but for the ridge: ⟨Φ(z_j), Φ(z_p) − Σ c Φ⟩ = RIDGE c_j k_jj
+    crossed = 0.0
     for c in range(A.shape[0]):
         a, row = np.float64(A[c, p]), A[c]
         for j in range(new + 1):
-            if j != p:
-                row[j] += a * column[j]
-    values[NORM2] -= lost
+            row[j] += a * onto[j]
+            crossed += a * onto[j] * np.float64(row[j]) * K[j, j]
+    values[NORM2] -= lost + 2.0 * crossed * (RIDGE / (1.0 + RIDGE))
     for j in range(new):  # the last moves to the column of p
         if j != p:
             K[p, j] = K[j, p] = K[new, j]
             inverse[p, j] = inverse[j, p] = inverse[new, j]
     if p != new:
         K[p, p], inverse[p, p] = K[new, new], inverse[new, new]
+        check_inverse(K, inverse, new, counts, onto)
     drop(budget, counts, p)
     for j in range(new):
-        norm2 = 0.0
-        for c in range(A.shape[0]):
-            norm2 += np.float64(A[c, j]) * np.float64(A[c, j])
-        budget.norm2[j] = norm2 * K[j, j]
+        budget.norm2[j] = size2(A, j) * K[j, j] / (1.0 + RIDGE)
     return lost
 
 
 @maintain.case(Projecting)
 def _(policy, kernel, measure, budget, limit, counts, values, work, track):
-    return project(policy.threshold, limit, kernel, budget, counts, values, work)
+    return project(policy.threshold, policy.mistakes_only, limit, budget, counts, values, work)
 
 
 @compiled
