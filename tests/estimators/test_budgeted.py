@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
+from widemargin.estimators import budgeted as estimators
 from widemargin.models import LinearModel
 from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep
 from widemargin.solvers.maintenance import Merge, Remove
@@ -259,6 +260,24 @@ def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
     assert hasattr(full, "support_")
     with pytest.raises(TypeError, match="BudgetedSVC has one: to have 5 vectors, fit it anew with budget=5"):
         compress(quick().fit(X, y), 5)
+
+
+def test_wide_sparse_machines_are_compressed_by_removal(rng, monkeypatch):
+    X, y, _ = data(rng, n=300)
+    full = SVC(C=1.0, gamma=0.3).fit(sp.csr_matrix(X), y)
+    monkeypatch.setattr(estimators, "MERGING_BYTES", 100)
+    with pytest.raises(MemoryError, match=r"for every feature that one of them has: use compress\(.*'remove'\)"):
+        compress(full, 20)
+    small = compress(full, 20, maintenance="remove")
+    assert sp.issparse(small.support_vectors_)
+    assert small.support_vectors_.shape == (20, 3)
+    # vectors are some of the old ones
+    apart = np.abs(small.support_vectors_.toarray()[:, None] - full.support_vectors_.toarray()[None]).max(axis=2)
+    assert apart.min(axis=1).max() <= 1e-6
+    reached = full.decision_function(X)
+    assert np.abs(small.decision_function(X) - reached).max() <= small.degradation_ + 1e-3 * np.abs(reached).max()
+    with pytest.raises(ValueError, match="'merge' for kernel='rbf', got 'merge' for Polynomial"):
+        compress(SVC(kernel="poly").fit(X, y), 5, maintenance="merge")
 
 
 @pytest.mark.parametrize("way", ["fit", "partial_fit", "load"])

@@ -752,7 +752,7 @@ def test_the_nearest_policy_loses_the_least_that_two_neighbours_allow(rng):
 
 def test_an_indefinite_kernel_has_no_projection():
     with pytest.raises(ValueError, match="'sigmoid' is no positive definite kernel"):
-        reduced(Sigmoid(0.5, 0.0), np.eye(3), np.ones((1, 3)), 2)
+        reduced(Sigmoid(0.5, 0.0), as_rows(np.eye(3)), np.ones((1, 3)), 2, False)
 
 
 def test_sparse_data_far_from_the_origin_is_learnt_like_data_at_it(rng):
@@ -767,10 +767,18 @@ def test_sparse_data_far_from_the_origin_is_learnt_like_data_at_it(rng):
     np.testing.assert_allclose(found, scores(GAUSS, as_rows(points), expected), atol=1e-3 * np.abs(found).max())
 
 
-@pytest.mark.parametrize("kernel", [GAUSS, Polynomial(0.5, 1.0, 2)], ids=str)
-def test_a_reduced_model_is_the_projection_onto_the_vectors_it_keeps(kernel, rng):
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "merging"), [(GAUSS, True), (GAUSS, False), (Polynomial(0.5, 1.0, 2), False)], ids=str
+)
+def test_a_reduced_model_is_the_projection_onto_the_vectors_it_keeps(kernel, merging, sparse, rng):
     V, A = rng.normal(size=(40, 3)), rng.normal(size=(2, 40))
-    kept, coefficients, lost, norm2 = reduced(kernel, V, A, 12)
+    if sparse:
+        V[rng.random(V.shape) < 0.4] = 0.0
+    rows, coefficients, lost, norm2 = reduced(kernel, as_rows(sp.csr_matrix(V) if sparse else V), A, 12, merging)
+    kept = as_matrix(rows)
+    assert sp.issparse(kept) == sparse
+    kept = kept.toarray() if sparse else kept
     assert kept.shape == (12, 3)
 
     def values(P, Q):
@@ -782,3 +790,6 @@ def test_a_reduced_model_is_the_projection_onto_the_vectors_it_keeps(kernel, rng
     # what is lost is orthogonal to what is kept; the ridge lets 1e-10 through
     assert np.abs(signed @ values(both, kept)).max() <= 1e-6 * np.sqrt(norm2)
     assert lost <= norm2
+    if not merging:  # the largest ones
+        sizes = np.sum(A**2, axis=0) * np.diag(values(V, V))
+        np.testing.assert_allclose(kept, V[np.sort(np.argsort(-sizes)[:12])])

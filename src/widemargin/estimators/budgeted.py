@@ -79,6 +79,8 @@ NAMED: dict[str, dict[str, Any]] = {
 OF_VECTORS = ("rbf", "linear", "poly", "sigmoid", "laplacian")
 #: Rows at a time brought to the layout of a model of the other one.
 BLOCK = 2**12
+#: Most memory of sparse vectors that are merged in compress.
+MERGING_BYTES = 2**34
 POLICIES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
@@ -413,10 +415,11 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
     step : {"pegasos", "norma", "margin_perceptron", "passive_aggressive"} or a step rule, default="pegasos"
         Rules with parameters are in :mod:`widemargin.solvers.budgeted`: ``NormaStep(eta=0.5)``,
         ``MarginPerceptronStep(eta=1.0, radius=100.0)``. Searches set them as ``step__eta``.
-    maintenance : {"merge", "multi_merge", "project", "remove", "random", "oldest", "forget", "nearest", "stop"} or a \
-    policy, default="merge"
-        "merge" and "multi_merge" need the Gaussian kernel. "project" is the most accurate for a given budget, and
-        costs time and memory quadratic in it. Policies with parameters are in :mod:`widemargin.solvers.maintenance`:
+    maintenance : {"merge", "multi_merge", "project", "projectron", "remove", "random", "oldest", "forget", "nearest", \
+    "stop"} or a policy, default="merge"
+        "merge" and "multi_merge" need the Gaussian kernel. "project" loses least for a given budget, and
+        costs time and memory quadratic in it. "projectron" and "forget" are for ``step="margin_perceptron"``.
+        Policies with parameters are in :mod:`widemargin.solvers.maintenance`:
         ``Project(threshold=0.1)``; searches set them as ``maintenance__threshold``.
     max_iter : int, default=1
         Passes of ``fit`` over the examples.
@@ -733,18 +736,21 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         return self._scores(X)[:, 0]
 
 
-def compress(model: Any, budget: int) -> Any:
+def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     """A copy of a trained kernel machine with at most ``budget`` support vectors.
 
     What comes back is an estimator of the same class that predicts and does not go on training.
-    Gaussian vectors are merged two by two, the smallest first, vectors of other kernels removed; then the old model
-    is projected onto the span of those that are left, which is the best that can be done with them.
+    Gaussian vectors are merged two by two, the smallest first, of other kernels the smallest are removed; then the old
+    model is projected onto the span of those that are left, which is the best that can be done with them.
 
     Parameters
     ----------
     model : a fitted SVC, SVR or another estimator of this library with a kernel model
         Kernels of vectors only, neither precomputed nor callables.
     budget : int
+    maintenance : {"merge", "remove"}, optional
+        "merge" is for the Gaussian kernel, and the default there. It holds all vectors in memory, with every feature
+        that one of them has: of wide sparse data they may only be removed.
 
     Returns
     -------
@@ -774,24 +780,30 @@ def compress(model: Any, budget: int) -> Any:
         raise TypeError(
             f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"
         )
-    dense, vectors = isinstance(old.vectors, DenseRows), as_matrix(old.vectors)
-    features: Any = slice(None) if dense else np.unique(vectors.indices)  # the others are zero in all vectors
-    vectors = vectors if dense else vectors[:, features].toarray()
-    small = copy.copy(model)
-    if len(vectors) <= budget:
+    merging = isinstance(old.kernel, RBF) if maintenance is None else maintenance == "merge"
+    if maintenance not in (None, "merge", "remove") or (merging and not isinstance(old.kernel, RBF)):
+        raise ValueError(
+            f"compress takes maintenance='remove', or 'merge' for kernel='rbf', got {maintenance!r} for "
+            f"{type(old.kernel).__name__}"
+        )
+    small, n = copy.copy(model), shape(old.vectors)[0]
+    if n <= budget:
         small.degradation_ = small.relative_degradation_ = 0.0
         return small
-    kept, coefficients, lost, norm2 = reduced(old.kernel, vectors, old.coef, budget)
-    kept = kept.astype(dtype_of(old.vectors))
-    if dense:
-        rows: Any = DenseRows(kept)
-    else:
-        compact = sp.csr_matrix(kept)
-        entries = compact.data, features[compact.indices], compact.indptr
-        rows = as_rows(sp.csr_matrix(entries, (len(kept), shape(old.vectors)[1])))
+    merging &= budget > 1
+    if merging and isinstance(old.vectors, CSRRows):
+        needed = 8 * n * np.unique(old.vectors.indices).size
+        if needed > MERGING_BYTES:
+            raise MemoryError(
+                f"merging {n} sparse vectors takes {needed / 2**30:.0f} GiB, for every feature that one of them has: "
+                "use compress(model, budget, maintenance='remove')"
+            )
+    kept, coefficients, lost, norm2 = reduced(old.kernel, old.vectors, old.coef, budget, merging)
+    kept = as_matrix(kept).astype(dtype_of(old.vectors))
+    rows = as_rows(kept)
     # a regularised intercept, kernel + 1, is the sum of the old coefficients
     intercept = old.intercept + old.constant * old.coef.sum(axis=1)
-    small._model = KernelModel(old.kernel, np.arange(len(kept)), rows, coefficients, intercept)
+    small._model = KernelModel(old.kernel, np.arange(kept.shape[0]), rows, coefficients, intercept)
     centre = model._preparation.centre
     small.support_vectors_ = as_matrix(rows) if centre is None else kept + centre
     small.dual_coef_, small.intercept_ = coefficients, intercept

@@ -41,6 +41,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..core.dispatch import borrow, compiled, generic, use_wide_registers
 from ..core.kernels import (
@@ -56,7 +57,7 @@ from ..core.kernels import (
     value_of,
 )
 from ..core.losses import Hinge, MulticlassHinge, Single, output_count, slopes, total_value
-from ..core.rows import CSRRows, DenseRows, as_matrix, borrowed, dtype_of, row_size, shape
+from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, borrowed, dtype_of, row_size, shape
 from ..core.shuffling import shuffle
 from ..core.vectors import (
     FIRST_ROWS,
@@ -113,6 +114,8 @@ from .maintenance import (
 
 #: Coefficients are brought to scale 1 when their scale has become this small.
 SMALLEST_SCALE = 1e-9
+#: Squares of 1/λ are coefficients in single precision.
+SMALLEST_LAM = 1e-18
 #: γ‖z‖²√ε up to which squared distances may be made of norms and products when rows are scored (see core.kernels).
 CANCELS = 0.05
 
@@ -164,6 +167,8 @@ class Schedule(NamedTuple):
 def schedule(step: Any, lam: float) -> Schedule:
     """The schedule of a step rule."""
     if isinstance(step, PegasosStep):
+        if lam < SMALLEST_LAM:
+            raise ValueError(f"Pegasos steps, 1/(lam t), need lam ≥ {SMALLEST_LAM:g}, got {lam}: use NormaStep(eta)")
         return Schedule(lam, 1.0 / lam, 1.0, math.inf, False)
     if isinstance(step, NormaStep):
         if step.eta * lam >= 1.0:
@@ -560,7 +565,9 @@ class BudgetedSGD(Solver):
     def _check_projectron(self, problem: KernelProblem, rule: Schedule) -> None:
         target = problem.target
         if not isinstance(self.step, MarginPerceptronStep) or math.isfinite(rule.radius):
-            raise ValueError(f"Projectron needs MarginPerceptronStep() without a radius, got {self.step!r}")
+            raise ValueError(
+                f"Projectron needs step='margin_perceptron' (MarginPerceptronStep without a radius), got {self.step!r}"
+            )
         if self.maintenance.threshold == 0.0:
             raise ValueError("Projectron with threshold 0 would make no step for margin errors: use a threshold > 0")
         if self.batch_size > 1:
@@ -802,45 +809,59 @@ def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
 # ---------------------------------------------------------------- models made smaller
 
 
-def reduced(
-    kernel: Any, vectors: np.ndarray, coefficients: np.ndarray, budget: int
-) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """(vectors, coefficients, ‖w − w′‖², ‖w‖²): w = Σ_j coefficients[:, j] Φ(vectors[j]), and w′ of ``budget`` vectors.
-
-    Gaussian vectors are merged, others removed, the smallest first; then w is projected onto the span of those that
-    are left, with a ridge that keeps the kernel matrix regular.
-    """
-    if isinstance(kernel, Sigmoid):
-        raise ValueError("compress projects onto a span, and 'sigmoid' is no positive definite kernel: use another")
+def merged_vectors(kernel: RBF, vectors: np.ndarray, coefficients: np.ndarray, budget: int) -> np.ndarray:
+    """The ``budget`` vectors that are left when the smallest is merged with its best partner, again and again."""
     n, d = vectors.shape
-    outputs = coefficients.shape[0]
-    merging = isinstance(kernel, RBF) and budget > 1
-    solver = BudgetedSGD(budget, maintenance=Merge() if merging else Remove(), precision="float64")
-    capacity = -(-(n + 1) // LANES) * LANES
-    nothing = np.zeros((0, 0))
+    outputs, capacity, nothing = coefficients.shape[0], -(-(n + 1) // LANES) * LANES, np.zeros((0, 0))
+    solver = BudgetedSGD(budget, maintenance=Merge(), precision="float64")
     held = Budget(
         no_vectors(d, capacity, np.float64, False), np.zeros((outputs, capacity)), np.zeros(capacity),
         np.zeros(capacity, np.int64), nothing, nothing,
     )  # fmt: skip
-    vectors = np.ascontiguousarray(vectors, dtype=np.float64)
-    matrix = KernelMatrix(kernel, DenseRows(vectors))
     held.vectors.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
-    held.vectors.size[:n] = np.sum(np.abs(vectors) if isinstance(kernel, Laplacian) else vectors**2, axis=1)
-    held.norm2[:n] = np.sum(coefficients**2, axis=0) * matrix.diagonal()
+    held.vectors.size[:n] = np.sum(vectors**2, axis=1)
+    held.norm2[:n] = np.sum(coefficients**2, axis=0)
     counts, values = np.zeros(8, np.int64), np.zeros(5)
     counts[COUNT], values[SCALE] = n, 1.0
     state = State(held, values, counts, 0, np.empty(0, np.int64), 0, np.random.default_rng(0))
     policy, work = at_work(solver.maintenance, "float64", 0), solver._scratch(state)
     shrink(kernel, measures(kernel)[0], policy, held, budget, counts, values, work)
-    chosen = as_matrix(state.vectors())
-    K = KernelMatrix(kernel, DenseRows(chosen)).block(np.arange(len(chosen)))
-    onto, norm2 = np.zeros((outputs, len(chosen))), 0.0
-    across = KernelMatrix(kernel, DenseRows(vectors), DenseRows(chosen))
+    return as_matrix(state.vectors())
+
+
+def reduced(
+    kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray, budget: int, merging: bool
+) -> tuple[DenseRows | CSRRows, np.ndarray, float, float]:
+    """(rows, coefficients, ‖w − w′‖², ‖w‖²): w = Σ_j coefficients[:, j] Φ(row j), and w′ of ``budget`` rows.
+
+    Vectors are merged, or the smallest removed; then w is projected onto the span of those that are left, with a ridge
+    that keeps the kernel matrix regular.
+    """
+    if isinstance(kernel, Sigmoid):
+        raise ValueError("compress projects onto a span, and 'sigmoid' is no positive definite kernel: use another")
+    matrix, n = as_matrix(rows).astype(np.float64), shape(rows)[0]
+    rows = as_rows(matrix)
+    whole = KernelMatrix(kernel, rows)
+    if merging:
+        if isinstance(rows, DenseRows):
+            kept = merged_vectors(kernel, matrix, coefficients, budget)
+        else:  # features that no vector has stay zero
+            used = np.unique(rows.indices)
+            few = sp.csr_matrix(merged_vectors(kernel, matrix[:, used].toarray(), coefficients, budget))
+            kept = sp.csr_matrix((few.data, used[few.indices], few.indptr), (few.shape[0], matrix.shape[1]))
+    else:
+        sizes = np.sum(coefficients**2, axis=0) * whole.diagonal()
+        kept = matrix[np.sort(np.argsort(-sizes, kind="stable")[:budget])]
+    chosen = as_rows(kept)
+    count = shape(chosen)[0]
+    K = KernelMatrix(kernel, chosen).block(np.arange(count))
+    onto, norm2 = np.zeros((coefficients.shape[0], count)), 0.0
+    across = KernelMatrix(kernel, rows, chosen)
     for first in range(0, n, 1024):
-        rows = np.arange(first, min(first + 1024, n))
-        onto += coefficients[:, rows] @ across.block(rows)
-        norm2 += float(np.sum((coefficients[:, rows] @ matrix.block(rows)) * coefficients))
-    ridge = 1e-10 * max(float(np.trace(K)) / max(len(K), 1), 1e-300)
-    best = np.linalg.solve(K + ridge * np.eye(len(K)), onto.T).T
+        some = np.arange(first, min(first + 1024, n))
+        onto += coefficients[:, some] @ across.block(some)
+        norm2 += float(np.sum((coefficients[:, some] @ whole.block(some)) * coefficients))
+    ridge = 1e-10 * max(float(np.trace(K)) / max(count, 1), 1e-300)
+    best = np.linalg.solve(K + ridge * np.eye(count), onto.T).T
     lost = norm2 - 2.0 * float(np.sum(best * onto)) + float(np.sum((best @ K) * best))
     return chosen, best, max(lost, 0.0), norm2

@@ -4,10 +4,11 @@
   truncation of Norma and SILK. ``Stop`` removes the newest, so that the budget's first vectors stay (Stoptron).
 * Project: the smallest onto the span of the others, Δα = −(column p of K⁻¹)/(K⁻¹)_pp, ‖Δ‖² = ‖α_p‖²/(K⁻¹)_pp.
   K⁻¹ is kept, O(B²) for a vector that comes or goes, and computed anew when K K⁻¹ = I fails in a row that is
-  then looked at. A new Φ(x) whose distance δ from the span is at most ``threshold`` is projected at once; so is one that
-  nearly lies in it, lest K become singular, unless that loses more than the removal of the smallest would. With
-  ``mistakes_only`` (Projectron++) an example with 0 < ℓ < 1 makes the step −τ g PΦ(x) along the projection, with
-  τ = min(η, ℓ/‖g PΦ‖², 2(ℓ − δ/threshold)/‖g PΦ‖²), or none if that is negative: only mistakes bring vectors.
+  then looked at. A new Φ(x) whose distance δ from the span is at most ``threshold`` is projected at once; so is one
+  that nearly lies in it, lest K become singular, unless the budget is full and that loses more than the removal of
+  the smallest would. With ``mistakes_only`` (Projectron++) an example with 0 < ℓ < 1 makes the step −τ g PΦ(x) along
+  the projection, τ = min(η, ℓ/‖g PΦ‖², 2(ℓ − δ/threshold)/‖g PΦ‖²), or none if that is negative: only mistakes
+  bring vectors.
 * Merge: the smallest and its best partner (see :mod:`widemargin.core.merging`) into one; Gaussian kernel only. With
   ``vectors`` > 2 the smallest is merged with its several best partners, one after the other, and the search is
   shared among as many later steps; the worst of them are left out as long as all together would lose more than the
@@ -555,7 +556,7 @@ def check_inverse(K, inverse, count, counts, column):
 
 @compiled
 def with_one_more(inverse, count, onto, pivot):
-    """K⁻¹ ← [[E + ccᵀ/δ, −c/δ], [−cᵀ/δ, 1/δ]], in place: c = ``onto`` projects the new vector, δ = ``pivot`` is left."""
+    """K⁻¹ ← [[E + ccᵀ/δ, −c/δ], [−cᵀ/δ, 1/δ]], in place: c = ``onto`` is what others have of it."""
     for i in range(count):
         row, f = inverse[i], onto[i] / pivot
         for j in range(count):
