@@ -107,15 +107,11 @@ def examples(name, repetition, most=None, generated=None, scaled=True):
 class Method(NamedTuple):
     """An algorithm of Table 3: the parameters of its estimator from those that are chosen.
 
-    γ is always chosen, and a second parameter, whose coarse grid is given. Algorithms whose steps cost O(B²) train,
-    with more than 100 vectors, on at most ``most_rows``, and take parameters chosen for another (``like``), or for
-    B = 100 (``like`` itself).
+    γ is always chosen, and a second parameter, whose coarse grid is given.
     """
 
     parameters: Callable
     second: tuple = (None,)
-    most_rows: int | None = None
-    like: str = ""
 
 
 LAMBDAS = (1e-3, 1e-4, 1e-5)
@@ -126,16 +122,9 @@ METHODS = {
     "BMP+merge": Method(lambda radius: {"step": MarginPerceptronStep(1.0, radius)}, (3.0, 30.0, 300.0)),
     "MP+stop": Method(lambda _: {"step": MarginPerceptronStep(), "maintenance": "stop"}),
     "MP+random": Method(lambda _: {"step": MarginPerceptronStep(), "maintenance": "random"}),
-    "BPA": Method(
-        lambda C: {"step": PassiveAggressiveStep(C), "maintenance": "nearest"}, (0.01, 0.1, 1.0), 100_000, "BPA"
-    ),
-    "BPegasos+project": Method(lambda lam: {"lam": lam, "maintenance": "project"}, LAMBDAS, 100_000, "BPegasos+merge"),
-    "Projectron++": Method(
-        lambda threshold: {"step": MarginPerceptronStep(), "maintenance": Projectron(threshold)},
-        (None,),
-        100_000,
-        "MP+stop",
-    ),
+    "BPA": Method(lambda C: {"step": PassiveAggressiveStep(C), "maintenance": "nearest"}, (0.01, 0.1, 1.0)),
+    "BPegasos+project": Method(lambda lam: {"lam": lam, "maintenance": "project"}, LAMBDAS),
+    "Projectron++": Method(lambda threshold: {"step": MarginPerceptronStep(), "maintenance": Projectron(threshold)}),
 }
 
 

@@ -6,10 +6,8 @@ on where it stopped. ``--kept`` makes the table of what is kept, without computi
 adds BPegasos+merge under other rules for λ.
 
 Protocol (see :mod:`benchmarks.papers.bsgd`): parameters by 3-fold cross-validation on at most 10,000 training rows, for
-each data set, algorithm and budget. λ, chosen with n training rows in a fold, becomes λ√(n/N) for N rows. At B = 500
-BPegasos+project takes the parameters of BPegasos+merge, BPA those of B = 100, Projectron++ the γ of MP+stop; their
-steps cost O(B²), and they see at most 100,000 rows. Projectron++ has a threshold that ends with about B vectors, at
-most. BPA is for two classes, as in the paper.
+each data set, algorithm and budget. λ, chosen with n training rows in a fold, becomes λ√(n/N) for N rows.
+Projectron++ has a threshold that ends with about B vectors, at most. BPA is for two classes, as in the paper.
 """
 
 import sys
@@ -76,20 +74,16 @@ def printed():
 
 def parameters(kept, name, method, budget, X, y, n_train):
     """γ and the second parameter for n_train rows, and what cross-validation on the rows (X, y) said of them."""
-    like = METHODS[method].like
-    source = like if like and budget > BUDGETS[0] else method
-    budget = BUDGETS[0] if like == method else budget
-    gamma, second, accuracy = kept.get(f"cv {source} {budget}", lambda: choose(X, y, source, budget))
+    gamma, second, accuracy = kept.get(f"cv {method} {budget}", lambda: choose(X, y, method, budget))
     n = y.size - y.size // FOLDS
-    return gamma, transferred(source, second, n, n_train), accuracy
+    return gamma, transferred(method, second, n, n_train), accuracy
 
 
 def measure(kept, name, method, budget, shuffles):
     """Accuracies of one cell of the table, and what they were reached with."""
-    most, started = METHODS[method].most_rows if budget > BUDGETS[0] else None, time.perf_counter()
-    accuracies, degradations, seconds = [], [], []
+    accuracies, degradations, seconds, started = [], [], [], time.perf_counter()
     for repetition in range(shuffles):
-        X, y, Z, t = examples(name, repetition, most)
+        X, y, Z, t = examples(name, repetition)
         if repetition == 0:
             rows = slice(MOST_ROWS)
             gamma, second, validated = parameters(kept, name, method, budget, X[rows], y[rows], y.size)
