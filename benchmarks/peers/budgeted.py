@@ -70,11 +70,16 @@ def slope(sizes, seconds):
     return np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
 
 
+def typical(work):
+    """Median seconds of three runs."""
+    return np.median([clock(work) for _ in range(3)])
+
+
 def slopes(n):
     X, y = checkerboard(np.random.default_rng(0), n)
     warm(X, y)
     sizes = [n // 8, n // 4, n // 2, n]
-    seconds = [clock(lambda: on_board().partial_fit(X[:k], y[:k], classes=[0, 1])) for k in sizes]
+    seconds = [typical(lambda: on_board().partial_fit(X[:k], y[:k], classes=[0, 1])) for k in sizes]
     print(
         "time over N  ", *(f"{k:,}: {s:.2f} s;" for k, s in zip(sizes, seconds)), f"slope {slope(sizes, seconds):.3f}"
     )
@@ -82,7 +87,7 @@ def slopes(n):
     seconds = []
     for b in budgets:
         warm(X, y, budget=b)
-        seconds.append(clock(lambda: on_board(budget=b).partial_fit(X[: n // 2], y[: n // 2], classes=[0, 1])))
+        seconds.append(typical(lambda: on_board(budget=b).partial_fit(X[: n // 2], y[: n // 2], classes=[0, 1])))
     print(
         "time over B  ",
         *(f"{b:,}: {s:.2f} s;" for b, s in zip(budgets, seconds)),
