@@ -486,26 +486,15 @@ def _(policy, kernel, measure, budget, limit, counts, values, work, track):
 
 @compiled
 def invert(K, inverse, count):
-    """inverse ← K⁻¹ of the leading count × count block, in place, by Gauss-Jordan elimination on the diagonal.
-
-    K is positive definite, so that pivots need no search.
-    """
+    """inverse ← K⁻¹ of the leading count × count block, in place; kernel values that overflowed stay as they are."""
     for i in range(count):
         for j in range(count):
-            inverse[i, j] = K[i, j]
-    for p in range(count):
-        pivot = 1.0 / max(inverse[p, p], 1e-12 * K[p, p])
-        inverse[p, p] = 1.0
-        row = inverse[p]
+            if not np.isfinite(K[i, j]):
+                return
+    whole = np.linalg.inv(np.ascontiguousarray(K[:count, :count]))
+    for i in range(count):
         for j in range(count):
-            row[j] *= pivot
-        for i in range(count):
-            if i != p:
-                other = inverse[i]
-                f = other[p]
-                other[p] = 0.0
-                for j in range(count):
-                    other[j] -= f * row[j]
+            inverse[i, j] = 0.5 * (whole[i, j] + whole[j, i])
 
 
 @compiled
