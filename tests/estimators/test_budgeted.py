@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+import signal
 from dataclasses import is_dataclass
 
 import numpy as np
@@ -15,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
 from widemargin.estimators import budgeted as estimators
 from widemargin.models import LinearModel
-from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep
-from widemargin.solvers.maintenance import Merge, Remove
+from widemargin.solvers.budgeted import BudgetedSGD, MarginPerceptronStep, NormaStep, PassiveAggressiveStep
+from widemargin.solvers.maintenance import Merge, Project, Remove
 
 STOCHASTIC = (
     "steps are stochastic: an example of weight 2 is one step of twice the length, a repeated one is two steps, in "
@@ -262,21 +263,20 @@ def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
         compress(quick().fit(X, y), 5)
 
 
-def test_wide_sparse_machines_are_compressed_by_removal(rng, monkeypatch):
+def test_wide_sparse_machines_are_compressed_to_some_of_their_vectors(rng, monkeypatch):
     X, y, _ = data(rng, n=300)
     full = SVC(C=1.0, gamma=0.3).fit(sp.csr_matrix(X), y)
     monkeypatch.setattr(estimators, "MERGING_BYTES", 100)
-    with pytest.raises(MemoryError, match=r"for every feature that one of them has: use compress\(.*'remove'\)"):
-        compress(full, 20)
-    small = compress(full, 20, maintenance="remove")
+    with pytest.raises(MemoryError, match=r"vectors with 3 features takes .* GiB: use maintenance='project'"):
+        compress(full, 20, maintenance="merge")
+    small = compress(full, 20)
     assert sp.issparse(small.support_vectors_)
     assert small.support_vectors_.shape == (20, 3)
-    # vectors are some of the old ones
     apart = np.abs(small.support_vectors_.toarray()[:, None] - full.support_vectors_.toarray()[None]).max(axis=2)
     assert apart.min(axis=1).max() <= 1e-6
     reached = full.decision_function(X)
     assert np.abs(small.decision_function(X) - reached).max() <= small.degradation_ + 1e-3 * np.abs(reached).max()
-    with pytest.raises(ValueError, match="'merge' for kernel='rbf', got 'merge' for Polynomial"):
+    with pytest.raises(ValueError, match="'merge' for kernel='rbf' and budget ≥ 2, got 'merge' for Polynomial"):
         compress(SVC(kernel="poly").fit(X, y), 5, maintenance="merge")
 
 
@@ -426,3 +426,66 @@ def test_a_compressed_linear_machine_has_the_weights_it_decides_by(rng):
     X = rng.normal(size=(120, 4)) + 20.0
     small = compress(SVC(kernel="linear", C=1.0).fit(X, (X[:, 0] + rng.normal(size=120) > 20.0).astype(int)), 6)
     np.testing.assert_allclose(X @ small.coef_[0] + small.intercept_[0], small.decision_function(X), atol=1e-3)
+
+
+def test_ctrl_c_in_a_stream_raises_when_the_model_says_how_far_it_came(rng, monkeypatch):
+    X, y, _ = data(rng, n=200)
+    monkeypatch.setattr(estimators, "SLICE", 10)
+    model, advance, calls = quick(), BudgetedSGD.advance, []
+
+    def interrupted(self, problem, state, n_steps):
+        advance(self, problem, state, n_steps)
+        calls.append(n_steps)
+        if len(calls) == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(BudgetedSGD, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="the model has seen 30 examples by now"):
+        model.partial_fit(X, y, classes=[0, 1])
+    assert calls == [0, 10, 10, 10]
+    assert model.n_samples_seen_ == 30 == model.history_.last("visits")
+    assert model.stop_reason_ == "interrupted"
+    model.partial_fit(X[30:], y[30:])
+    same(model, quick().partial_fit(X, y, classes=[0, 1]), X)
+
+
+def test_a_projectron_with_a_budget_it_never_reaches_has_memory_for_what_it_needs(rng):
+    X, y, _ = data(rng)
+    model = BudgetedSVC(10**6, gamma=1.0, step="margin_perceptron", maintenance="projectron").fit(X, y)
+    assert model.support_vectors_.shape[0] < 200
+    assert model.gamma_ == 1.0
+    assert model.n_samples_seen_ == 200
+    with pytest.raises(ValueError, match="Projectron needs step='margin_perceptron'"):
+        BudgetedSVC(10, maintenance="projectron").fit(X, y)
+    with pytest.raises(ValueError, match="one hinge, of two classes or joint"):
+        BudgetedSVC(10, step="margin_perceptron", maintenance="projectron", multi_class="ovr").fit(
+            X, np.arange(200) % 3
+        )
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [([], "at least 2 labels, got"), ([1, None], "labels of one kind"), ([0, 1, np.nan], "without NaN, got")],
+)
+def test_classes_are_labels_of_one_kind(classes, said, rng):
+    X, y, _ = data(rng)
+    with pytest.raises(ValueError, match=said):
+        quick().partial_fit(X, y, classes=classes)
+    assert quick().partial_fit(X, y, classes={0, 1}).classes_.tolist() == [0, 1]
+
+
+def test_parameters_that_are_no_numbers_are_named(rng):
+    X, y, _ = data(rng)
+    with pytest.raises(TypeError, match="eta of NormaStep must be a number, got 'a'"):
+        quick(step=NormaStep("a")).fit(X, y)
+    with pytest.raises(ValueError, match="0 ≤ threshold < 1, got 'a'"):
+        quick(maintenance=Project("a")).fit(X, y)
+    with pytest.raises(ValueError, match="step__eta is no parameter of BudgetedSVC: step is 'pegasos'"):
+        quick().set_params(step__eta=1.0)
+    assert quick(step=PassiveAggressiveStep(np.inf)).fit(X, y).score(X, y) > 0.5
+
+
+def test_files_keep_the_seed(rng, tmp_path):
+    X, y, _ = data(rng)
+    quick(random_state=3).fit(X, y).save(tmp_path / "model.npz")
+    assert BudgetedSVC.load(tmp_path / "model.npz").random_state == 3

@@ -81,15 +81,21 @@ def no_vectors(d: int, capacity: int, dtype: Any, sparse: bool) -> Vectors:
     )  # fmt: skip
 
 
+def enlarged(array: np.ndarray, *shape: int) -> np.ndarray:
+    """A copy with zeros behind each axis."""
+    return np.pad(array, [(0, size - old) for size, old in zip(shape, array.shape, strict=True)])
+
+
 def with_rows(vectors: Vectors, rows: int) -> Vectors:
     """The same vectors, sparse ones, with more rows."""
+    arrays = {name: getattr(vectors, name) for name in ("Z", "feature", "held", "free")}
+    return vectors._replace(**{name: enlarged(array, rows, *array.shape[1:]) for name, array in arrays.items()})
 
-    def longer(array: np.ndarray) -> np.ndarray:
-        more = np.zeros((rows, *array.shape[1:]), array.dtype)
-        more[: len(array)] = array
-        return more
 
-    return vectors._replace(**{name: longer(getattr(vectors, name)) for name in ("Z", "feature", "held", "free")})
+def with_columns(vectors: Vectors, capacity: int) -> Vectors:
+    """The same vectors with room for more."""
+    Z, size = vectors.Z, vectors.size
+    return vectors._replace(Z=enlarged(Z, len(Z), capacity), size=enlarged(size, capacity))
 
 
 def is_sparse(vectors: Vectors) -> bool:

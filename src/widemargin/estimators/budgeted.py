@@ -33,7 +33,7 @@ from ..core.vectors import Vectors, is_sparse  # noqa: F401 (states in files nam
 from ..history import History, Stopwatch
 from ..models import KernelModel, read_npz
 from ..problem import KernelProblem
-from ..running import load_state, save_state
+from ..running import Interrupts, load_state, save_state
 from ..solvers.budgeted import (
     STEPS,
     BudgetedSGD,
@@ -48,6 +48,7 @@ from ..solvers.budgeted import (
 from ..solvers.maintenance import (
     MAINTENANCES,
     NORM2,
+    VISITS,
     Budget,  # noqa: F401 (states in files name it)
     Forget,
     Merge,
@@ -79,8 +80,10 @@ NAMED: dict[str, dict[str, Any]] = {
 OF_VECTORS = ("rbf", "linear", "poly", "sigmoid", "laplacian")
 #: Rows at a time brought to the layout of a model of the other one.
 BLOCK = 2**12
-#: Most memory of sparse vectors that are merged in compress.
-MERGING_BYTES = 2**34
+#: Steps of partial_fit between looks at Ctrl-C.
+SLICE = 2**14
+#: Most memory of vectors that are merged in compress.
+MERGING_BYTES = 2**32
 POLICIES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
@@ -91,17 +94,23 @@ POLICIES: dict[str, Any] = {
 
 
 def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A call that raises leaves the attributes as they were; the method must not change them in place before."""
+    """A call that raises leaves the attributes as they were; the method must not change them in place before.
+
+    One that Ctrl-C ended raises when what it has learnt is in the attributes.
+    """
 
     @wraps(method)
     def call(self: Any, *args: Any, **options: Any) -> Any:
         before = dict(vars(self))
         try:
-            return method(self, *args, **options)
+            found = method(self, *args, **options)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
+        if self.stop_reason_ == "interrupted":
+            raise KeyboardInterrupt(f"partial_fit: the model has seen {self.n_samples_seen_} examples by now")
+        return found
 
     return call
 
@@ -110,6 +119,18 @@ def weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
     """As :func:`check_sample_weight`, but all may be zero: a part of a stream may be one example of weight 0."""
     given = np.full(n, sample_weight) if isinstance(sample_weight, Real) else sample_weight
     return np.zeros(n) if np.array_equal(given, np.zeros(n)) else check_sample_weight(sample_weight, n)
+
+
+def labels(classes: Any) -> np.ndarray:
+    """Labels given as ``classes``, sorted, or a sentence."""
+    try:
+        found = np.unique(list(classes) if isinstance(classes, (set, frozenset)) else classes)
+        if found.dtype.kind != "f" or np.isfinite(found).all():
+            check_classification_targets(found)
+            return found
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"classes must be labels of one kind, numbers or strings, without NaN, got {classes!r}")
 
 
 @dataclass
@@ -196,7 +217,8 @@ class _Budgeted(TrainedByRun):
             if nested:
                 if key not in self.get_params():
                     known = ", ".join(sorted(name for name in self.get_params() if "__" in name)) or "none"
-                    raise ValueError(f"{key} is no parameter of {self!r}, whose nested ones are: {known}")
+                    owner = f": {name} is {getattr(self, name)!r}" if name in NAMED else ""
+                    raise ValueError(f"{key} is no parameter of {type(self).__name__}{owner}; nested ones are: {known}")
                 setattr(self, name, self._policy(name)._replace(**{field: value}))
         return self
 
@@ -273,15 +295,18 @@ class _Budgeted(TrainedByRun):
         state = replace(state)
         solver.bind(problem, state)
         solver.advance(problem, state, 0)
-        with Stopwatch() as watch:
-            solver.advance(problem, state, solver.steps_per_epoch(problem))
+        left = solver.steps_per_epoch(problem)
+        with Interrupts() as interrupts, Stopwatch() as watch:
+            while left > 0 and not interrupts.seen:
+                solver.advance(problem, state, min(left, SLICE))
+                left -= SLICE
         passes, seconds = getattr(self, "_passes", 0.0) + 1.0, getattr(self, "_seconds", 0.0) + watch.seconds
         self._adopt(state, solver, passes, seconds)
         self.n_iter_ = 1
-        self.stop_reason_ = "partial_fit"
+        self.stop_reason_ = "interrupted" if interrupts.seen else "partial_fit"
         self.history_ = getattr(self, "history_", None) or History()
         # a row costs B² kernel values and is kept: a stream of single examples gets one at each doubling
-        if state.counters.visits >= 2 * self.history_.last("visits"):
+        if interrupts.seen or state.counters.visits >= 2 * self.history_.last("visits"):
             measured = solver.evaluate(problem, state)
             self.history_.append(state.counters, epochs=passes, seconds=seconds, **measured)
 
@@ -318,6 +343,18 @@ class _Budgeted(TrainedByRun):
         check_is_fitted(self, "_state")
         return self._state.model_bytes
 
+    @property
+    def n_samples_seen_(self) -> int:
+        """Examples that were visited so far."""
+        check_is_fitted(self, "_state")
+        return int(self._state.counts[VISITS])
+
+    @property
+    def gamma_(self) -> float:
+        """The γ of the kernel, as it was settled at the first call; "linear" has none."""
+        check_is_fitted(self, "_state")
+        return self._trained_kernel.gamma
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
 
@@ -333,12 +370,15 @@ class _Budgeted(TrainedByRun):
     # -- files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write parameters and the whole state to a ``.npz`` file, from which :meth:`load` predicts and goes on."""
+        """Write parameters and the whole state to a ``.npz`` file, from which :meth:`load` predicts and goes on.
+
+        Callbacks, and a ``random_state`` that is no number, are left out.
+        """
         check_is_fitted(self)
         parameters = {
             name: {"policy": type(value).__name__, **value._asdict()} if hasattr(value, "_asdict") else value
             for name, value in self.get_params(deep=False).items()
-            if name not in ("random_state", "callbacks")
+            if name != "callbacks" and not isinstance(value, (np.random.RandomState, np.random.Generator))
         }
         if isinstance(parameters.get("class_weight"), dict):  # JSON would turn its keys into strings
             labels = [value.item() if hasattr(value, "item") else value for value in parameters["class_weight"]]
@@ -417,7 +457,7 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         ``MarginPerceptronStep(eta=1.0, radius=100.0)``. Searches set them as ``step__eta``.
     maintenance : {"merge", "multi_merge", "project", "projectron", "remove", "random", "oldest", "forget", "nearest", \
     "stop"} or a policy, default="merge"
-        "merge" and "multi_merge" need the Gaussian kernel. "project" loses least for a given budget, and
+        "merge" and "multi_merge" need the Gaussian kernel. "project" often loses less, once the budget is large, and
         costs time and memory quadratic in it. "projectron" and "forget" are for ``step="margin_perceptron"``.
         Policies with parameters are in :mod:`widemargin.solvers.maintenance`:
         ``Project(threshold=0.1)``; searches set them as ``maintenance__threshold``.
@@ -443,6 +483,10 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         Merged vectors lie between rows of the data, and are none of them.
     dual_coef_ : ndarray of shape (1, n_vectors) or (n_classes, n_vectors)
     classes_ : ndarray
+    gamma_ : float
+        The γ in use.
+    n_samples_seen_ : int
+        Examples visited so far, with repetitions.
     model_bytes_ : int
     history_ : History
         With ``degradation`` (mean ‖Δ‖/η of the maintenances), ``degradation_per_step``, ``maintenances``,
@@ -548,7 +592,8 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         ----------
         X, y : as in :meth:`fit`
         classes : array
-            The labels that may come. Needed at the first call; a later call may add labels.
+            The labels that may come. Needed at the first call; a later call may add labels, and names the old ones
+            too.
         sample_weight : array of shape (n,), optional
             Zeros are allowed, also zeros only.
         """
@@ -558,16 +603,15 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         y = column_or_1d(y)
         weights = weights_of_part(sample_weight, y.size)
         if first and classes is None:
-            raise ValueError("classes must be given at the first call of partial_fit: all labels that will come")
+            raise ValueError("classes must be given at the first call of partial_fit: the labels that may come")
         if first:
             self._start_anew()
-            classes = np.unique(classes)
-            check_classification_targets(classes)
+            classes = labels(classes)
             if classes.size < 2:
-                raise ValueError(f"BudgetedSVC needs at least 2 classes, got 1 class only: {classes.tolist()}")
+                raise ValueError(f"classes must name at least 2 labels, got {classes.tolist()}")
             self.classes_, self._counts = classes, np.zeros(classes.size)
         elif classes is not None:
-            self._announce(np.unique(classes))
+            self._announce(labels(classes))
         codes = self._codes(y)
         of_example = self._of_examples(codes, weights)
         self._partial_fit_problem(self._weighted(X, codes, weights, of_example))
@@ -740,23 +784,24 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     """A copy of a trained kernel machine with at most ``budget`` support vectors.
 
     What comes back is an estimator of the same class that predicts and does not go on training.
-    Gaussian vectors are merged two by two, the smallest first, of other kernels the smallest are removed; then the old
-    model is projected onto the span of those that are left, which is the best that can be done with them.
+    Vectors are merged two by two, the smallest first, or taken one by one, each the one that leaves least of the old
+    model; then the old model is projected onto their span, which is the best that can be done with them.
 
     Parameters
     ----------
     model : a fitted SVC, SVR or another estimator of this library with a kernel model
         Kernels of vectors only, neither precomputed nor callables.
     budget : int
-    maintenance : {"merge", "remove"}, optional
-        "merge" is for the Gaussian kernel, and the default there. It holds all vectors in memory, with every feature
-        that one of them has: of wide sparse data they may only be removed.
+    maintenance : {"merge", "project"}, optional
+        "merge" makes new vectors, for the Gaussian kernel only; it holds all of them in memory, with every feature
+        that one of them has. "project" takes old ones. Not given: both where that can be, and what loses less is kept.
 
     Returns
     -------
     estimator
-        Of the same class, to predict with. ``support_vectors_`` are no rows of the data, and ``support_`` is gone.
-        ``degradation_`` is ‖w − w′‖, ``relative_degradation_`` its share of ‖w‖.
+        Of the same class, to predict with. ``support_vectors_`` may be no rows of the data; ``support_``,
+        ``n_support_`` and ``certificate_`` are gone. ``degradation_`` is ‖w − w′‖, which no score of a kernel with
+        k(x, x) = 1 is off by more than, ``relative_degradation_`` its share of ‖w‖.
 
     Examples
     --------
@@ -780,25 +825,26 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
         raise TypeError(
             f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"
         )
-    merging = isinstance(old.kernel, RBF) if maintenance is None else maintenance == "merge"
-    if maintenance not in (None, "merge", "remove") or (merging and not isinstance(old.kernel, RBF)):
+    merges = isinstance(old.kernel, RBF) and budget > 1
+    if maintenance not in (None, "project") and not (maintenance == "merge" and merges):
         raise ValueError(
-            f"compress takes maintenance='remove', or 'merge' for kernel='rbf', got {maintenance!r} for "
-            f"{type(old.kernel).__name__}"
+            f"compress takes maintenance='project', or 'merge' for kernel='rbf' and budget ≥ 2, got {maintenance!r} "
+            f"for {type(old.kernel).__name__} and budget {budget}"
         )
     small, n = copy.copy(model), shape(old.vectors)[0]
     if n <= budget:
         small.degradation_ = small.relative_degradation_ = 0.0
         return small
-    merging &= budget > 1
-    if merging and isinstance(old.vectors, CSRRows):
-        needed = 8 * n * np.unique(old.vectors.indices).size
-        if needed > MERGING_BYTES:
-            raise MemoryError(
-                f"merging {n} sparse vectors takes {needed / 2**30:.0f} GiB, for every feature that one of them has: "
-                "use compress(model, budget, maintenance='remove')"
-            )
-    kept, coefficients, lost, norm2 = reduced(old.kernel, old.vectors, old.coef, budget, merging)
+    features = shape(old.vectors)[1] if isinstance(old.vectors, DenseRows) else np.unique(old.vectors.indices).size
+    needed = 16 * n * features
+    if maintenance == "merge" and needed > MERGING_BYTES:
+        raise MemoryError(
+            f"merging {n} vectors with {features} features takes {needed / 2**30:.1f} GiB: use maintenance='project'"
+        )
+    both = ("merge", "project") if merges and needed <= MERGING_BYTES else ("project",)
+    kept, coefficients, lost, norm2 = reduced(
+        old.kernel, old.vectors, old.coef, budget, both if maintenance is None else (maintenance,)
+    )
     kept = as_matrix(kept).astype(dtype_of(old.vectors))
     rows = as_rows(kept)
     # a regularised intercept, kernel + 1, is the sum of the old coefficients
@@ -812,6 +858,6 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     for name in ("support_", "n_support_", "certificate_"):
         if hasattr(small, name):
             delattr(small, name)
-    small.degradation_ = float(np.sqrt(lost))
-    small.relative_degradation_ = float(np.sqrt(lost / norm2)) if norm2 > 0 else 0.0
+    small.degradation_ = float(np.sqrt(lost.sum()))
+    small.relative_degradation_ = float(np.sqrt(lost.sum() / norm2.sum())) if norm2.any() else 0.0
     return small

@@ -15,7 +15,7 @@ step                   λ      η_t             U
 PegasosStep            > 0    1/(λt)          –
 NormaStep              > 0    η/√t            –
 MarginPerceptronStep   0      η               U
-PassiveAggressive      0      min(C, ℓ/‖gΦ‖²) –
+PassiveAggressiveStep  0      min(C, ℓ/‖gΦ‖²) –
 =====================  =====  ==============  =====
 
 Maintenance, Δ_t, keeps the number of vectors: see :mod:`.maintenance` for the policies.
@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +64,7 @@ from ..core.vectors import (
     FIRST_ROWS,
     Vectors,  # noqa: F401 (states in files name it)
     as_data,
+    enlarged,
     from_product,
     gather,
     is_sparse,
@@ -78,6 +80,7 @@ from ..core.vectors import (
     score_rows,
     wants_rows,
     whole_rows,
+    with_columns,
     with_rows,
     write_row,
 )
@@ -112,10 +115,12 @@ from .maintenance import (
     shrink,
 )
 
+#: Vectors there is room for at first; more as they come, unless max_bytes sets the room.
+FIRST_VECTORS = 1023
 #: Coefficients are brought to scale 1 when their scale has become this small.
 SMALLEST_SCALE = 1e-9
-#: Squares of 1/λ are coefficients in single precision.
-SMALLEST_LAM = 1e-18
+#: Coefficients are multiples of 1/λ, and their squares, times weights and kernel values, are in single precision.
+SMALLEST_LAM = 1e-12
 #: γ‖z‖²√ε up to which squared distances may be made of norms and products when rows are scored (see core.kernels).
 CANCELS = 0.05
 
@@ -141,7 +146,7 @@ class MarginPerceptronStep(NamedTuple):
 
 
 class PassiveAggressiveStep(NamedTuple):
-    """The shortest step that makes the loss zero, but at most C (PA-I); without regularisation."""
+    """The shortest step that makes the loss zero, but at most C (PA-I, or PA for C = ∞); without regularisation."""
 
     C: float = 1.0
 
@@ -152,6 +157,12 @@ STEPS: dict[str, type] = {
     "margin_perceptron": MarginPerceptronStep,
     "passive_aggressive": PassiveAggressiveStep,
 }
+
+
+def columns(vectors: int) -> int:
+    """Columns for so many vectors and one to come: an odd number of registers, lest features share cache sets."""
+    lanes = -(-(vectors + 1) // LANES)
+    return LANES * (lanes + (lanes + 1) % 2)
 
 
 class Schedule(NamedTuple):
@@ -166,6 +177,9 @@ class Schedule(NamedTuple):
 
 def schedule(step: Any, lam: float) -> Schedule:
     """The schedule of a step rule."""
+    for name, value in getattr(step, "_asdict", dict)().items():
+        if isinstance(value, bool) or not isinstance(value, Real) or value != value:
+            raise TypeError(f"{name} of {type(step).__name__} must be a number, got {value!r}")
     if isinstance(step, PegasosStep):
         if lam < SMALLEST_LAM:
             raise ValueError(f"Pegasos steps, 1/(lam t), need lam ≥ {SMALLEST_LAM:g}, got {lam}: use NormaStep(eta)")
@@ -289,8 +303,9 @@ def learn(
 ):
     """Algorithm 1 over the examples in order; changes the budget and its scalars in place; returns how many it saw.
 
-    It ends early where the vectors of sparse data need more rows than they have, of at most ``most_rows``. With all of
-    those taken, the smallest vectors leave until a new one fits. ``track`` says whether ‖W‖² must be kept up to date.
+    It ends early where vectors need more columns than there are, or those of sparse data more rows, of at most
+    ``most_rows``. With all of those taken, the smallest vectors leave until a new one fits. ``track`` says whether ‖W‖²
+    must be kept up to date.
     """
     use_wide_registers()
     X, y, weight, order = borrowed(X), borrow(y), borrow(weight), borrow(order)
@@ -309,6 +324,8 @@ def learn(
     together = examples_per_step(batch)
     for first in range(0, order.size, together):
         examples = min(together, order.size - first)
+        if min(limit, counts[COUNT] + examples) >= A.shape[1]:
+            return first
         if wants_rows(X, order, first, examples, vectors, most_rows):
             return first
         counts[STEP] += 1
@@ -379,7 +396,9 @@ def learn(
             step = eta
             if rule.passive:
                 room = slope2 * self_k
-                step = min(eta, losses[r] / room) if room > 0.0 else eta
+                if room == 0.0:  # Φ(x) = 0
+                    continue
+                step = min(eta, losses[r] / room)
             added = 0.0
             for c in range(outputs):
                 a = -step * g[c] / scale
@@ -513,11 +532,11 @@ class BudgetedSGD(Solver):
             )
         if not isinstance(self.maintenance, (Merge, Project, Remove, Forget, Nearest)):
             raise TypeError(f"maintenance must be Merge, Project, Remove, Forget or Nearest, got {self.maintenance!r}")
+        others = "'remove'" if isinstance(kernel, Sigmoid) else "'project' or 'remove'"
         if isinstance(self.maintenance, Merge):
             if not isinstance(kernel, RBF):
                 raise ValueError(
-                    f"merging needs the Gaussian kernel 'rbf', got {type(kernel).__name__}: use maintenance='project' "
-                    "or 'remove'"
+                    f"merging needs the Gaussian kernel 'rbf', got {type(kernel).__name__}: use maintenance={others}"
                 )
             if not isinstance(self.maintenance.vectors, (int, np.integer)):
                 raise TypeError(f"Merge takes a whole number of vectors, got {self.maintenance.vectors!r}")
@@ -532,7 +551,9 @@ class BudgetedSGD(Solver):
             raise ValueError(f"Remove takes {', '.join(map(repr, WHICH))}, got {self.maintenance.which!r}")
         if isinstance(self.maintenance, Project) and isinstance(kernel, Sigmoid):
             raise ValueError("projection needs a positive definite kernel, and 'sigmoid' is none: use 'remove'")
-        if isinstance(self.maintenance, Project) and not 0.0 <= self.maintenance.threshold < 1.0:
+        if isinstance(self.maintenance, Project) and not (
+            isinstance(self.maintenance.threshold, Real) and 0.0 <= self.maintenance.threshold < 1.0
+        ):
             raise ValueError(
                 f"threshold is a distance from the span, of vectors of length 1 or so: 0 ≤ threshold < 1, got "
                 f"{self.maintenance.threshold!r}"
@@ -542,15 +563,22 @@ class BudgetedSGD(Solver):
             self._check_projectron(problem, rule)
         if isinstance(self.maintenance, Nearest):
             if not isinstance(kernel, (RBF, Laplacian)):
-                raise ValueError("Nearest needs a kernel of distances, 'rbf' or 'laplacian': use 'project' or 'remove'")
+                raise ValueError(
+                    f"Nearest needs a kernel of distances, 'rbf' or 'laplacian', got {type(kernel).__name__}: use "
+                    f"maintenance={others}"
+                )
             if math.isfinite(rule.radius):
                 raise ValueError("Nearest does not follow ‖w‖: use a step without a radius")
-        if isinstance(self.maintenance, Forget) and rule.power != 0.0:
-            raise ValueError("Forget shrinks the model itself: use it with MarginPerceptronStep()")
+        if isinstance(self.maintenance, Forget) and not isinstance(self.step, MarginPerceptronStep):
+            raise ValueError(f"Forget shrinks the steps of step='margin_perceptron' only, got {self.step!r}: use that")
         if self.batch_size > 1 and isinstance(self.step, PassiveAggressiveStep):
             raise ValueError("PassiveAggressiveStep settles one example at a time: use batch_size=1")
-        if not (rule.eta > 0.0 and math.isfinite(rule.eta) and rule.radius > 0.0):
-            raise ValueError(f"step sizes and radius must be > 0, got {self.step!r}")
+        if not (rule.eta > 0.0 and (math.isfinite(rule.eta) or rule.passive) and rule.radius > 0.0):
+            raise ValueError(f"step sizes must be > 0 and finite, and a radius > 0, got {self.step!r}")
+        if isinstance(problem.target, Single) and isinstance(problem.target.loss, Hinge):
+            wrong = problem.y[np.abs(problem.y) != 1.0]
+            if wrong.size:
+                raise ValueError(f"labels of the hinge are −1 and 1, got {wrong[0]}: recode y")
         if problem.intercept != "none":
             raise ValueError(f"BudgetedSGD has no intercept, got {problem.intercept!r}: use intercept='none'")
         if self.batch_size < 1:
@@ -575,8 +603,8 @@ class BudgetedSGD(Solver):
         joint = isinstance(target, MulticlassHinge) and np.array_equal(target.cost, 1.0 - np.eye(problem.n_outputs))
         if not joint and not (isinstance(target, Single) and isinstance(target.loss, Hinge)):
             raise ValueError(
-                "Projectron tells mistakes from margin errors by one hinge, of two classes or joint "
-                f"(multi_class='crammer_singer'), got {target!r}: use Project(threshold)"
+                "Projectron tells mistakes from margin errors by one hinge, of two classes or joint (multi_class="
+                f"'crammer_singer'), got {type(target).__name__}: use Project(threshold)"
             )
 
     def dtype(self, problem: KernelProblem) -> np.dtype:
@@ -607,7 +635,11 @@ class BudgetedSGD(Solver):
         lanes = int(capacity) // LANES
         budget = (lanes - (lanes + 1) % 2) * LANES - 1  # an odd number of registers, as init has it
         if budget < 2:
-            raise ValueError(f"max_bytes={n_bytes:g} is too little for 2 vectors of {d} features: raise it")
+            least = math.ceil(fixed + (linear + square * LANES) * LANES)
+            raise ValueError(
+                f"max_bytes={n_bytes:g} is too little for the fewest vectors there is memory for, {LANES - 1} of {d} "
+                f"features: set it to {least} or more"
+            )
         return replace(self, budget=min(self.budget, budget), max_bytes=float(n_bytes))
 
     @property
@@ -629,9 +661,7 @@ class BudgetedSGD(Solver):
         """No vectors; the centre of dense ones is the first row, until they say otherwise."""
         self.check(problem)
         d, outputs, dtype = shape(problem.X)[1], problem.n_outputs, self.dtype(problem)
-        # an odd number of registers, lest the features of a vector share a set of the cache
-        lanes = -(-(self.budget + 1) // LANES)
-        capacity = LANES * (lanes + (lanes + 1) % 2)
+        capacity = columns(self.budget if math.isfinite(self.max_bytes) else min(self.budget, FIRST_VECTORS))
         square = capacity if self._squares else 0
         inverse = capacity if isinstance(self.maintenance, Project) else 0
         vectors = no_vectors(d, capacity, dtype, isinstance(problem.X, CSRRows))
@@ -647,6 +677,14 @@ class BudgetedSGD(Solver):
         state = State(budget, values, counts, seed, np.empty(0, np.int64), 0, rng)
         self.bind(problem, state)
         return state
+
+    def _enlarge(self, state: State, vectors: int) -> None:
+        """Room for so many vectors, in place."""
+        b, n = state.budget, columns(vectors)
+        state.budget = Budget(
+            with_columns(b.vectors, n), enlarged(b.A, len(b.A), n), enlarged(b.norm2, n), enlarged(b.age, n),
+            *(enlarged(square, n, n) if square.size else square for square in (b.K, b.inverse)),
+        )  # fmt: skip
 
     def bind(self, problem: KernelProblem, state: State) -> None:
         """Begin with the examples of a (new) problem, from the state as it is."""
@@ -665,8 +703,6 @@ class BudgetedSGD(Solver):
                     f"max_bytes={self.max_bytes:g} has room for vectors of {most - 1} features, and a row has "
                     f"{widest}: raise it, or lower budget"
                 )
-        if self.budget + 1 > A.shape[1]:
-            raise ValueError(f"the state has room for {A.shape[1] - 1} vectors, budget is {self.budget}")
         needs = self._squares, isinstance(self.maintenance, Project)
         if needs != (state.budget.K.size > 0, state.budget.inverse.size > 0):
             raise ValueError("states of projection and of other maintenance cannot go on as each other: start anew")
@@ -711,6 +747,10 @@ class BudgetedSGD(Solver):
                 )  # fmt: skip
                 if seen == order.size:
                     break
+                if min(self.budget, state.support + self.batch_size) >= state.budget.A.shape[1]:
+                    self._enlarge(state, min(self.budget, 2 * state.support + self.batch_size))
+                    work, batch = self._scratch(state), self._batch(problem, state)
+                    continue
                 vectors = state.budget.vectors
                 needed = self.batch_size * int(np.diff(problem.X.indptr).max())
                 rows = whole_rows(len(vectors.Z) + max(len(vectors.Z) // 2, needed))
@@ -819,7 +859,7 @@ def merged_vectors(kernel: RBF, vectors: np.ndarray, coefficients: np.ndarray, b
         np.zeros(capacity, np.int64), nothing, nothing,
     )  # fmt: skip
     held.vectors.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
-    held.vectors.size[:n] = np.sum(vectors**2, axis=1)
+    held.vectors.size[:n] = np.einsum("ij,ij->i", vectors, vectors)
     held.norm2[:n] = np.sum(coefficients**2, axis=0)
     counts, values = np.zeros(8, np.int64), np.zeros(5)
     counts[COUNT], values[SCALE] = n, 1.0
@@ -829,39 +869,63 @@ def merged_vectors(kernel: RBF, vectors: np.ndarray, coefficients: np.ndarray, b
     return as_matrix(state.vectors())
 
 
+def spanning(matrix: KernelMatrix, scores: np.ndarray, budget: int) -> np.ndarray:
+    """Rows, one after the other, each the one that takes most from what is left of w (orthogonal matching pursuit).
+
+    ``scores`` are those of w (outputs × n). With L the rows of a Cholesky factor of the kernel matrix, of the rows
+    taken first, what is left of Φ(x_i) has the square d_i = k_ii − Σ_t L_ti², and of w at x_i the score f_i; taking
+    row i lessens ‖w‖² by Σ_c f_ci²/d_i.
+    """
+    left, own, f, taken = matrix.diagonal().astype(np.float64), matrix.diagonal(), scores.copy(), []
+    L = np.empty((budget, left.size))
+    for t in range(budget):
+        gain = np.where(left > 1e-8 * own, np.sum(f * f, axis=0) / np.maximum(left, 1e-300), 0.0)
+        i = int(gain.argmax())
+        if gain[i] == 0.0:
+            break
+        L[t] = (matrix.block(np.array([i]))[0] - L[:t, i] @ L[:t]) / math.sqrt(left[i])
+        f -= np.outer(f[:, i] / math.sqrt(left[i]), L[t])
+        left = left - L[t] ** 2
+        left[i] = 0.0
+        taken.append(i)
+    return np.array(taken, np.intp)
+
+
 def reduced(
-    kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray, budget: int, merging: bool
-) -> tuple[DenseRows | CSRRows, np.ndarray, float, float]:
+    kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray, budget: int, ways: tuple[str, ...]
+) -> tuple[DenseRows | CSRRows, np.ndarray, np.ndarray, np.ndarray]:
     """(rows, coefficients, ‖w − w′‖², ‖w‖²): w = Σ_j coefficients[:, j] Φ(row j), and w′ of ``budget`` rows.
 
-    Vectors are merged, or the smallest removed; then w is projected onto the span of those that are left, with a ridge
-    that keeps the kernel matrix regular.
+    The norms are those of each output. ``ways`` to choose rows are "merge" and "project" (see :func:`spanning`); both
+    see outputs of norm 1. Then w is projected onto the span of those rows, with a ridge that keeps their kernel matrix
+    regular; of several ways the one that loses least is taken.
     """
     if isinstance(kernel, Sigmoid):
         raise ValueError("compress projects onto a span, and 'sigmoid' is no positive definite kernel: use another")
     matrix, n = as_matrix(rows).astype(np.float64), shape(rows)[0]
     rows = as_rows(matrix)
-    whole = KernelMatrix(kernel, rows)
-    if merging:
-        if isinstance(rows, DenseRows):
-            kept = merged_vectors(kernel, matrix, coefficients, budget)
+    whole, scores = KernelMatrix(kernel, rows), np.empty_like(coefficients, dtype=np.float64)
+    blocks = [np.arange(first, min(first + 1024, n)) for first in range(0, n, 1024)]
+    for some in blocks:
+        scores[:, some] = coefficients @ whole.block(some).T
+    norm2 = np.sum(scores * coefficients, axis=1)
+    unit = np.where(norm2 > 0.0, 1.0 / np.sqrt(np.maximum(norm2, 1e-300)), 0.0)[:, None]
+    found = []
+    for way in ways:
+        if way == "project":
+            kept = matrix[spanning(whole, unit * scores, budget)]
+        elif isinstance(rows, DenseRows):
+            kept = merged_vectors(kernel, matrix, unit * coefficients, budget)
         else:  # features that no vector has stay zero
             used = np.unique(rows.indices)
-            few = sp.csr_matrix(merged_vectors(kernel, matrix[:, used].toarray(), coefficients, budget))
+            few = sp.csr_matrix(merged_vectors(kernel, matrix[:, used].toarray(), unit * coefficients, budget))
             kept = sp.csr_matrix((few.data, used[few.indices], few.indptr), (few.shape[0], matrix.shape[1]))
-    else:
-        sizes = np.sum(coefficients**2, axis=0) * whole.diagonal()
-        kept = matrix[np.sort(np.argsort(-sizes, kind="stable")[:budget])]
-    chosen = as_rows(kept)
-    count = shape(chosen)[0]
-    K = KernelMatrix(kernel, chosen).block(np.arange(count))
-    onto, norm2 = np.zeros((coefficients.shape[0], count)), 0.0
-    across = KernelMatrix(kernel, rows, chosen)
-    for first in range(0, n, 1024):
-        some = np.arange(first, min(first + 1024, n))
-        onto += coefficients[:, some] @ across.block(some)
-        norm2 += float(np.sum((coefficients[:, some] @ whole.block(some)) * coefficients))
-    ridge = 1e-10 * max(float(np.trace(K)) / max(count, 1), 1e-300)
-    best = np.linalg.solve(K + ridge * np.eye(count), onto.T).T
-    lost = norm2 - 2.0 * float(np.sum(best * onto)) + float(np.sum((best @ K) * best))
-    return chosen, best, max(lost, 0.0), norm2
+        chosen = as_rows(kept)
+        count = shape(chosen)[0]
+        K, across = KernelMatrix(kernel, chosen).block(np.arange(count)), KernelMatrix(kernel, rows, chosen)
+        onto = sum((coefficients[:, some] @ across.block(some) for some in blocks), np.zeros((len(norm2), count)))
+        ridge = 1e-10 * max(float(np.trace(K)) / max(count, 1), 1e-300)
+        best = np.linalg.solve(K + ridge * np.eye(count), onto.T).T
+        lost = norm2 - 2.0 * np.sum(best * onto, axis=1) + np.sum((best @ K) * best, axis=1)
+        found.append((chosen, best, np.maximum(lost, 0.0), norm2))
+    return min(found, key=lambda one: float(np.sum(one[2] * unit[:, 0] ** 2)))

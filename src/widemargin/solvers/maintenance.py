@@ -39,7 +39,8 @@ from ..core.vectors import Vectors, drop_column, padded, vector_sums, write_colu
 INVERSE_ERROR = 1e-5
 #: The squared distance from the span, as a share of k(x, x), up to which a vector nearly lies in it.
 SPAN = 1e-4
-#: The ridge of K, as a share of its diagonal: K + RIDGE diag(K) is regular whatever the vectors are.
+#: The ridge of K, as a share of its diagonal, is this or what rounding makes of kernel values: K is regular, whatever
+#: the vectors are.
 RIDGE = 1e-8
 
 
@@ -122,6 +123,7 @@ class Projecting(NamedTuple):
 
     threshold: float
     mistakes_only: bool
+    ridge: float
 
 
 class Merging(NamedTuple):
@@ -146,7 +148,8 @@ def at_work(maintenance: Any, dtype: str, seed: int) -> Any:
         table = merge_table(maintenance.table_size, dtype)
         return Merging(table.h, table.degradation, int(maintenance.vectors))
     if isinstance(maintenance, Project):
-        return Projecting(float(maintenance.threshold), bool(maintenance.mistakes_only))
+        ridge = max(RIDGE, 100.0 * float(np.finfo(dtype).eps))
+        return Projecting(float(maintenance.threshold), bool(maintenance.mistakes_only), ridge / (1.0 + ridge))
     if isinstance(maintenance, Forget):
         return Forgetting()
     if isinstance(maintenance, Nearest):
@@ -355,6 +358,15 @@ def inner(A, i, coefficients):
 
 
 @compiled
+def size2(A, j):
+    """‖α_j‖²."""
+    total = 0.0
+    for c in range(A.shape[0]):
+        total += np.float64(A[c, j]) * np.float64(A[c, j])
+    return total
+
+
+@compiled
 def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
     """‖Σ Φ(z_i)α_i − Φ(z) coefficients‖² over the chosen vectors; ``x`` is overwritten."""
     total = 0.0
@@ -532,12 +544,15 @@ def product(row, inverse, count, out):
 
 @compiled
 def check_inverse(K, inverse, count, counts, column):
-    """Look at one row of K K⁻¹ = I, another one each time; if it is wrong, compute K⁻¹ anew, in place."""
+    """Look at one row of K K⁻¹ = I, another one each time; if it is wrong, compute K⁻¹ anew, in place.
+
+    Errors are those of vectors of length 1.
+    """
     row, right = counts[UPDATES] % count, True
     product(K[row], inverse, count, column)
     column[row] -= 1.0
     for j in range(count):
-        right &= abs(column[j]) <= INVERSE_ERROR
+        right &= abs(column[j]) * np.sqrt(K[j, j] / K[row, row]) <= INVERSE_ERROR
     if not right:
         invert(K, inverse, count)
         counts[REFRESHED] += 1
@@ -572,45 +587,37 @@ def without(inverse, count, p, onto):
 
 
 @compiled
-def ridge_of(K, count, onto):
-    """RIDGE Σ c_j² k_jj."""
+def ridge_of(ridge, K, count, onto):
+    """The ridges of the others, as the projection has them: ridge Σ c_j² K_jj."""
     total = 0.0
     for j in range(count):
         total += onto[j] * onto[j] * K[j, j]
-    return total * (RIDGE / (1.0 + RIDGE))
+    return ridge * total
 
 
 @compiled
-def size2(A, j):
-    """‖α_j‖²."""
-    total = 0.0
-    for c in range(A.shape[0]):
-        total += np.float64(A[c, j]) * np.float64(A[c, j])
-    return total
-
-
-@compiled
-def project(threshold, mistakes_only, limit, budget, counts, values, work):
+def project(policy, limit, budget, counts, values, work):
     """Take the newest vector into K and K⁻¹, and project it or the smallest if it must be, in place.
 
-    K has its ridge on the diagonal. The projection of Φ(z_p) onto the others minimises ‖Φ(z_p) − Σ c_j Φ(z_j)‖² +
-    RIDGE Σ c_j² k_jj, which is k_pp for c = 0: it never loses more than removal. Where one vector comes and one
-    goes, it goes first, since K is never worse conditioned for that.
+    K has ridges on its diagonal, each the share ``ridge`` of it. The projection of Φ(z_p) onto the others minimises
+    ‖Φ(z_p) − Σ c_j Φ(z_j)‖² + ridge Σ c_j² K_jj, which is k_pp for c = 0: it never loses more than removal. Where one
+    vector comes and one goes, it goes first, since K is never worse conditioned for that.
     """
+    threshold, ridge = policy.threshold, policy.ridge
     K, inverse, A, onto, others = budget.K, budget.inverse, budget.A, work.column, work.others
     new = counts[COUNT] - 1
     own = np.float64(work.k[new])
     for j in range(new):
         K[new, j] = K[j, new] = work.k[j]
-    K[new, new] = own * (1.0 + RIDGE)
+    K[new, new] = own / (1.0 - ridge)
     # the projection of the new vector onto the others; pivot is its squared distance from them, ridges included
     pivot = K[new, new]
     product(K[new], inverse, new, onto)
     onto[new] = 0.0
     for i in range(new):
         pivot -= onto[i] * K[new, i]
-    distance2 = max(pivot - RIDGE * own - ridge_of(K, new, onto), 0.0)
-    inside = mistakes_only and shorten(threshold, distance2, own, A, new, work)
+    distance2 = max(pivot - ridge * K[new, new] - ridge_of(ridge, K, new, onto), 0.0)
+    inside = policy.mistakes_only and shorten(threshold, distance2, own, A, new, work)
     if size2(A, new) == 0.0:  # no step
         drop(budget, counts, new)
         counts[UPDATES] -= 1
@@ -618,7 +625,7 @@ def project(threshold, mistakes_only, limit, budget, counts, values, work):
     p, smallest, lost = new, least(budget.norm2, new + 1), distance2 * size2(A, new)
     near = distance2 <= SPAN * own and (new < limit or lost <= budget.norm2[smallest])
     if not (inside or near or distance2 <= threshold * threshold):
-        pivot = max(pivot, RIDGE * own)
+        pivot = max(pivot, ridge * K[new, new])
         if new < limit:
             with_one_more(inverse, new, onto, pivot)
             check_inverse(K, inverse, new + 1, counts, onto)
@@ -641,16 +648,16 @@ def project(threshold, mistakes_only, limit, budget, counts, values, work):
         for i in range(new):
             onto[i] = others[i] - share * onto[i]
         onto[new] = share
-        distance2 = left - share * share * pivot - K[p, p] * (RIDGE / (1.0 + RIDGE)) - ridge_of(K, new + 1, onto)
+        distance2 = left - share * share * pivot - ridge * K[p, p] - ridge_of(ridge, K, new + 1, onto)
         lost = max(distance2, 0.0) * size2(A, p)
-    # Δ is orthogonal to what stays, but for the ridge: ⟨Φ(z_j), Φ(z_p) − Σ c Φ⟩ = RIDGE c_j k_jj
+    # Δ is orthogonal to what stays, but for the ridge: ⟨Φ(z_j), Φ(z_p) − Σ c Φ⟩ = ridge c_j K_jj
     crossed = 0.0
     for c in range(A.shape[0]):
         a, row = np.float64(A[c, p]), A[c]
         for j in range(new + 1):
             row[j] += a * onto[j]
             crossed += a * onto[j] * np.float64(row[j]) * K[j, j]
-    values[NORM2] -= lost + 2.0 * crossed * (RIDGE / (1.0 + RIDGE))
+    values[NORM2] -= lost + 2.0 * ridge * crossed
     for j in range(new):  # the last moves to the column of p
         if j != p:
             K[p, j] = K[j, p] = K[new, j]
@@ -660,13 +667,13 @@ def project(threshold, mistakes_only, limit, budget, counts, values, work):
         check_inverse(K, inverse, new, counts, onto)
     drop(budget, counts, p)
     for j in range(new):
-        budget.norm2[j] = size2(A, j) * K[j, j] / (1.0 + RIDGE)
+        budget.norm2[j] = size2(A, j) * K[j, j] * (1.0 - ridge)
     return lost
 
 
 @maintain.case(Projecting)
 def _(policy, kernel, measure, budget, limit, counts, values, work, track):
-    return project(policy.threshold, policy.mistakes_only, limit, budget, counts, values, work)
+    return project(policy, limit, budget, counts, values, work)
 
 
 @compiled
@@ -678,12 +685,10 @@ def project_one(budget, counts, work):
         K[new, j] = K[j, new] = work.k[j]
     lost, gone, near, onto_new, onto_near = np.inf, 0, new, 0.0, 0.0
     for r in range(new):
-        n, row, norm2 = new, K[r], 0.0
+        n, row, norm2 = new, K[r], size2(A, r)
         for j in range(new):
             if j != r and row[j] > row[n]:
                 n = j
-        for c in range(A.shape[0]):
-            norm2 += np.float64(A[c, r]) * np.float64(A[c, r])
         determinant = K[new, new] * K[n, n] - K[new, n] * K[new, n]
         if n == new or determinant <= SPAN * K[new, new] * K[n, n]:
             a, b = (row[new] / K[new, new], 0.0) if n == new else (0.0, row[n] / K[n, n])
@@ -697,10 +702,7 @@ def project_one(budget, counts, work):
         A[c, new] += A[c, gone] * onto_new
         A[c, near] += A[c, gone] * onto_near
     for j in (new, near):
-        norm2 = 0.0
-        for c in range(A.shape[0]):
-            norm2 += np.float64(A[c, j]) * np.float64(A[c, j])
-        budget.norm2[j] = norm2 * K[j, j]
+        budget.norm2[j] = size2(A, j) * K[j, j]
     for j in range(new):  # the last moves to the column of the one that goes
         K[gone, j] = K[j, gone] = K[new, j]
     K[gone, gone] = K[new, new]
