@@ -162,3 +162,8 @@ def test_a_file_of_a_newer_format_asks_for_an_upgrade(tmp_path):
 def test_a_missing_file_is_just_that(tmp_path):
     with pytest.raises(FileNotFoundError):
         LinearModel.load(tmp_path / "nowhere.npz")
+
+
+def test_a_folder_that_is_not_there_is_named(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere is no folder; make it first"):
+        model.save(tmp_path / "nowhere" / "model.npz")

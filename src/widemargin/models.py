@@ -100,6 +100,8 @@ def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np
     """Write arrays and a JSON header to ``path`` at once: a crash or a full disk leaves the old file as it was."""
     path = Path(path)
     text = json.dumps({"widemargin": FORMAT, **header})
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder; make it first")
     part = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     try:
         with open(part, "xb") as file:
