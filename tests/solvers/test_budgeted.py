@@ -833,3 +833,24 @@ def test_room_for_vectors_grows_with_them_and_changes_nothing(policy, sparse, ba
     larger.advance(problem, grown, -(-problem.n // batch_size))
     assert grown.support <= 90
     assert np.isfinite(grown.coefficients).all()
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_what_nearly_lies_in_the_span_is_not_projected_at_more_than_removal_costs(classes, rng):
+    """A wide kernel and a radius of half a step: most old vectors weigh nothing, and new ones are near their span."""
+    problem = make(rng, n=300, classes=classes)
+    problem.X = as_rows(0.3 * problem.X.values)
+    solver = solver_of(Project(), 20, MarginPerceptronStep(1.0, radius=0.5))
+    state, tempted = solver.init(problem, rng), 0
+    for i in range(problem.n):
+        full, V, x = state.support == solver.budget, vectors_of(state), dense(problem)[[i]]
+        found = degradation_of_next(solver, problem, state)
+        if found is None or not full:
+            continue
+        exact, recorded, removal, _, A, _ = found
+        scale = np.max(np.sum(A**2, axis=0))
+        assert max(exact, recorded) <= removal + 1e-7 * scale
+        onto = np.linalg.lstsq(gauss(V, V), gauss(V, x)[:, 0], rcond=1e-12)[0]
+        distance2 = 1.0 - onto @ gauss(V, x)[:, 0]
+        tempted += distance2 <= 1e-4 and distance2 * np.sum(A[:, -1] ** 2) > removal + 1e-6 * scale
+    assert tempted > 0
