@@ -442,10 +442,11 @@ def test_projectrons_take_the_textbook_s_steps_and_grow_by_mistakes_only(classes
     assert {(True, True, False), (True, False, True), (False, False, True), (False, False, False)} <= kinds
 
 
-def test_passive_steps_end_on_the_margin(rng):
+@pytest.mark.parametrize("C", [1e6, np.inf])
+def test_passive_steps_end_on_the_margin(C, rng):
     problem = make(rng)
     problem.sample_weight = np.empty(0)
-    solver = solver_of(Remove("smallest"), 500, PassiveAggressiveStep(C=1e6))
+    solver = solver_of(Remove("smallest"), 500, PassiveAggressiveStep(C))
     state = solver.init(problem, rng)
     for i in range(30):
         solver.advance(problem, state, 1)

@@ -612,9 +612,12 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
             self.classes_, self._counts = classes, np.zeros(classes.size)
         elif classes is not None:
             self._announce(labels(classes))
-        codes = self._codes(y)
+        codes, counted, seen = self._codes(y), self._counts, 0 if first else self.n_samples_seen_
         of_example = self._of_examples(codes, weights)
         self._partial_fit_problem(self._weighted(X, codes, weights, of_example))
+        if self.stop_reason_ == "interrupted":  # the examples behind do not count
+            seen, self._counts = self.n_samples_seen_ - seen, counted
+            self._of_examples(codes[:seen], weights[:seen])
         return self
 
     def _announce(self, classes: np.ndarray) -> None:

@@ -391,7 +391,6 @@ def learn(
                 own = row_sums(X, i, measure, beyond, vectors, padded(count), work.x, work.sums)
                 finish(kernel, work.sums, padded(count), k)
                 counts[EVALS] += count
-            counts[UPDATES] += 1
             self_k = value_of(kernel, own_sum(measure, own))
             step = eta
             if rule.passive:
@@ -399,6 +398,7 @@ def learn(
                 if room == 0.0:  # Φ(x) = 0
                     continue
                 step = min(eta, losses[r] / room)
+            counts[UPDATES] += 1
             added = 0.0
             for c in range(outputs):
                 a = -step * g[c] / scale
