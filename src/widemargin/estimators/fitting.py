@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -87,9 +88,12 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> Any:
 def check_rows(
     estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True, **options: Any
 ) -> Any:
-    """scikit-learn's validation, with dense C order or CSR, float32 or float64, and no copy of what is so already."""
+    """scikit-learn's validation, with dense C order or CSR, float32 or float64, and no copy of what is so already.
+
+    Repeated entries of sparse rows are summed, and their indices sorted, in a copy.
+    """
     try:
-        return validate_data(
+        checked = validate_data(
             estimator,
             X,
             **({} if isinstance(y, str) else {"y": y}),
@@ -112,6 +116,21 @@ def check_rows(
                 "for example with OneHotEncoder or TfidfVectorizer"
             ) from error
         raise
+    if isinstance(y, str):
+        return _summed(checked)
+    X, y = checked
+    return _summed(X), y
+
+
+def _summed(X: Any) -> Any:
+    """X, or a copy whose sparse rows have no repeated and no unsorted entries."""
+    if not sp.issparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    if not np.isfinite(X.data).all():
+        raise ValueError("repeated entries of X sum to inf: scale the data")
+    return X
 
 
 def _is_text(y: Any) -> bool:
