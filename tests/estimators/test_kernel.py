@@ -905,3 +905,40 @@ def test_ctrl_c_ends_a_path(rng):
     models = svm_path(X, y, [0.1, 1.0, 10.0], callbacks=[interrupt], tol=1e-6)
     assert [model.C for model in models] == [0.1]
     assert models[0].stop_reason_ == "interrupted"
+
+
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "auto"])
+def test_two_fits_without_a_random_state_are_the_same_to_the_bit(solver, rng):
+    X = rng.normal(size=(2600, 3))  # more than 2,000: SMO starts with a random eighth of them
+    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=2600) > 1).astype(int)
+    one, other = (
+        SVC(solver=solver, max_iter=2, cache_size=50, early_stopping=solver == "sbp") for _ in range(2)
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        one.fit(X, y), other.fit(X, y)
+    np.testing.assert_array_equal(one.support_, other.support_)
+    np.testing.assert_array_equal(one.dual_coef_, other.dual_coef_)
+
+
+@pytest.mark.parametrize("solver", ["smo", "sdca"])
+def test_two_regressions_without_a_random_state_are_the_same_to_the_bit(solver, rng):
+    X = rng.normal(size=(2600, 3))
+    t = X[:, 0] + X[:, 1] ** 2
+    one, other = SVR(solver=solver, max_iter=2), SVR(solver=solver, max_iter=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        one.fit(X, t), other.fit(X, t)
+    np.testing.assert_array_equal(one.dual_coef_, other.dual_coef_)
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_the_gamma_in_use_is_an_attribute(estimator, rng):
+    X, y, t = data(rng)
+    y = targets_for(estimator, y, t)
+    assert not hasattr(estimator(), "gamma_")
+    assert estimator(gamma=0.3).fit(X, y).gamma_ == 0.3
+    np.testing.assert_allclose(estimator().fit(X, y).gamma_, 1 / (3 * X.var()))
+    np.testing.assert_allclose(estimator(gamma="auto", kernel="poly").fit(X, y).gamma_, 1 / 3)
+    with pytest.raises(AttributeError, match="the kernel is 'linear'"):
+        estimator(kernel="linear").fit(X, y).gamma_  # noqa: B018

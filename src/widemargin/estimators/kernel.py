@@ -307,6 +307,10 @@ class _Kernel(TrainedByRun):
         free = isinstance(self._configured(), (SMO, StochasticBatchPerceptron))
         return "unregularized" if free else "regularized"
 
+    def _generator(self) -> np.random.Generator:
+        """Of ``random_state``; None is a fixed seed, so that two fits to the same data are the same."""
+        return generator(0 if self.random_state is None else self.random_state)
+
     def _cache_bytes(self) -> float:
         return float(self.cache_size) * 2**20
 
@@ -357,6 +361,14 @@ class _Kernel(TrainedByRun):
         X = check_rows(self, X, reset=False)
         rows = self._preparation.rows(self._model.kernel, X)
         return self._model.decision_function(rows, threads=threads(self.n_jobs))
+
+    @property
+    def gamma_(self) -> float:
+        """The γ in use; for the kernels that have one."""
+        if not isinstance(self.kernel, str) or self.kernel in ("linear", "precomputed"):
+            raise AttributeError(f"gamma_ exists for kernels with a γ only, and the kernel is {self.kernel!r}")
+        check_is_fitted(self)
+        return self._gamma
 
     @property
     def coef_(self) -> np.ndarray:
@@ -424,7 +436,10 @@ class SVC(ClassifierMixin, _Kernel):
     n_iter_no_change : int, default=3
     n_jobs : int, optional
         Threads that compute kernel values, −1 for all processors; they do not change the result.
-    random_state, callbacks, verbose
+    random_state : int, Generator, RandomState or None, default=None
+        Of the order in which examples are looked at, and of what ``early_stopping`` holds out. None is a fixed seed,
+        for every solver: two fits to the same data are the same model.
+    callbacks, verbose
         As in :class:`LinearSVC`.
 
     Attributes
@@ -433,6 +448,8 @@ class SVC(ClassifierMixin, _Kernel):
         Rows of the support vectors, by class.
     support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_
         As in scikit-learn; ``coef_`` for the linear kernel only.
+    gamma_ : float
+        The γ in use, which ``gamma="scale"`` takes from the data.
     certificate_ : Certificate or list of them
         Primal value, dual value and gap of each binary problem; None for an indefinite kernel, for the best of
         several models that early stopping kept, and for a problem
@@ -550,7 +567,7 @@ class SVC(ClassifierMixin, _Kernel):
             )
         counts = np.bincount(codes, minlength=n_classes).astype(float)
         of_class = class_weights(self.class_weight, self.classes_, counts)
-        rng = generator(self.random_state)
+        rng = self._generator()
         kernel, rows = self._prepare(X)
         indefinite = self._is_indefinite(kernel, rows, y.size, rng)
         training = None
@@ -828,7 +845,7 @@ class SVR(RegressorMixin, _Kernel):
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_, intercept_, coef_, certificate_, history_, stop_reason_
+    support_, support_vectors_, dual_coef_, intercept_, coef_, gamma_, certificate_, history_, stop_reason_
         As in :class:`SVC`.
 
     Examples
@@ -889,7 +906,7 @@ class SVR(RegressorMixin, _Kernel):
         X, y = self._check_data(X, y, y_numeric=True)
         y = numeric_targets(column_or_1d(y))
         weights = check_sample_weight(sample_weight, y.size)
-        rng = generator(self.random_state)
+        rng = self._generator()
         kernel, rows = self._prepare(X)
         indefinite = self._is_indefinite(kernel, rows, y.size, rng)
         lam = float(self.lam) if self.lam is not None else 1.0 / (self.C * y.size)
