@@ -1,7 +1,8 @@
 """Figures 2, 3, 5, 6 and 7 of the BSGD paper, as PNG in bench_output/papers.
 
-``python -m benchmarks.papers.bsgd_figures [--quick] [2] [3] [5] [6] [7]``. Numbers are kept in bench_output/cache; γ
-and λ are those that cross-validation chose for Table 3 (computed here if they are missing). Figure 6 measures time.
+``python -m benchmarks.papers.bsgd_figures [--quick] [2] [3] [5] [6] [7] [merge] [project] [remove]``. Numbers are kept
+in bench_output/cache; γ and λ are those that cross-validation chose for Table 3 (computed here if they are missing).
+Names of policies choose among the curves of Figure 5. Figure 6 measures time.
 
 2. Accuracy of BPegasos+merge over the budget, on Letter and Covertype, beside Pegasos without a budget.
 3. What five passes gain over one, BPegasos+merge, B = 500.
@@ -140,11 +141,11 @@ def evolution(name, policy, rows):
     return {"curve": curve, "seconds": seconds}
 
 
-def figure5(kept, quick):
+def figure5(kept, quick, policies):
     rows = 5000 if quick else 200_000
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6))
     for axis, name in zip(axes, THREE):
-        for policy in POLICIES:
+        for policy in policies:
             found = kept.get(f"figure5 {name} {policy} {rows}", lambda: evolution(name, policy, rows))
             axis.semilogx(*zip(*found["curve"]), label=f"BPegasos+{policy}: {found['seconds']:.1f} s")
         axis.set(title=f"{name}, B = 100", xlabel="examples seen", ylabel="test accuracy, %")
@@ -234,7 +235,10 @@ def main(arguments):
     figures = {"2": figure2, "3": figure3, "5": figure5, "6": figure6, "7": figure7}
     quick = "--quick" in arguments
     for number in [a for a in arguments if a in figures] or figures:
-        figures[number](Kept("figures"), quick)
+        if number == "5":
+            figure5(Kept("figures"), quick, [a for a in arguments if a in POLICIES] or POLICIES)
+        else:
+            figures[number](Kept("figures"), quick)
 
 
 if __name__ == "__main__":

@@ -364,6 +364,48 @@ def test_the_oldest_the_newest_and_random_ones_go_as_they_are_told(rng):
     assert not np.array_equal(first.budget.vectors.Z, other.budget.vectors.Z)
 
 
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize(("classes", "batch_size"), [(2, 1), (4, 1), (2, 25)])
+def test_of_vectors_that_are_equal_up_to_rounding_the_oldest_goes(classes, batch_size, precision, rng):
+    """Pegasos steps make all coefficients 1/(λt): those that stay are the newest, not the first ones for ever."""
+    problem = make(rng, n=400, classes=classes, lam=rng.uniform(0.01, 0.03))
+    problem.sample_weight = np.empty(0)
+    solver = solver_of(Remove("smallest"), 12, batch_size=batch_size, precision=precision)
+    state, came, maintained = solver.init(problem, rng), [], 0
+    for i in range(0, problem.n, batch_size):
+        rows = np.arange(i, i + batch_size)
+        z = scores(problem.kernel, problem.X, state)[rows]
+        if classes == 2:
+            loss = 1 - problem.y[rows] * z[:, 0]
+        else:
+            own = problem.y[rows].astype(int)
+            others = np.where(np.arange(classes) == own[:, None], -np.inf, z)
+            loss = 1 + others.max(axis=1) - z[np.arange(batch_size), own]
+        updates = state.counts[budgeted.UPDATES]
+        solver.advance(problem, state, 1)
+        updates = state.counts[budgeted.UPDATES] - updates
+        came.extend(np.sort(np.argsort(-loss, kind="stable")[:updates]) + i)  # scores near the margin are rounded
+        apart = np.abs(vectors_of(state)[:, None] - dense(problem)[None]).max(axis=2)
+        assert set(apart.argmin(axis=1)) == set(came[-12:])
+        maintained = state.counts[budgeted.MAINTAINED]
+    assert maintained > 50
+
+
+def test_a_vector_that_is_smaller_by_more_than_rounding_goes_before_older_ones(rng):
+    problem = make(rng)
+    problem.sample_weight = 1.0 + 1e-3 * rng.permutation(problem.n)  # coefficients are weights over λt
+    solver = solver_of(Remove("smallest"), 12, precision="float32")
+    state, came = solver.init(problem, rng), []
+    for i in range(problem.n):
+        updates = state.counts[budgeted.UPDATES]
+        solver.advance(problem, state, 1)
+        if state.counts[budgeted.UPDATES] > updates:
+            came.append(problem.sample_weight[i])
+        kept = np.abs(state.coefficients[0]) * problem.lam * (i + 1)
+        np.testing.assert_allclose(np.sort(kept), np.sort(came)[-12:], rtol=1e-5)
+    assert len(came) > 40
+
+
 def test_several_vectors_merge_into_one_at_a_time_where_that_loses_no_more_than_removal(rng):
     problem = make(rng)
     problem.X = as_rows(0.01 * problem.X.values)  # so near to each other that every merge is good

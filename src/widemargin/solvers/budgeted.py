@@ -109,10 +109,10 @@ from .maintenance import (
     Remove,
     Scratch,
     at_work,
-    least,
     maintain,
     remove,
     shrink,
+    smallest,
 )
 
 #: Vectors there is room for at first; more as they come, unless max_bytes sets the room.
@@ -381,7 +381,7 @@ def learn(
             missing = lacks(X, i, vectors)
             changed = missing > 0
             while missing > 0 and counts[COUNT] > 0:
-                j = least(budget.norm2, counts[COUNT])
+                j = smallest(budget, counts[COUNT])
                 lost = remove(j, False, kernel, measure, budget, counts, values, work, track)
                 counts[MAINTAINED] += 1
                 values[LOST] += np.sqrt(lost) * values[SCALE] / eta
@@ -412,7 +412,7 @@ def learn(
                         f += np.float64(row[j]) * np.float64(k[j])
                     values[NORM2] += 2.0 * row[count] * f
             write_row(X, i, work.x, vectors, count)
-            vectors.size[count], budget.norm2[count], budget.age[count] = own, added * self_k, t
+            vectors.size[count], budget.norm2[count], budget.age[count] = own, added * self_k, counts[UPDATES]
             counts[COUNT] = count + 1
             k[count] = self_k
             work.sums[count] = 0

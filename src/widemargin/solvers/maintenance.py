@@ -1,7 +1,8 @@
 """Maintenance: how a model of more than B vectors becomes one of B, W ← W − Δ, and what that loses, ‖Δ‖.
 
-* Remove: Δ = Φ(z_p)α_pᵀ for the smallest (‖α_p‖² k(z_p, z_p)), a random or the oldest p. "smallest" is also the
-  truncation of Norma and SILK. ``Stop`` removes the newest, so that the budget's first vectors stay (Stoptron).
+* Remove: Δ = Φ(z_p)α_pᵀ for the smallest (‖α_p‖² k(z_p, z_p)), a random or the oldest p. Of several that are
+  smallest up to rounding, as all are after Pegasos steps under a Gaussian kernel, the oldest goes. "smallest" is also
+  the truncation of Norma and SILK. ``Stop`` removes the newest, so that the budget's first vectors stay (Stoptron).
 * Project: the smallest onto the span of the others, Δα = −(column p of K⁻¹)/(K⁻¹)_pp, ‖Δ‖² = ‖α_p‖²/(K⁻¹)_pp.
   K⁻¹ is kept, O(B²) for a vector that comes or goes, and computed anew when K K⁻¹ = I fails in a row that is
   then looked at. A new Φ(x) whose distance δ from the span is at most ``threshold`` is projected at once; so is one
@@ -35,6 +36,9 @@ from ..core.kernels import finish
 from ..core.merging import best_partner, best_place, joint_degradations, merge_table
 from ..core.vectors import Vectors, drop_column, padded, vector_sums, write_column
 
+#: Squared sizes that differ by less than this many units of the buffer's rounding are equal. Those of Pegasos steps,
+#: (η_t/scale_t)² with both rounded, differ by twelve at most.
+TIED = 16
 #: Largest error of a row of K K⁻¹ − I.
 INVERSE_ERROR = 1e-5
 #: The squared distance from the span, as a share of k(x, x), up to which a vector nearly lies in it.
@@ -163,8 +167,8 @@ def at_work(maintenance: Any, dtype: str, seed: int) -> Any:
 class Budget(NamedTuple):
     """The vectors with their coefficients; what stands behind the last one is zero.
 
-    A (outputs × capacity) coefficients without their common scale; norm2: ‖α_j‖² k(z_j, z_j); age: the step at which a
-    vector came; K, inverse: the kernel matrix and its inverse, of size 0 where not needed.
+    A (outputs × capacity) coefficients without their common scale; norm2: ‖α_j‖² k(z_j, z_j); age: the number of
+    the update that brought a vector; K, inverse: the kernel matrix and its inverse, of size 0 where not needed.
     """
 
     vectors: Vectors
@@ -216,6 +220,18 @@ def least(values, count):
     for j in range(1, count):
         if values[j] < best:
             best, place = values[j], j
+    return place
+
+
+@compiled
+def smallest(budget, count):
+    """The place of the vector with the least ‖α_j‖² k(z_j, z_j); the oldest of those that share it up to rounding."""
+    norm2, age = budget.norm2, budget.age
+    place = least(norm2, count)
+    most = norm2[place] * (1.0 + TIED * np.finfo(norm2.dtype).eps)
+    for j in range(count):
+        if norm2[j] <= most and age[j] < age[place]:
+            place = j
     return place
 
 
@@ -275,7 +291,7 @@ def _(policy, kernel, measure, budget, limit, counts, values, work, track):
     if count <= limit:
         return -1.0
     if policy.which == 0:
-        j = least(budget.norm2, count)
+        j = smallest(budget, count)
     elif policy.which == 1:
         # a hash of the number of maintenances: as good as a generator, and a resumed run goes on with the same
         u = np.uint64(policy.seed) + np.uint64(counts[MAINTAINED]) * np.uint64(0x9E3779B97F4A7C15)
@@ -475,7 +491,7 @@ def merge(table, lost_table, vectors, gamma, kernel, measure, budget, counts, va
     for k in range(z.size):
         size += np.float64(z[k]) * np.float64(z[k])
     write_column(budget.vectors, z, keep)
-    budget.norm2[keep], budget.vectors.size[keep], budget.age[keep] = norm2, size, counts[STEP]
+    budget.norm2[keep], budget.vectors.size[keep], budget.age[keep] = norm2, size, counts[UPDATES]
     chosen[1] = chosen[found - 1]
     for _ in range(found - 1):
         largest = 0
@@ -622,15 +638,15 @@ def project(policy, limit, budget, counts, values, work):
         drop(budget, counts, new)
         counts[UPDATES] -= 1
         return -1.0
-    p, smallest, lost = new, least(budget.norm2, new + 1), distance2 * size2(A, new)
-    near = distance2 <= SPAN * own and (new < limit or lost <= budget.norm2[smallest])
+    p, light, lost = new, least(budget.norm2, new + 1), distance2 * size2(A, new)
+    near = distance2 <= SPAN * own and (new < limit or lost <= budget.norm2[light])
     if not (inside or near or distance2 <= threshold * threshold):
         pivot = max(pivot, ridge * K[new, new])
         if new < limit:
             with_one_more(inverse, new, onto, pivot)
             check_inverse(K, inverse, new + 1, counts, onto)
             return -1.0
-        p = smallest
+        p = light
     if p != new:
         left = without(inverse, new, p, others)
         # what the new vector had of p, it now has of p's projection
