@@ -19,6 +19,16 @@ def step(V, A, x, slope, kernel, lam, eta, budget, maintain, radius=np.inf):
     ]
 
 
+def perceptron_batch(V, A, X, y, kernel, eta, budget, radius):
+    """One step of a margin perceptron on a mini-batch X, in ±1 classes y: (vectors, coefficients), oldest first.
+
+    The mean of the sub-gradients at the scores before the step; the oldest vectors go; then the ball of this radius.
+    """
+    wrong = y * (kernel(X, V) @ A) < 1
+    V, A = np.vstack([V, X[wrong]])[-budget:], np.append(A, eta * y[wrong] / len(X))[-budget:]
+    return V, inside(V, A[:, None], kernel, radius)[:, 0]
+
+
 def norm(V, A, kernel):
     """‖Σ_j Φ(v_j) a_jᵀ‖."""
     return np.sqrt(max(np.sum(kernel(V, V) * (A @ A.T)), 0.0))

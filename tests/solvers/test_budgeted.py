@@ -752,6 +752,23 @@ def test_a_batch_is_one_step_along_the_mean_sub_gradient_and_a_short_one_a_short
     assert state.counters.visits == problem.n
 
 
+@pytest.mark.parametrize("budget", [500, 25])
+def test_a_batch_of_margin_perceptron_steps_goes_back_to_its_ball_once(budget, rng):
+    problem = make(rng, n=130)
+    problem.sample_weight = np.empty(0)
+    solver = solver_of(Remove("oldest"), budget, MarginPerceptronStep(6.0, radius=1.5), batch_size=13)
+    state, points, outside = solver.init(problem, rng), rng.normal(size=(20, 3)), 0
+    V, A = np.empty((0, 3)), np.empty(0)
+    for rows in np.arange(problem.n).reshape(-1, 13):
+        x, y = dense(problem)[rows], problem.y[rows]
+        W, C = textbook.perceptron_batch(V, A, x, y, gauss, 6.0, budget, np.inf)
+        outside += textbook.norm(W, C[:, None], gauss) > 1.5
+        V, A = textbook.perceptron_batch(V, A, x, y, gauss, 6.0, budget, 1.5)
+        solver.advance(problem, state, 1)
+        np.testing.assert_allclose(scores_at(state, points)[:, 0], gauss(points, V) @ A, rtol=1e-8, atol=1e-8)
+    assert outside > 5
+
+
 def test_batches_in_parts_are_batches_in_one_and_the_last_may_be_short(rng):
     problem = make(rng, n=100, sparse=True)
     solver = solver_of(Remove("smallest"), batch_size=16, sampling="permutation")

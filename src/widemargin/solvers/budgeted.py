@@ -420,10 +420,10 @@ def learn(
             if lost >= 0.0:
                 counts[MAINTAINED] += 1
                 values[LOST] += np.sqrt(lost) * values[SCALE] / step
-            if track:
-                norm = values[SCALE] * np.sqrt(max(values[NORM2], 0.0))
-                if norm > rule.radius:
-                    values[SCALE] *= rule.radius / norm
+        if track:
+            norm = values[SCALE] * np.sqrt(max(values[NORM2], 0.0))
+            if norm > rule.radius:
+                values[SCALE] *= rule.radius / norm
     return order.size
 
 
