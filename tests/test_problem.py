@@ -150,18 +150,35 @@ def test_the_error_of_a_binary_model_is_its_share_of_wrong_signs():
     assert problem.errors(LinearModel(np.array([[1.0]]), np.array([0.5]))) == 0.75
 
 
-def test_the_error_of_several_outputs_is_its_share_of_wrong_classes(rng):
-    problem, X = problem_of("joint hinge", rng)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_error_of_several_outputs_is_its_weighted_share_of_wrong_classes(weighted, rng):
+    problem, X = problem_of("joint hinge", rng, weighted=weighted)
     W, b = rng.normal(size=(D, 3)), rng.normal(size=3)
-    expected = np.mean((X @ W + b).argmax(axis=1) != problem.y)
-    assert problem.errors(LinearModel(W.T, b)) == expected
+    wrong = (X @ W + b).argmax(axis=1) != problem.y
+    expected = np.average(wrong, weights=problem.sample_weight if weighted else None)
+    assert problem.errors(LinearModel(W.T, b)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_against_the_rest_an_error_has_the_weight_of_its_class(rng):
+    problem, X = problem_of("ovr hinge", rng)
+    W, b = rng.normal(size=(D, 3)), rng.normal(size=3)
+    wrong = (X @ W + b).argmax(axis=1) != problem.y
+    of_class = problem.target.positive_weight
+    assert np.ptp(of_class) > 0  # else the test says nothing
+    weights = problem.sample_weight * np.array([of_class[int(c)] for c in problem.y])
+    assert problem.errors(LinearModel(W.T, b)) == pytest.approx(np.average(wrong, weights=weights), rel=1e-12)
+
+
+def test_where_no_example_has_weight_there_is_no_error():
+    problem = Problem(DenseRows(np.ones((2, 1))), np.ones(2), losses.Single(losses.Hinge()), 1.0, np.zeros(2))
+    assert problem.errors(LinearModel(np.array([[-1.0]]), np.array([0.0]))) == 0.0
 
 
 @pytest.mark.parametrize("name", ["epsilon", "squared_epsilon"])
-def test_the_error_of_a_regression_is_the_mean_absolute_one(name, rng):
+def test_the_error_of_a_regression_is_the_weighted_mean_absolute_one(name, rng):
     problem, X = problem_of(name, rng)
     W, b = rng.normal(size=(D, 1)), rng.normal(size=1)
-    expected = np.mean(np.abs(X @ W[:, 0] + b[0] - problem.y))
+    expected = np.average(np.abs(X @ W[:, 0] + b[0] - problem.y), weights=problem.sample_weight)
     assert problem.errors(LinearModel(W.T, b)) == pytest.approx(expected, rel=1e-12)
 
 

@@ -252,13 +252,17 @@ class Problem:
         return np.sqrt(2.0 * at_zero / self.lam)
 
     def errors(self, model: LinearModel) -> float:
-        """Share of misclassified examples; for regression the mean absolute error."""
-        scores = model.decision_function(as_matrix(self.X))
+        """Weighted share of misclassified examples; for regression the weighted mean absolute error.
+
+        An example counts with its own weight and, one against the rest, with that of its class.
+        """
+        scores, weights = model.decision_function(as_matrix(self.X)), self.sample_weight
         if self.n_outputs > 1:
-            return float(np.mean(scores.argmax(axis=1) != self.y))
-        if isinstance(losses.scalar_loss(self.target), (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
-            return float(np.mean(np.abs(scores[:, 0] - self.y)))
-        return float(np.mean(np.where(scores[:, 0] > 0, 1.0, -1.0) != self.y))
+            if isinstance(self.target, losses.OneVsRest):
+                of_class = self.target.positive_weight[self.y.astype(np.intp)]
+                weights = weights * of_class if weights.size else of_class
+            return weighted_mean(scores.argmax(axis=1) != self.y, weights)
+        return weighted_mean(_misses(scores[:, 0], self.y, self.target), weights)
 
     def binary_part(self, c: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """(loss, targets, weights) of output c of a problem with separate outputs."""
@@ -494,15 +498,32 @@ class KernelProblem:
         return Certificate(self.lam * primal, self.lam * dual, self.lam * (primal - dual))
 
     def errors(self, model: Any) -> float:
-        """Share of misclassified examples; for regression the mean absolute error."""
-        scores = model.decision_function(self.X)
+        """Weighted share of misclassified examples; for regression the weighted mean absolute error.
+
+        Of several binary problems, one for each class against the rest, an example has the weight of its own class's.
+        """
+        scores, weights = model.decision_function(self.X), self.sample_weight
         if self.n_outputs > 1:
             truth = self.y if self.y.ndim == 1 else self.y.argmax(axis=0)
-            return float(np.mean(scores.argmax(axis=1) != truth))
-        scores = scores[:, 0]
-        if isinstance(losses.scalar_loss(self.target), (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
-            return float(np.mean(np.abs(scores - self.y)))
-        return float(np.mean(np.where(scores > 0, 1.0, -1.0) != self.y))
+            if weights.ndim == 2:
+                weights = weights[truth, np.arange(truth.size)]
+            return weighted_mean(scores.argmax(axis=1) != truth, weights)
+        return weighted_mean(_misses(scores[:, 0], self.y, self.target), weights)
+
+
+def _misses(scores: np.ndarray, y: np.ndarray, target: Any) -> np.ndarray:
+    """Whether the sign of a score is wrong; for regression the absolute error."""
+    if isinstance(losses.scalar_loss(target), (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
+        return np.abs(scores - y)
+    return np.where(scores > 0, 1.0, -1.0) != y
+
+
+def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
+    """Σ sᵢvᵢ/Σ sᵢ; empty weights are all ones, and where no example has weight there is nothing to count."""
+    if not weights.size:
+        return float(np.mean(values))
+    total = float(weights.sum())
+    return float(weights @ values) / total if total > 0.0 else 0.0
 
 
 def sum_of_squares(a: np.ndarray) -> float:

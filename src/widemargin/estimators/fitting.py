@@ -366,15 +366,19 @@ class _TaskPerCheckpoint:
 
 
 def held_out(
-    rng: np.random.Generator, n: int, fraction: float, labels: np.ndarray | None
+    rng: np.random.Generator, n: int, fraction: float, labels: np.ndarray | None, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(training, validation) indices, sorted; of each class its share where there are labels."""
+    """(training, validation) indices, sorted; of each class its share where there are labels.
+
+    An example of weight zero can tell nothing of an error, so it is not held out; empty weights are all ones.
+    """
     if isinstance(fraction, bool) or not isinstance(fraction, Real) or not 0 < fraction < 1:
         raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction!r}")
     chosen = np.zeros(n, dtype=bool)
-    groups = [np.arange(n)] if labels is None else [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    for group in groups:
-        count = min(max(1, round(fraction * group.size)), group.size - 1)
+    counts = weights > 0.0 if weights.size else np.ones(n, dtype=bool)
+    groups = [counts] if labels is None else [(labels == label) & counts for label in np.unique(labels)]
+    for group in map(np.flatnonzero, groups):
+        count = max(0, min(max(1, round(fraction * group.size)), group.size - 1))
         chosen[rng.choice(group, count, replace=False)] = True
     if not chosen.any() or chosen.all():
         raise ValueError(

@@ -430,7 +430,7 @@ class SVC(ClassifierMixin, _Kernel):
     max_seconds : float, optional
         Wall-clock limit for the whole fit; the model so far is kept.
     early_stopping : bool, default=False
-        Hold out ``validation_fraction`` of the examples and stop when their error has not improved at
+        Hold out ``validation_fraction`` of the examples and stop when their weighted error has not improved at
         ``n_iter_no_change`` checkpoints in a row; the best model seen is kept. The rule the SBP paper recommends.
     validation_fraction : float, default=0.1
     n_iter_no_change : int, default=3
@@ -573,9 +573,10 @@ class SVC(ClassifierMixin, _Kernel):
         training = None
         self._held_out: Any = None
         if self.early_stopping:
-            training, others = held_out(rng, y.size, self.validation_fraction, codes)
+            training, others = held_out(rng, y.size, self.validation_fraction, codes, weights)
             everything = KernelProblem(kernel, rows, np.zeros(y.size), losses.Single(losses.Hinge()), 1.0)
-            self._held_out = everything.rows(others), codes[others]
+            of_others = weights[others] if weights.size else np.ones(others.size)
+            self._held_out = everything.rows(others), codes[others], of_others, of_class
             X, y, codes, rows = X[training], y[training], codes[training], everything.rows(training)
             weights = weights[training] if weights.size else weights
         problems = self._problems(kernel, rows, codes, weights, of_class)
@@ -592,20 +593,23 @@ class SVC(ClassifierMixin, _Kernel):
         """The held-out examples of binary problem k, or of all of them together for k = −1."""
         if self._held_out is None:
             return None
-        rows, codes = self._held_out
+        rows, codes, weights, of_class = self._held_out
         n_classes = self.classes_.size
-        everything = np.arange(codes.size)
         if k < 0:
-            signs = np.where(codes[None, :] == np.arange(n_classes)[:, None], 1.0, -1.0)
-            return replace(problem, X=rows, y=signs, sample_weight=np.empty(0), shared=None)
+            own = codes[None, :] == np.arange(n_classes)[:, None]
+            s = weights * np.where(own, of_class[:, None], 1.0)
+            return replace(problem, X=rows, y=np.where(own, 1.0, -1.0), sample_weight=s, shared=None)
+        chosen = np.arange(codes.size)
         if n_classes == 2 or self.multi_class == "ovr":
-            chosen, y = everything, np.where(codes == (1 if n_classes == 2 else k), 1.0, -1.0)
+            own = codes == (1 if n_classes == 2 else k)
+            s = weights * (of_class[codes] if n_classes == 2 else np.where(own, of_class[k], 1.0))
         else:
-            pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-            chosen = np.flatnonzero(np.isin(codes, pairs[k]))
-            y = np.where(codes[chosen] == pairs[k][0], 1.0, -1.0)
-        own = replace(problem, X=rows, y=np.zeros(codes.size), sample_weight=np.empty(0), shared=None).rows(chosen)
-        return replace(problem, X=own, y=y, sample_weight=np.empty(0), shared=None)
+            pair = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)][k]
+            chosen = np.flatnonzero(np.isin(codes, pair))
+            own = codes[chosen] == pair[0]
+            s = weights[chosen] * of_class[codes[chosen]]
+        rows = replace(problem, X=rows, y=np.zeros(codes.size), sample_weight=np.empty(0), shared=None).rows(chosen)
+        return replace(problem, X=rows, y=np.where(own, 1.0, -1.0), sample_weight=s, shared=None)
 
     def _problems(
         self, kernel: Any, rows: Any, codes: np.ndarray, weights: np.ndarray, of_class: np.ndarray

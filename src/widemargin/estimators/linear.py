@@ -93,7 +93,7 @@ class _Linear(TrainedByRun):
         rng = generator(self.random_state)
         validation = None
         if self.early_stopping:
-            training, holdout = held_out(rng, problem.n, self.validation_fraction, labels)
+            training, holdout = held_out(rng, problem.n, self.validation_fraction, labels, problem.sample_weight)
             validation, problem = problem.take(holdout), problem.take(training)
         if self.warm_start and getattr(self, "_state", None) is not None:
             state, history = self._state, self.history_
@@ -214,8 +214,9 @@ class LinearSVC(ClassifierMixin, _Linear):
     max_seconds : float, optional
         Wall-clock limit, everything included; the model so far is kept.
     early_stopping : bool, default=False
-        Hold out ``validation_fraction`` of the examples, stop when their error has not
-        improved for ``n_iter_no_change`` checkpoints, and keep the best weights.
+        Hold out ``validation_fraction`` of the examples, stop when their error, weighted as the loss is
+        (``sample_weight``, ``class_weight``), has not improved for ``n_iter_no_change`` checkpoints, and keep the best
+        weights.
     warm_start : bool, default=False
         Go on from the last fit.
     random_state : int, Generator, RandomState or None
@@ -483,8 +484,8 @@ class LinearSVR(RegressorMixin, _Linear):
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
     solver, intercept, lam, tol, max_iter, max_seconds, early_stopping, validation_fraction, n_iter_no_change, \
     warm_start, random_state, callbacks, verbose
-        As in :class:`LinearSVC`; the validation error is the mean absolute error. ``solver="sdca"`` is exact for both
-        losses, and stops when the relative duality gap is at most ``tol``.
+        As in :class:`LinearSVC`; the validation error is the weighted mean absolute error. ``solver="sdca"`` is exact for
+        both losses, and stops when the relative duality gap is at most ``tol``.
 
     Attributes
     ----------
