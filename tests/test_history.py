@@ -59,7 +59,7 @@ def test_a_history_becomes_a_data_frame():
 
 def test_a_frame_without_pandas_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"to_frame needs pandas; install it, or .*history\["):
+    with pytest.raises(ImportError, match=r"to_frame needs pandas: pip install pandas, or .*history\["):
         History().to_frame()
 
 

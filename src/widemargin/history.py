@@ -108,6 +108,6 @@ class History:
             import pandas as pd
         except ImportError as missing:
             raise ImportError(
-                "History.to_frame needs pandas; install it, or read columns with history['name']"
+                "History.to_frame needs pandas: pip install pandas, or read columns with history['name']"
             ) from missing
         return pd.DataFrame(self.rows, columns=self.columns)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.class_weight import compute_class_weight
 
-from widemargin import LinearSVC, LinearSVR, Pegasos
+from widemargin import SVC, BudgetedSVC, LinearSVC, LinearSVR, Pegasos
 from widemargin.solvers.pegasos import Bottou, Constant, Norma
 
 N, D = 12, 3
@@ -265,7 +266,7 @@ def test_a_bad_random_state_is_refused(random_state, estimator, y):
     [
         ("balance", ["'balanced'", "'balance'"]),
         (3, ["'balanced'", "dictionary", "3"]),
-        ({7: 1.0}, ["class 7", "[0, 1]"]),
+        ({7: 1.0}, ["class 7", "[0, 1]", "name 0"]),
         ({0: -1.0}, ["class 0", "≥ 0", "-1.0"]),
         ({0: "heavy"}, ["class 0", "'heavy'"]),
         ({0: np.nan}, ["class 0", "nan"]),
@@ -274,6 +275,25 @@ def test_a_bad_random_state_is_refused(random_state, estimator, y):
 )
 def test_bad_class_weights_are_refused(class_weight, words):
     refused(lambda: LinearSVC(class_weight=class_weight).fit(X, LABELS), "class_weight", *words)
+
+
+@pytest.mark.parametrize("estimator", [LinearSVC, SVC, BudgetedSVC])
+def test_a_class_weight_may_name_classes_that_a_fold_lacks(estimator):
+    """As scikit-learn has it: if all that are there are named too."""
+    known, more = {0: 2.0, 1: 3.0}, {0: 2.0, 1: 3.0, 7: 5.0}
+    np.testing.assert_array_equal(compute_class_weight(more, classes=np.array([0, 1]), y=LABELS), [2.0, 3.0])
+    models = [estimator(class_weight=weights, random_state=0).fit(X, LABELS) for weights in (known, more)]
+    np.testing.assert_array_equal(models[0].decision_function(X), models[1].decision_function(X))
+    slip = {0: 2.0, 7: 5.0}
+    with pytest.raises(ValueError, match="not in class_weight"):
+        compute_class_weight(slip, classes=np.array([0, 1]), y=LABELS)
+    refused(lambda: estimator(class_weight=slip).fit(X, LABELS), "class_weight", "class 7", "name 1")
+
+
+@pytest.mark.parametrize("estimator", [LinearSVC, SVC, BudgetedSVC])
+@pytest.mark.parametrize("verbose", ["x", -1, 0.5, None])
+def test_a_verbosity_that_is_no_number_is_refused(estimator, verbose):
+    refused(lambda: estimator(verbose=verbose).fit(X, LABELS), "verbose must be", f"got {verbose!r}")
 
 
 def test_class_weights_that_leave_no_example_are_refused():

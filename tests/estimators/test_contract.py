@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import LinearSVC, LinearSVR, Pegasos
+from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR, Pegasos
 from widemargin.solvers.pegasos import Bottou
 
 try:
@@ -59,6 +59,14 @@ STOCHASTIC = (
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_finds_nothing_to_complain_about(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("estimator", [LinearSVC, LinearSVR, SVC, SVR, BudgetedSVC, BudgetedSVR])
+def test_the_public_methods_are_those_that_users_need(estimator):
+    """What a base class adds for its own use is none of them."""
+    theirs = set(dir(BaseEstimator)) | {name for name in dir(estimator) if name.startswith("set_")}
+    methods = {name for name in dir(estimator) if name[0] != "_" and callable(getattr(estimator, name))} - theirs
+    assert methods <= {"fit", "partial_fit", "decision_function", "predict", "score", "save", "load"}
 
 
 # ---------------------------------------------------------------- parameters

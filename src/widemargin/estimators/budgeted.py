@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
 from numbers import Real
 from typing import Any
 
@@ -58,6 +57,7 @@ from ..solvers.maintenance import (
 )
 from .fitting import (
     TrainedByRun,
+    all_or_nothing,
     check_rows,
     check_sample_weight,
     class_weights,
@@ -91,28 +91,6 @@ POLICIES: dict[str, Any] = {
         Nearest,
     )
 }  # fmt: skip
-
-
-def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A call that raises leaves the attributes as they were; the method must not change them in place before.
-
-    One that Ctrl-C ended raises when what it has learnt is in the attributes.
-    """
-
-    @wraps(method)
-    def call(self: Any, *args: Any, **options: Any) -> Any:
-        before = dict(vars(self))
-        try:
-            found = method(self, *args, **options)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-        if self.stop_reason_ == "interrupted":
-            raise KeyboardInterrupt(f"partial_fit: the model has seen {self.n_samples_seen_} examples by now")
-        return found
-
-    return call
 
 
 def weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
@@ -193,7 +171,7 @@ class _Budgeted(TrainedByRun):
                 "kernel matrix, and the compiled loop calls no Python"
             )
         one_of("kernel", self.kernel, OF_VECTORS)
-        self.check_limits()
+        self._check_limits()
 
     # -- policies, by name or given, whose own parameters searches may set: step__eta, maintenance__threshold
 
@@ -276,13 +254,16 @@ class _Budgeted(TrainedByRun):
 
     def _fit_problem(self, problem: KernelProblem, started: float, X: Any, y: Any) -> None:
         solver = self._solver(problem)
-        outcome = self.run(
+        outcome = self._run(
             solver, problem, started=started, rng=generator(self.random_state), X=X, y=y, attributes=self._partly
         )
         self._adopt(outcome.state, solver, outcome.history.last("epochs"), outcome.history.last("seconds"))
 
-    def _partial_fit_problem(self, problem: KernelProblem) -> None:
-        """One pass over the examples in the order given, from the last state on."""
+    def _partial_fit_problem(self, problem: KernelProblem, recount: Callable[[int], None] = lambda seen: None) -> None:
+        """One pass over the examples in the order given, from the last state on.
+
+        ``recount`` is told how many of them were seen where not all were.
+        """
         state = getattr(self, "_state", None)
         solver = replace(self._solver(problem, state), sampling="fixed")
         if state is None:
@@ -295,20 +276,33 @@ class _Budgeted(TrainedByRun):
         state = replace(state)
         solver.bind(problem, state)
         solver.advance(problem, state, 0)
-        left = solver.steps_per_epoch(problem)
-        with Interrupts() as interrupts, Stopwatch() as watch:
-            while left > 0 and not interrupts.seen:
-                solver.advance(problem, state, min(left, SLICE))
-                left -= SLICE
-        passes, seconds = getattr(self, "_passes", 0.0) + 1.0, getattr(self, "_seconds", 0.0) + watch.seconds
-        self._adopt(state, solver, passes, seconds)
-        self.n_iter_ = 1
-        self.stop_reason_ = "interrupted" if interrupts.seen else "partial_fit"
-        self.history_ = getattr(self, "history_", None) or History()
+        left, seen, failure = solver.steps_per_epoch(problem), int(state.counts[VISITS]), None
+        with Interrupts() as interrupts:
+            self._undo = "forget"  # vectors change in place
+            with Stopwatch() as watch:
+                try:
+                    while left > 0 and not interrupts.seen:
+                        solver.advance(problem, state, min(left, SLICE))
+                        left -= SLICE
+                except BaseException as error:  # a second Ctrl-C, or no memory: what was learnt by then is whole
+                    failure = error
+                    solver.advance(problem, state, 0)  # brings the counters up to date
+            passes, seconds = getattr(self, "_passes", 0.0) + 1.0, getattr(self, "_seconds", 0.0) + watch.seconds
+            self._adopt(state, solver, passes, seconds)
+            self.n_iter_ = 1
+            stopped = interrupts.seen or failure is not None
+            self.stop_reason_ = "interrupted" if stopped else "partial_fit"
+            self.history_ = getattr(self, "history_", None) or History()
+            if stopped:
+                recount(self.n_samples_seen_ - seen)
+            self._undo = "keep"
         # a row costs B² kernel values and is kept: a stream of single examples gets one at each doubling
-        if interrupts.seen or state.counters.visits >= 2 * self.history_.last("visits"):
+        if stopped or state.counters.visits >= 2 * self.history_.last("visits"):
             measured = solver.evaluate(problem, state)
             self.history_.append(state.counters, epochs=passes, seconds=seconds, **measured)
+        if stopped:
+            said = f"partial_fit: the model has seen {self.n_samples_seen_} examples by now"
+            raise failure or KeyboardInterrupt(said)
 
     @staticmethod
     def _kind_of(solver: BudgetedSGD) -> tuple[str, str]:
@@ -552,6 +546,7 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         y = 2.0 * codes - 1.0 if outputs == 1 else codes.astype(np.float64)
         return self._problem(X, y, target, weights, outputs)
 
+    @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train anew on (X, y), in ``max_iter`` passes, each in an order of its own.
@@ -612,12 +607,14 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
             self.classes_, self._counts = classes, np.zeros(classes.size)
         elif classes is not None:
             self._announce(labels(classes))
-        codes, counted, seen = self._codes(y), self._counts, 0 if first else self.n_samples_seen_
+        codes, counted = self._codes(y), self._counts
         of_example = self._of_examples(codes, weights)
-        self._partial_fit_problem(self._weighted(X, codes, weights, of_example))
-        if self.stop_reason_ == "interrupted":  # the examples behind do not count
-            seen, self._counts = self.n_samples_seen_ - seen, counted
+
+        def recount(seen: int) -> None:
+            self._counts = counted
             self._of_examples(codes[:seen], weights[:seen])
+
+        self._partial_fit_problem(self._weighted(X, codes, weights, of_example), recount)
         return self
 
     def _announce(self, classes: np.ndarray) -> None:
@@ -762,6 +759,7 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
             self._start_anew()
         return self._problem(X, y, losses.Single(losses.EpsilonInsensitive(float(self.epsilon))), weights, 1)
 
+    @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train anew on (X, y); see :meth:`BudgetedSVC.fit`."""

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any
 
@@ -166,7 +167,11 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
 
 
 def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """A weight for each class from ``None``, "balanced" or a dictionary; ``counts`` are the examples seen per class."""
+    """A weight for each class from ``None``, "balanced" or a dictionary; ``counts`` are the examples seen per class.
+
+    As in scikit-learn a dictionary may name classes that are not there, as in a fold that lacks a rare one, if it names
+    all that are; if it does not, the odd name is a slip.
+    """
     if class_weight is None:
         return np.ones(classes.size)
     if isinstance(class_weight, str):
@@ -176,9 +181,13 @@ def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) ->
     if not isinstance(class_weight, dict):
         raise TypeError(f"class_weight must be None, 'balanced' or a dictionary, got {class_weight!r}")
     labels = classes.tolist()
+    unnamed = [label for label in labels if label not in class_weight]
     for label, weight in class_weight.items():
-        if label not in labels:
-            raise ValueError(f"class_weight names the class {label!r}, which is not among the classes {labels}")
+        if label not in labels and unnamed:
+            raise ValueError(
+                f"class_weight names the class {label!r}, which is not among the classes {labels}, and does not name "
+                f"{unnamed[0]!r}: name them all, or only those that are there"
+            )
         if not (isinstance(weight, Real) and math.isfinite(weight) and float(weight) >= 0):
             raise ValueError(f"class_weight of class {label!r} must be a number ≥ 0, got {weight!r}")
     weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
@@ -213,6 +222,33 @@ def generator(random_state: Any) -> np.random.Generator:
 # ---------------------------------------------------------------- the run
 
 
+def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that raises leaves the estimator as it was before: the old model whole, or none.
+
+    A method that changes its state in place cannot go back: it sets ``_undo`` to "forget" first, with which a failure
+    leaves an unfitted estimator, and to "keep" when all attributes are those of the new state.
+    """
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **options)
+        except BaseException:
+            undo = vars(self).get("_undo", "restore")
+            if undo == "forget":
+                known = self.get_params(deep=False)
+                before = {n: value for n, value in before.items() if n in known or n.startswith(("_skl", "_metadata"))}
+            if undo != "keep":
+                vars(self).clear()
+                vars(self).update(before)
+            raise
+        finally:
+            vars(self).pop("_undo", None)
+
+    return call
+
+
 #: Reasons to stop that leave ``tol`` unmet without the user's own rule having ended training.
 UNFINISHED = ("max_iter", "stalled", "max_seconds", "interrupted")
 
@@ -242,13 +278,15 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
                 )
         return super().set_params(**parameters)
 
-    def check_limits(self) -> None:
+    def _check_limits(self) -> None:
         """Refuse limits that make no sense."""
         not_negative("tol", self.tol)
         whole("max_iter", self.max_iter)
         if self.max_seconds is not None:
             positive("max_seconds", self.max_seconds)
         whole("n_iter_no_change", getattr(self, "n_iter_no_change", 1))
+        if not isinstance(self.verbose, np.bool_) and not (isinstance(self.verbose, Integral) and self.verbose >= 0):
+            raise ValueError(f"verbose must be 0 or False for silence, 1 or True for a bar, got {self.verbose!r}")
         for callback in self._own_callbacks():
             if not callable(callback):
                 raise TypeError(f"callbacks must be callables that take one argument, got {callback!r}")
@@ -262,7 +300,7 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
             raise TypeError(f"callbacks must be a callable or a list of callables, got {self.callbacks!r}")
         return list(self.callbacks)
 
-    def run(
+    def _run(
         self,
         solver: Any,
         problem: Any,
@@ -320,7 +358,7 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         return root
 
-    def warn_if_unfinished(self, outcome: Outcome) -> None:
+    def _warn_if_unfinished(self, outcome: Outcome) -> None:
         """Warn when ``tol`` was asked for and something else ended training first."""
         if outcome.stop_reason not in UNFINISHED or self.tol <= 0 or self.max_iter <= 1:
             return

@@ -40,6 +40,7 @@ from ..solvers.smo import SMO
 from .fitting import (
     UNFINISHED,
     TrainedByRun,
+    all_or_nothing,
     check_rows,
     check_sample_weight,
     class_weights,
@@ -205,7 +206,7 @@ class _Kernel(TrainedByRun):
         threads(self.n_jobs)
         if isinstance(self.gamma, str):
             one_of("gamma", self.gamma, ("scale", "auto"))
-        self.check_limits()
+        self._check_limits()
 
     def _configured(self) -> Any:
         """The solver, refining to this estimator's ``tol``."""
@@ -550,6 +551,7 @@ class SVC(ClassifierMixin, _Kernel):
                 "early_stopping needs rows to hold out, and a precomputed kernel has none: switch it off or give data"
             )
 
+    @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train on (X, y): dense or CSR, float32 or float64; or, with a precomputed kernel, on K(X, X)."""
@@ -678,7 +680,7 @@ class SVC(ClassifierMixin, _Kernel):
             elif isinstance(start, tuple) and isinstance(solver, StochasticBatchPerceptron):
                 earlier, problem._row_cache = start  # type: ignore[attr-defined]
                 state = solver.again(problem, rng, earlier)
-            outcome = self.run(
+            outcome = self._run(
                 solver, problem, started=started, state=state, rng=rng, max_epochs=limit, quiet=limit is not None,
                 validation=self._validation(k, problem), X=X, y=y,
                 attributes=self._partly if self.classes_.size == 2 else None,
@@ -707,7 +709,7 @@ class SVC(ClassifierMixin, _Kernel):
         self.certificate_ = None if indefinite else certificates[0] if len(certificates) == 1 else certificates
         self._warn(certificates, indefinite, reasons)
         if self._is_nu_form() and unfinished is not None:
-            self.warn_if_unfinished(unfinished)
+            self._warn_if_unfinished(unfinished)
         self._adopt(X, codes, coefficients, np.array(intercepts), problem)
 
     def _train_together(
@@ -725,7 +727,7 @@ class SVC(ClassifierMixin, _Kernel):
         validation = self._validation(-1, joint)
         # for the C-form the number of draws ends this part, not tol
         limits: dict[str, Any] = {} if self._is_nu_form() else {"max_epochs": 1.0 / SHARE, "tol": 0.0}
-        outcome = self.run(solver, joint, started=started, rng=rng, validation=validation, X=X, y=y, **limits)
+        outcome = self._run(solver, joint, started=started, rng=rng, validation=validation, X=X, y=y, **limits)
         history = History()
         for row in outcome.history:
             history.append(None, problem=-1, **row)
@@ -743,7 +745,7 @@ class SVC(ClassifierMixin, _Kernel):
         self.certificate_ = certificate
         self._warn([certificate], indefinite, [outcome.stop_reason])
         if self._is_nu_form():
-            self.warn_if_unfinished(outcome)
+            self._warn_if_unfinished(outcome)
         coefficients = [(outcome.model.support[row != 0.0], row[row != 0.0]) for row in outcome.model.coef]
         self._adopt(X, codes, coefficients, outcome.model.intercept, joint)
 
@@ -901,6 +903,7 @@ class SVR(RegressorMixin, _Kernel):
         self.callbacks = callbacks
         self.verbose = verbose
 
+    @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train on (X, y); see :meth:`SVC.fit`."""
@@ -919,7 +922,7 @@ class SVR(RegressorMixin, _Kernel):
             self._intercept(), self._cache_bytes(), threads(self.n_jobs),
         )  # fmt: skip
         solver = self._configured()
-        outcome = self.run(solver, problem, started=started, rng=rng, X=X, y=y, attributes=self._partly)
+        outcome = self._run(solver, problem, started=started, rng=rng, X=X, y=y, attributes=self._partly)
         certificate = solver.certificate(problem, outcome.state)
         if not indefinite:
             everything = np.arange(y.size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +16,12 @@ from ..core.rows import as_rows
 from ..history import History, Stopwatch
 from ..models import LinearModel
 from ..problem import INTERCEPTS, Certificate, Problem
+from ..running import Interrupts
 from ..solvers.pegasos import Pegasos
 from ..solvers.sdca import SDCA
 from .fitting import (
     TrainedByRun,
+    all_or_nothing,
     check_rows,
     check_sample_weight,
     class_weights,
@@ -66,7 +69,7 @@ class _Linear(TrainedByRun):
             )
         if not isinstance(self.early_stopping, (bool, np.bool_)):
             raise TypeError(f"early_stopping must be True or False, got {self.early_stopping!r}")
-        self.check_limits()
+        self._check_limits()
 
     def _solver(self) -> Any:
         solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
@@ -96,7 +99,8 @@ class _Linear(TrainedByRun):
             training, holdout = held_out(rng, problem.n, self.validation_fraction, labels, problem.sample_weight)
             validation, problem = problem.take(holdout), problem.take(training)
         if self.warm_start and getattr(self, "_state", None) is not None:
-            state, history = self._state, self.history_
+            # a copy: a fit that fails leaves the old state as it was
+            state, history = copy.deepcopy(self._state), History(list(self.history_))
             if isinstance(solver, Pegasos) != hasattr(state, "search"):
                 raise ValueError("warm_start cannot change the solver: set warm_start=False to start anew")
             if isinstance(solver, Pegasos) and (state.search is not None) != (problem.intercept == "search"):
@@ -109,8 +113,7 @@ class _Linear(TrainedByRun):
                 )
             solver.check(problem)
             solver.bind(problem, state)
-        self._state = None  # a run that fails must not leave half a state behind
-        outcome = self.run(
+        outcome = self._run(
             solver, problem, started=started, state=state, rng=rng, validation=validation, history=history,
             X=X, y=y, attributes=self._attributes,
         )  # fmt: skip
@@ -128,7 +131,7 @@ class _Linear(TrainedByRun):
             except KeyboardInterrupt:
                 self.certificate_ = Certificate(outcome.objective, 0.0, outcome.objective)
                 self.stop_reason_ = "interrupted"
-        self.warn_if_unfinished(outcome)
+        self._warn_if_unfinished(outcome)
 
     def _partial_fit_problem(self, problem: Problem, started: float) -> None:
         """One pass over the examples in the order given, from the last state on."""
@@ -142,23 +145,27 @@ class _Linear(TrainedByRun):
         solver = replace(solver, batch_size=min(solver.batch_size, problem.n), sampling="fixed")
         solver.check(problem)
         state = getattr(self, "_state", None)
-        if state is None:
-            state = solver.init(problem, generator(self.random_state))
+        state = solver.init(problem, generator(self.random_state)) if state is None else replace(state)
         solver.bind(problem, state, in_order=True)
         solver.advance(problem, state, 0)
-        with Stopwatch() as watch:
-            solver.advance(problem, state, problem.n // solver.batch_size)
-            rest = problem.n % solver.batch_size
-            if rest:
-                replace(solver, batch_size=rest).advance(problem, state, 1)
-        self._state = state
-        self._adopt(solver.model(problem, state))
-        self.n_iter_ = 1
-        self.stop_reason_ = "partial_fit"
-        self.certificate_ = None  # what was proven of older weights does not hold for these
-        self.history_ = getattr(self, "history_", None) or History()
-        seconds, epochs = self.history_.last("seconds"), self.history_.last("epochs")
-        self.history_.append(state.counters, epochs=epochs + 1.0, seconds=seconds + watch.seconds)
+        with Interrupts() as interrupts:  # Ctrl-C waits for the end of the pass
+            self._undo = "forget"  # weights change in place
+            with Stopwatch() as watch:
+                solver.advance(problem, state, problem.n // solver.batch_size)
+                rest = problem.n % solver.batch_size
+                if rest:
+                    replace(solver, batch_size=rest).advance(problem, state, 1)
+            self._state = state
+            self._adopt(solver.model(problem, state))
+            self.n_iter_ = 1
+            self.stop_reason_ = "interrupted" if interrupts.seen else "partial_fit"
+            self.certificate_ = None  # what was proven of older weights does not hold for these
+            self.history_ = getattr(self, "history_", None) or History()
+            seconds, epochs = self.history_.last("seconds"), self.history_.last("epochs")
+            self.history_.append(state.counters, epochs=epochs + 1.0, seconds=seconds + watch.seconds)
+            self._undo = "keep"
+        if interrupts.seen:
+            raise KeyboardInterrupt(f"partial_fit: the model has learnt these {problem.n} examples too")
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -343,6 +350,7 @@ class LinearSVC(ClassifierMixin, _Linear):
 
     # -- fitting
 
+    @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train on (X, y).
@@ -383,6 +391,7 @@ class LinearSVC(ClassifierMixin, _Linear):
         self._seen, self._counts = float(codes.size), counts
         return self
 
+    @all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train on more examples: one pass over them, in the order given.
 
@@ -553,6 +562,7 @@ class LinearSVR(RegressorMixin, _Linear):
     def _attributes(self, model: LinearModel) -> dict[str, Any]:
         return {"coef_": model.coef[0], "intercept_": model.intercept}
 
+    @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train on (X, y); see :meth:`LinearSVC.fit`."""
@@ -565,6 +575,7 @@ class LinearSVR(RegressorMixin, _Linear):
         self._seen = float(y.size)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
         """Train on more examples: one pass over them, in the order given; λ is 1/(C n) with n those seen so far."""
         started = now()

@@ -1,0 +1,65 @@
+"""What the README shows works with what its install line brings."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import distribution, packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+PREPARED = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+from sklearn.datasets import make_classification
+X, y = make_classification(200, random_state=0)
+X_test, y_test, batches = X, y, [(X[:100], y[:100]), (X[100:], y[100:])]
+"""
+
+
+def name_of(requirement):
+    return re.split(r"[^\w.-]", requirement)[0].lower().replace("_", "-")
+
+
+def brought_by(requirements):
+    """Distributions that an install of the requirements brings, by name; ``extra`` parts are not followed."""
+    found, left = set(), [name_of(requirement) for requirement in requirements]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += [name_of(r) for r in distribution(name).requires or () if "extra ==" not in r]
+    return found
+
+
+def installed_by_the_readme():
+    """Distributions of the extra that the README's install line names."""
+    (extra,) = re.findall(r"pip install '\.\[(\w+)\]'", (ROOT / "README.md").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    parts = [part for r in extras[extra] for part in re.search(r"\[(.*)\]", r)[1].split(",")]
+    return brought_by(project["dependencies"] + [r for part in parts for r in extras[part]])
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL))
+def test_an_example_runs_after_the_install_line_alone(block):
+    there = installed_by_the_readme()
+    absent = {
+        module
+        for module, owners in packages_distributions().items()
+        if module != "widemargin" and not {owner.lower().replace("_", "-") for owner in owners} & there
+    }
+    assert "pytest" in absent
+    script = PREPARED.format(absent=absent) + block
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, env=os.environ)
+    assert done.returncode == 0, done.stderr
