@@ -7,14 +7,15 @@ import os
 import secrets
 import zipfile
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .core.kernels import KernelMatrix, Precomputed
-from .core.rows import shape
+from .core.kernels import BlackBox, KernelMatrix, Precomputed
+from .core.rows import CSRRows, DenseRows, as_rows, shape
 
 #: Version of the file format; files of a newer one are refused.
 FORMAT = 1
@@ -31,9 +32,12 @@ class LinearModel:
 
     coef: np.ndarray
     intercept: np.ndarray
+    prepare: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of shape (n, n_outputs)."""
+        if self.prepare is not None:
+            X = self.prepare(X)
         return np.asarray(X @ self.coef.T) + self.intercept
 
     def save(self, path: str | os.PathLike[str], **header: Any) -> None:
@@ -65,6 +69,8 @@ class KernelModel:
     intercept : ndarray of shape (n_outputs,)
     constant : float
         Added to every kernel value: 1 where the intercept was regularised, else 0.
+    prepare : callable, optional
+        Makes rows as ``vectors`` are, perhaps centred and rounded, of what a user gives.
     """
 
     kernel: Any
@@ -73,12 +79,18 @@ class KernelModel:
     coef: np.ndarray
     intercept: np.ndarray
     constant: float = 0.0
+    prepare: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
     def decision_function(self, X: Any, *, n_bytes: float = 64e6, threads: int = 1) -> np.ndarray:
-        """Scores of shape (n, n_outputs) of rows X (a layout, or what a black-box kernel takes).
+        """Scores of shape (n, n_outputs) of rows X: a layout, a matrix, or what a black-box kernel takes.
 
         At most about ``n_bytes`` of kernel values are held at a time.
         """
+        if not isinstance(X, (DenseRows, CSRRows)):
+            if self.prepare is not None:
+                X = self.prepare(X)
+            elif not isinstance(self.kernel, BlackBox):
+                X = as_rows(X)
         n = X.shape[0] if hasattr(X, "shape") else shape(X)[0]
         scores = np.tile(self.intercept + self.constant * self.coef.sum(axis=1), (n, 1))
         if self.support.size == 0 or n == 0:

@@ -111,10 +111,12 @@ class Progress:
     max_epochs: float = math.inf
     seconds: float = 0.0
     row: dict[str, float] = field(default_factory=dict)
+    finish: Callable[[Any], Any] | None = None
 
     def model(self) -> Any:
-        """A finished copy of the current model."""
-        return self.solver.model(self.problem, self.state)
+        """A finished copy of the current model; its ``decision_function`` takes what that of the estimator takes."""
+        model = self.solver.model(self.problem, self.state)
+        return model if self.finish is None else self.finish(model)
 
 
 @dataclass

@@ -99,6 +99,13 @@ def weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
     return np.zeros(n) if np.array_equal(given, np.zeros(n)) else check_sample_weight(sample_weight, n)
 
 
+def in_layout(X: Any, sparse: bool) -> Any:
+    """The same rows, as a sparse matrix or as a dense one."""
+    if sp.issparse(X) == sparse:
+        return X
+    return sp.csr_matrix(X) if sparse else X.toarray()
+
+
 def labels(classes: Any) -> np.ndarray:
     """Labels given as ``classes``, sorted, or a sentence."""
     try:
@@ -243,9 +250,10 @@ class _Budgeted(TrainedByRun):
     def _as_first(self, X: Any) -> Any:
         """Rows in the layout that the stream began with."""
         state = getattr(self, "_state", None)
-        if state is None or sp.issparse(X) == is_sparse(state.budget.vectors):
-            return X
-        return X.toarray() if sp.issparse(X) else sp.csr_matrix(X)
+        return X if state is None else in_layout(X, is_sparse(state.budget.vectors))
+
+    def _rows_for(self, model: KernelModel, X: Any) -> Any:
+        return as_rows(in_layout(super()._rows_for(model, X), isinstance(model.vectors, CSRRows)))
 
     def _start_anew(self) -> None:
         for name in ("_state", "_trained_kernel", "_kind", "_seconds", "_passes", "history_"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from functools import wraps
+from dataclasses import replace
+from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any
 
@@ -316,9 +318,12 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         X: Any = None,
         y: Any = None,
         attributes: Callable[[Any], dict[str, Any]] | None = None,
+        finish: Callable[[Any], Any] | None = None,
     ) -> Outcome:
         """Train, with this estimator's limits, callbacks and progress bar; sets what every estimator has."""
-        callbacks = [] if quiet else self._own_callbacks()
+        callbacks: list[Any] = (
+            [] if quiet else [partial(_with_models, each, finish or self._finished) for each in self._own_callbacks()]
+        )
         root = None if quiet else self._root_context(X, y)
         if root is not None:
             callbacks.append(_TaskPerCheckpoint(self, root, X, y, attributes))
@@ -351,6 +356,16 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
             )
         return outcome
 
+    def _rows_for(self, model: Any, X: Any) -> Any:
+        """What users give, as the rows that a model takes."""
+        return check_rows(self, X, reset=False)
+
+    def _finished(self, model: Any) -> Any:
+        """A solver's model at a checkpoint, with a decision function for all that this estimator's takes."""
+        known = copy.copy(self)  # what is known of the data by now, whatever comes later
+        known.callbacks = None
+        return replace(model, prepare=partial(known._rows_for, model))
+
     def _root_context(self, X: Any, y: Any) -> Any:
         if not getattr(self, "_skl_callbacks", None):
             return None
@@ -382,6 +397,11 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+def _with_models(callback: Callable[[Progress], Any], finish: Callable[[Any], Any], progress: Progress) -> Any:
+    """Call a callback with a progress whose models are finished by ``finish``."""
+    return callback(replace(progress, finish=finish))
 
 
 class _TaskPerCheckpoint:

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -359,9 +360,14 @@ class _Kernel(TrainedByRun):
 
     def _decisions(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = check_rows(self, X, reset=False)
-        rows = self._preparation.rows(self._model.kernel, X)
-        return self._model.decision_function(rows, threads=threads(self.n_jobs))
+        return self._model.decision_function(self._rows_for(self._model, X), threads=threads(self.n_jobs))
+
+    def _finished(self, model: KernelModel, own: np.ndarray | None = None) -> KernelModel:
+        """As for all estimators; ``own`` are the examples of the model's problem among all."""
+        return super()._finished(model if own is None else replace(model, support=own[model.support]))
+
+    def _rows_for(self, model: KernelModel, X: Any) -> Any:
+        return self._preparation.rows(model.kernel, super()._rows_for(model, X))
 
     @property
     def gamma_(self) -> float:
@@ -684,6 +690,7 @@ class SVC(ClassifierMixin, _Kernel):
                 solver, problem, started=started, state=state, rng=rng, max_epochs=limit, quiet=limit is not None,
                 validation=self._validation(k, problem), X=X, y=y,
                 attributes=self._partly if self.classes_.size == 2 else None,
+                finish=partial(self._finished, own=chosen),
             )  # fmt: skip
             coefficients.append((chosen[outcome.model.support], outcome.model.coef[0]))
             intercepts.append(outcome.model.intercept[0])
