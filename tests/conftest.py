@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tempfile
+import time
 from pathlib import Path
 
 SOURCES = Path(__file__).parents[1] / "src"
@@ -30,6 +31,28 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     request.node.user_properties.append(("seed", seed))
     print(f"WIDEMARGIN_SEED={seed}")
     return np.random.default_rng(seed)
+
+
+class Clock:
+    """Stands in for ``time.perf_counter``: time passes when a test says so, and ``tick`` seconds at each look."""
+
+    def __init__(self) -> None:
+        self.now, self.tick = 1000.0, 0.0
+
+    def __call__(self) -> float:
+        self.now += self.tick
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock that everything is measured by during a test; it does not know how busy the machine is."""
+    fake = Clock()
+    monkeypatch.setattr(time, "perf_counter", fake)
+    return fake
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """History, counters and the stopwatch."""
 
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -63,18 +62,16 @@ def test_a_frame_without_pandas_says_what_to_do(monkeypatch):
         History().to_frame()
 
 
-def test_a_stopwatch_counts_only_while_it_runs():
+def test_a_stopwatch_counts_only_while_it_runs(clock):
     watch = Stopwatch()
     assert watch.seconds == 0.0
     for _ in range(2):
-        began = time.perf_counter()
         with watch:
-            time.sleep(0.02)
-        inside = time.perf_counter() - began
-        time.sleep(0.05)
-    # two sleeps of 0.02 s and none of the 0.05 s; the machine may be slow, the clock may not be fast
-    assert watch.seconds >= 0.04
-    before = watch.seconds
+            clock.sleep(2.0)
+        clock.sleep(5.0)
+    assert watch.seconds == 4.0
+    clock.tick = 1.0  # at the look when it starts, and at the look when it ends
     with pytest.raises(RuntimeError), watch:
         raise RuntimeError
-    assert before <= watch.seconds < before + inside + 0.05
+    clock.sleep(5.0)
+    assert watch.seconds == 5.0

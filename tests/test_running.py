@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -35,8 +34,9 @@ class ToyState:
 
 @dataclass
 class Toy(Solver):
-    """Counts steps, each of which takes ``cost`` seconds; ``during`` is called within each call of ``advance``."""
+    """Counts steps, each of which takes ``cost`` seconds of ``clock``; ``during`` is called within each ``advance``."""
 
+    clock: Any = None
     cost: float = 0.0
     compilation: float = 0.0
     during: Any = None
@@ -51,13 +51,14 @@ class Toy(Solver):
         return self.per_epoch
 
     def advance(self, problem, state, n_steps):
-        since = time.perf_counter()
+        took = self.cost * n_steps if n_steps else self.compilation
         self.calls.append(n_steps)
-        time.sleep(self.cost * n_steps if n_steps else self.compilation)
+        if took:
+            self.clock.sleep(took)
         state.counters.steps += n_steps
         if n_steps and self.during is not None:
             self.during(state.counters.steps)
-        self.durations.append(time.perf_counter() - since)
+        self.durations.append(took)
 
     def weights(self, problem, state):
         return np.array([[float(state.counters.steps)]]), np.zeros(1)
@@ -134,19 +135,19 @@ def test_a_run_starts_a_state_from_the_given_generator(rng):
     assert solver.drawn == np.random.default_rng(seed).random()
 
 
-def test_slices_add_up_to_the_checkpoints():
-    solver = Toy(cost=2e-5, per_epoch=5000)
+def test_slices_add_up_to_the_checkpoints(clock):
+    solver = Toy(clock, cost=2e-5, per_epoch=5000)
     outcome = run(solver, ToyProblem(), max_epochs=2)
     assert sum(solver.calls) == outcome.state.counters.steps == 10_000
     assert {5000, 10_000} <= set(np.cumsum(solver.calls).tolist())
 
 
-def test_slices_are_about_a_tenth_of_a_second_from_the_first():
+def test_slices_are_about_a_tenth_of_a_second_from_the_first(clock):
     """However slow a step is: Ctrl-C, time limits and the progress bar wait for a slice."""
-    solver = Toy(cost=1e-3, per_epoch=4000)
+    solver = Toy(clock, cost=1e-3, per_epoch=4000)
     run(solver, ToyProblem(), max_epochs=1, max_seconds=0.5)
     assert len(solver.durations) > 2
-    assert max(solver.durations) < 4 * SLICE  # sleeping and a noisy machine may double a slice, and more
+    assert max(solver.durations) <= SLICE + solver.cost
 
 
 def test_every_slice_is_reported():
@@ -161,34 +162,27 @@ def test_every_slice_is_reported():
 # ---------------------------------------------------------------- the clock
 
 
-def test_evaluation_callbacks_and_compilation_are_not_training_time():
+def test_evaluation_callbacks_and_compilation_are_not_training_time(clock):
     def slow(_):
-        time.sleep(0.1)
+        clock.sleep(0.1)
         return 1.0
 
-    problem = ToyProblem(slow)
-    outcome = run(Toy(compilation=0.2), problem, max_epochs=2, callbacks=[lambda progress: time.sleep(0.1)])
-    # 0.6 s of sleep, none of it in a step; what is left is the bookkeeping of a few slices
-    assert outcome.history["seconds"][-1] < 0.1
+    problem, solver = ToyProblem(slow), Toy(clock, cost=1e-3, compilation=0.2)
+    outcome = run(solver, problem, max_epochs=2, callbacks=[lambda progress: clock.sleep(0.1)])
+    assert outcome.history["seconds"][-1] == pytest.approx(20 * 1e-3)
 
 
-def test_training_time_is_the_time_of_the_steps():
-    solver = Toy(cost=5e-3)
-    outcome = run(solver, ToyProblem(), max_epochs=2)
-    assert 20 * 5e-3 <= outcome.history["seconds"][-1] <= sum(solver.durations) + 0.05
-
-
-def test_max_seconds_stops_promptly_with_a_model():
-    began = time.perf_counter()
-    outcome = run(Toy(cost=1e-4), ToyProblem(), max_epochs=1e9, max_seconds=0.3)
-    elapsed = time.perf_counter() - began
+def test_max_seconds_stops_promptly_with_a_model(clock):
+    began, cost = clock.now, 1e-4
+    outcome = run(Toy(clock, cost=cost), ToyProblem(), max_epochs=1e9, max_seconds=0.3)
+    elapsed = clock.now - began
     assert outcome.stop_reason == "max_seconds"
-    assert 0.3 <= elapsed < 0.3 + 4 * SLICE
+    assert 0.3 - cost <= elapsed <= 0.3 + SLICE + cost
     assert outcome.W[0, 0] == outcome.state.counters.steps == outcome.history["steps"][-1] > 0
 
 
-def test_max_seconds_counts_from_the_time_given():
-    outcome = run(Toy(), ToyProblem(), max_epochs=100, max_seconds=10, started=time.perf_counter() - 11)
+def test_max_seconds_counts_from_the_time_given(clock):
+    outcome = run(Toy(), ToyProblem(), max_epochs=100, max_seconds=10, started=clock.now - 11)
     assert outcome.stop_reason == "max_seconds"
     assert len(outcome.history) == 1
 
@@ -361,9 +355,8 @@ model.max_iter = 1
 model.fit(X, y)  # compiles
 model.max_iter = 10**9
 before = signal.getsignal(signal.SIGINT)
-began = time.perf_counter()
 {how}
-print(model.stop_reason_, model.coef_.shape, signal.getsignal(signal.SIGINT) is before, time.perf_counter() - began)
+print(model.stop_reason_, model.coef_.shape, signal.getsignal(signal.SIGINT) is before)
 """
 
 
@@ -375,14 +368,15 @@ def in_a_process(how):
 def test_a_fit_that_is_interrupted_from_outside_has_a_model():
     done = in_a_process(
         """
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-        model.fit(X, y)
+        def soon(progress):
+            if len(progress.history) == 1:
+                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+        model.set_params(callbacks=soon).fit(X, y)
         """
     )
     assert done.returncode == 0, done.stderr
-    reason, *shape, restored, seconds = done.stdout.split()
-    assert (reason, "".join(shape), restored) == ("interrupted", "(1,5)", "True")
-    assert float(seconds) < 5.0  # 0.5 s and a slice; the rest is for a machine that is busy
+    assert done.stdout.strip() == "interrupted (1, 5) True"
 
 
 def test_a_fit_that_is_interrupted_twice_raises():
@@ -408,10 +402,10 @@ def test_a_fit_that_is_interrupted_twice_raises():
 # ---------------------------------------------------------------- resume and states on disk
 
 
-def test_a_resumed_run_continues_its_history():
-    first = run(Toy(cost=1e-3), ToyProblem(), max_epochs=2)
+def test_a_resumed_run_continues_its_history(clock):
+    first = run(Toy(clock, cost=1e-3), ToyProblem(), max_epochs=2)
     before = [dict(row) for row in first.history]
-    second = run(Toy(cost=1e-3), ToyProblem(), state=first.state, history=first.history, max_epochs=4)
+    second = run(Toy(clock, cost=1e-3), ToyProblem(), state=first.state, history=first.history, max_epochs=4)
     history = second.history
     assert history.rows[: len(before)] == before
     np.testing.assert_array_equal(history["steps"], [10, 20, 30, 40, 60])
