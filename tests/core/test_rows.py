@@ -128,20 +128,43 @@ def test_a_canonical_dense_matrix_is_not_copied(dtype, rng):
 
 
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_canonical_csr_matrix_is_not_copied(dtype, index, container, rng):
+def test_a_canonical_csr_matrix_is_not_copied(dtype, container, rng):
     X = container(sparse_matrix(rng, 8, 6, dtype))
-    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    for array in (X.data, X.indices, X.indptr):
+        array.flags.writeable = False
     wrap = as_rows(X)
     for mine, theirs in ((wrap.data, X.data), (wrap.indices, X.indices), (wrap.indptr, X.indptr)):
         assert np.shares_memory(mine, theirs)
-    assert wrap.indices.dtype == index
+        assert not theirs.flags.writeable
     assert rows.dtype_of(wrap) == dtype
     assert rows.shape(wrap) == (8, 6)
     back = as_matrix(wrap)
     assert np.shares_memory(back.data, X.data)
     np.testing.assert_array_equal(back.toarray(), X.toarray())
+
+
+@pytest.mark.parametrize(("width", "index"), [(2**31 - 1, np.int32), (2**31, np.int64)])
+def test_indices_have_64_bits_only_where_32_do_not_do(width, index):
+    entries, columns = np.ones(3), np.array([0, 5, width - 1])
+    X = sp.csr_array((entries, columns.astype(np.int64), np.array([0, 1, 3], np.int64)), shape=(2, width))
+    wrap = as_rows(X)
+    assert (wrap.indices.dtype, wrap.indptr.dtype) == (index, np.int32)
+    np.testing.assert_array_equal(wrap.indices, columns)
+    assert X.indices.dtype == np.int64
+
+
+def test_a_view_that_counts_as_writable_keeps_the_memory_alive(rng):
+    X = rng.normal(size=1000)
+    expected = X.copy()
+    X.flags.writeable = False
+    view = rows.unlocked(X)
+    assert view.flags.writeable
+    assert not X.flags.writeable
+    del X
+    np.testing.assert_array_equal(view, expected)
+    assert rows.unlocked(view) is view
 
 
 def _not_canonical(rng):

@@ -337,8 +337,8 @@ def test_a_bad_validation_fraction_is_refused(fraction, estimator, y):
 
 
 def test_too_few_examples_to_hold_any_out_are_refused():
-    refused(lambda: LinearSVC(early_stopping=True).fit(X[:2], [0, 1]), "early_stopping", "2 examples", "switch it off")
-    refused(lambda: LinearSVR(early_stopping=True).fit(X[:1], [0.5]), "early_stopping", "1 example", "switch it off")
+    refused(lambda: LinearSVC(early_stopping=True).fit(X[:2], [0, 1]), "early_stopping", "n_samples=2", "switch it off")
+    refused(lambda: LinearSVR(early_stopping=True).fit(X[:1], [0.5]), "early_stopping", "n_samples=1", "switch it off")
 
 
 @pytest.mark.parametrize(

@@ -39,15 +39,9 @@ LAYOUTS = {
     "dense": lambda X: X,
     "dense32": lambda X: X.astype(np.float32),
     "csr": sp.csr_matrix,
-    "csr_int64": lambda X: with_int64(sp.csr_matrix(X)),
-    "csr32_int64": lambda X: with_int64(sp.csr_matrix(X, dtype=np.float32)),
+    "csr_int64": sp.csr_matrix,
+    "csr32_int64": lambda X: sp.csr_matrix(X, dtype=np.float32),
 }
-
-
-def with_int64(X):
-    """The same CSR matrix with 64-bit indices."""
-    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
-    return X
 
 
 class Recorded(Pegasos):
@@ -73,8 +67,10 @@ def small(name, rng, layout="dense", lam=None, intercept="none", weighted=False,
     lam = rng.uniform(0.05, 0.2) if lam is None else lam
     X = X.astype(np.float32).astype(np.float64) if "32" in layout else X
     s = np.append(rng.uniform(0.2, 2.0, len(y) - 1), 0.0) if weighted else NO_WEIGHTS
-    problem = Problem(as_rows(LAYOUTS[layout](X)), y, target, lam, s, intercept, outputs)
-    assert "int64" not in layout or problem.X.indices.dtype == problem.X.indptr.dtype == np.int64
+    rows = as_rows(LAYOUTS[layout](X))
+    if "int64" in layout:  # the door has them for very large data only
+        rows = rows._replace(indices=rows.indices.astype(np.int64), indptr=rows.indptr.astype(np.int64))
+    problem = Problem(rows, y, target, lam, s, intercept, outputs)
     return problem, arguments(problem, X)
 
 

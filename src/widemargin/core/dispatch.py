@@ -12,13 +12,28 @@ those atomic increments cost more than a short sparse row. A loop therefore
 starts with :func:`borrow` on its arrays: the same memory, not counted. The
 caller holds the arrays for as long as the loop runs, so only arguments may be
 borrowed, never arrays made inside.
+
+Where machine code is kept is Numba's choice: ``NUMBA_CACHE_DIR``, beside the
+sources, or in the user's cache folder. Where none of them can be written, as in
+a container with read-only sources and no home, it is kept in a folder of the
+user's own among the temporary files; failing that, nowhere, with one warning.
 """
 
+import hashlib
+import logging
+import os
+import stat
+import tempfile
+import threading
+import time
+import warnings
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from numba import njit, types
-from numba.core import cgutils
+from numba import config, njit, types
+from numba.core import cgutils, event
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
@@ -29,7 +44,95 @@ REORDER = {"reassoc", "contract"}
 
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": REORDER, "error_model": "numpy"}
 
-compiled = njit(cache=True, **OPTIONS)
+#: Seconds of compilation in silence; then a line says what takes so long.
+SILENCE = 1.0
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function at its first call, and keep the machine code on disk where some folder can be written."""
+    try:
+        return njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # Numba found no folder
+        dispatcher, folder, chosen = njit(**OPTIONS)(function), _temporary_folder(), config.CACHE_DIR
+        if folder is not None:
+            try:
+                config.CACHE_DIR = folder
+                dispatcher.enable_caching()
+            finally:
+                config.CACHE_DIR = chosen
+        return dispatcher
+
+
+@cache
+def _temporary_folder() -> str | None:
+    """A folder for machine code of these very sources that nobody else can write to; None, and a warning, if none."""
+    try:
+        sources = Path(__file__).parents[1]
+        digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(sources.rglob("*.py")))).hexdigest()
+        user = os.getuid() if hasattr(os, "getuid") else "user"
+        folder = Path(tempfile.gettempdir()) / f"widemargin-{user}-{digest[:16]}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        # machine code is run as it is found: the folder must be nobody else's, nor a link to elsewhere
+        own = stat.S_ISDIR(found.st_mode) and (user == "user" or (found.st_uid == user and not found.st_mode & 0o022))
+        tempfile.TemporaryFile(dir=folder).close()
+        if own:
+            return str(folder)
+    except OSError:
+        pass
+    warnings.warn(
+        "widemargin finds no folder to keep machine code in, so every process compiles anew: set NUMBA_CACHE_DIR to "
+        "a folder that can be written",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+class _CompilationNotice(event.Listener):
+    """Says once in a process, on the logger "widemargin", that a wait is compilation, and where its result is kept."""
+
+    def __init__(self) -> None:
+        self.said, self.spent, self.since, self.depth = False, 0.0, 0.0, 0
+        self.timer: threading.Timer | None = None
+
+    @staticmethod
+    def _is_ours(found: event.Event) -> bool:
+        return found.data["dispatcher"].py_func.__module__.startswith("widemargin.")
+
+    def on_start(self, found: event.Event) -> None:
+        if self.said or not self._is_ours(found):
+            return
+        self.depth += 1
+        if self.depth == 1:
+            self.since = time.perf_counter()
+            self.timer = threading.Timer(max(0.0, SILENCE - self.spent), self.say, [found.data["dispatcher"]])
+            self.timer.daemon = True
+            self.timer.start()
+
+    def on_end(self, found: event.Event) -> None:
+        if self.depth == 0 or not self._is_ours(found):
+            return
+        self.depth -= 1
+        if self.depth == 0 and self.timer is not None:
+            self.timer.cancel()
+            self.spent += time.perf_counter() - self.since
+
+    def say(self, dispatcher: Any) -> None:
+        """The line; a logger that nobody has configured writes warnings to standard error."""
+        self.said = True
+        function, folder = dispatcher.py_func, dispatcher.stats.cache_path
+        kept = f"kept in {folder}, and later processes start from it" if folder else "not kept on disk"
+        logging.getLogger("widemargin").warning(
+            "widemargin is compiling %s.%s and what comes after it for this kind of data, which takes some seconds "
+            "to a minute, once; the machine code is %s",
+            function.__module__,
+            function.__name__,
+            kept,
+        )
+
+
+event.register("numba:compile", _CompilationNotice())
 
 
 @intrinsic

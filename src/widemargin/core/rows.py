@@ -3,7 +3,9 @@
 A layout is a NamedTuple of arrays; the loops of the solvers see only the
 primitives below, so that one loop serves dense and CSR data, float32 and
 float64, 32-bit and 64-bit indices. The arrays are the caller's own: nothing is
-copied, and read-only memory maps are welcome.
+copied but 64-bit indices that fit into 32 bits, and read-only memory maps are
+welcome. No loop writes to a row, so that arrays which may be written to and those which
+may not are one type here, and share machine code.
 
 Weights are a C-ordered matrix ``V`` of shape (n_features, n_outputs): the
 weights of one feature stand together, so a row costs one gather per non-zero
@@ -238,11 +240,35 @@ def touch(y, s, order, p, end):
 # ---------------------------------------------------------------- at the door
 
 
+class _Unlocked:
+    """The memory of a read-only array, kept alive, as NumPy takes it for one that may be written to."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+
+def unlocked(array: np.ndarray) -> np.ndarray:
+    """The same memory as an array that counts as writable, for compiled loops that only read it.
+
+    Numba has another type for read-only arrays, and compiles every loop again for it.
+    """
+    if array.flags.writeable:
+        return array
+    return np.asarray(_Unlocked(array)) if array.size else array.copy()
+
+
+def _narrow(indices: np.ndarray, largest: int) -> np.ndarray:
+    """Indices of 32 bits where the largest fits, else of 64."""
+    return unlocked(indices.astype(np.int32 if largest < 2**31 else np.int64, copy=False))
+
+
 def as_rows(X: Any) -> DenseRows | CSRRows:
     """Wrap a matrix that is already canonical, or bring it into a canonical form with one copy.
 
     Canonical is: C-ordered float32 or float64, or CSR with sorted, summed
-    indices of 32 or 64 bits.
+    indices, of 64 bits only where 32 do not do.
     """
     if sp.issparse(X):
         X = X.tocsr()
@@ -251,14 +277,9 @@ def as_rows(X: Any) -> DenseRows | CSRRows:
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        indices, indptr = X.indices, X.indptr
-        if indices.dtype not in (np.int32, np.int64):
-            indices = indices.astype(np.int64)
-        if indptr.dtype not in (np.int32, np.int64):
-            indptr = indptr.astype(np.int64)
-        return CSRRows(X.data, indices, indptr, X.shape[1])
+        return CSRRows(unlocked(X.data), _narrow(X.indices, X.shape[1]), _narrow(X.indptr, X.data.size), X.shape[1])
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    return DenseRows(np.ascontiguousarray(X, dtype=dtype))
+    return DenseRows(unlocked(np.ascontiguousarray(X, dtype=dtype)))
 
 
 def shape(X: DenseRows | CSRRows) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from ..core.rows import unlocked
 from ..history import History
 from ..progress import ProgressBar
 from ..running import Outcome, Progress, run
@@ -165,7 +166,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
         raise ValueError(f"sample_weight must be ≥ 0, got {weights.min()}")
     if weights.max() == 0:
         raise ValueError("sample_weight must not be all zero, got zeros only: give some example a positive weight")
-    return weights
+    return unlocked(weights)
 
 
 def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -440,7 +441,7 @@ def held_out(
         chosen[rng.choice(group, count, replace=False)] = True
     if not chosen.any() or chosen.all():
         raise ValueError(
-            f"early_stopping needs examples to hold out and to train on, got {n} examples: switch it off or add data"
+            f"early_stopping needs examples to hold out and to train on, got n_samples={n}: switch it off or add data"
         )
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
