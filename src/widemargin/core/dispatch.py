@@ -98,7 +98,8 @@ class _CompilationNotice(event.Listener):
 
     @staticmethod
     def _is_ours(found: event.Event) -> bool:
-        return found.data["dispatcher"].py_func.__module__.startswith("widemargin.")
+        function = getattr(found.data["dispatcher"], "py_func", None)  # other libraries compile too
+        return str(getattr(function, "__module__", "")).startswith("widemargin.")
 
     def on_start(self, found: event.Event) -> None:
         if self.said or not self._is_ours(found):

@@ -358,7 +358,8 @@ class LinearSVC(ClassifierMixin, _Linear):
         Parameters
         ----------
         X : array or sparse matrix of shape (n, n_features)
-            float32 and float64, dense C-ordered and CSR data are used without a copy.
+            float32 and float64, dense C-ordered and CSR data are used without a copy; 64-bit indices that fit into 32
+            bits are narrowed.
         y : array of shape (n,)
             Class labels, of any type.
         sample_weight : array of shape (n,), optional
