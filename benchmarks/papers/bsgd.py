@@ -124,7 +124,9 @@ METHODS = {
     "MP+random": Method(lambda _: {"step": MarginPerceptronStep(), "maintenance": "random"}),
     "BPA": Method(lambda C: {"step": PassiveAggressiveStep(C), "maintenance": "nearest"}, (0.01, 0.1, 1.0)),
     "BPegasos+project": Method(lambda lam: {"lam": lam, "maintenance": "project"}, LAMBDAS),
-    "Projectron++": Method(lambda threshold: {"step": MarginPerceptronStep(), "maintenance": Projectron(threshold)}),
+    "Projectron++": Method(
+        lambda threshold: {"step": MarginPerceptronStep(), "maintenance": Projectron(threshold, "class")}
+    ),
 }
 
 

@@ -1,13 +1,14 @@
 """Table 3 of the BSGD paper: accuracy of budgeted algorithms with B = 100 and 500, one pass, five shuffles.
 
-``python -m benchmarks.papers.bsgd_table3 [--quick] [--kept] [--rules] [data set or algorithm …]`` writes
+``python -m benchmarks.papers.bsgd_table3 [--quick] [--kept] [--rules] [data set, algorithm or budget …]`` writes
 bench_output/papers/bsgd_table3.md. Results are kept in bench_output/cache as they come: a run that was broken off goes
 on where it stopped. ``--kept`` makes the table of what is kept, without computing anything; ``--rules``
 adds BPegasos+merge under other rules for λ.
 
 Protocol (see :mod:`benchmarks.papers.bsgd`): parameters by 3-fold cross-validation on at most 10,000 training rows, for
 each data set, algorithm and budget. λ, chosen with n training rows in a fold, becomes λ√(n/N) for N rows.
-Projectron++ has a threshold that ends with about B vectors, at most. BPA is for two classes, as in the paper.
+Projectron++ projects each class onto its own vectors, as the paper describes it (Sec. 6.2), and has a threshold that
+ends with about B vectors, at most. BPA is for two classes, as in the paper.
 """
 
 import sys
@@ -182,11 +183,12 @@ def main(arguments):
     quick, only_kept = "--quick" in arguments, "--kept" in arguments
     names = [name for name in arguments if name in DATA] or list(QUICK if quick else DATA)
     methods = [name for name in arguments if name in METHODS] or list(METHODS)
+    budgets = [budget for budget in BUDGETS if str(budget) in arguments] or BUDGETS
     shuffles = 1 if quick else SHUFFLES
     paper, results = printed(), {}
     for method in methods:
         for name in names:
-            for budget in BUDGETS if (name, method, BUDGETS[0]) in paper else ():
+            for budget in budgets if (name, method, BUDGETS[0]) in paper else ():
                 kept = Kept(f"table3-{name}")
                 known = f"{method} {budget} {shuffles}"
                 r = kept.get(known, None if only_kept else lambda: measure(kept, name, method, budget, shuffles))

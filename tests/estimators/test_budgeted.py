@@ -17,7 +17,7 @@ from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
 from widemargin.estimators import budgeted as estimators
 from widemargin.models import LinearModel
 from widemargin.solvers.budgeted import BudgetedSGD, MarginPerceptronStep, NormaStep
-from widemargin.solvers.maintenance import Merge, Project, Remove
+from widemargin.solvers.maintenance import Merge, Project, Projectron, Remove
 
 STOCHASTIC = (
     "steps are stochastic: an example of weight 2 is one step of twice the length, a repeated one is two steps, in "
@@ -462,6 +462,28 @@ def test_a_projectron_with_a_budget_it_never_reaches_has_memory_for_what_it_need
         BudgetedSVC(10, step="margin_perceptron", maintenance="projectron", multi_class="ovr").fit(
             X, np.arange(200) % 3
         )
+
+
+def test_labels_announced_later_have_spans_of_their_own(rng):
+    X, y, _ = data(rng, 240, classes=4)
+    model = quick(budget=200, step="margin_perceptron", maintenance=Projectron(0.3, "class"))
+    # two labels have one score; then a third comes before them, and a fourth between them
+    for labels, rows in (([2, 4], slice(80)), ([1, 2, 4], slice(80, 160)), ([1, 2, 3, 4], slice(160, 240))):
+        codes = y[rows] % len(labels)
+        model.partial_fit(X[rows], np.array(labels)[codes], classes=labels)
+        b, count = model._state.budget, model._state.support
+    V, classes = model.support_vectors_, b.classes[: 2 * count]
+    k = np.exp(-np.sum((V[:, None] - V[None]) ** 2, axis=2))
+    expected = np.kron(k, np.ones((2, 2))) * (classes[:, None] == classes[None])
+    K, inverse = (square[: 2 * count, : 2 * count] for square in (b.K, b.inverse))
+    np.testing.assert_allclose(K, expected, atol=1e-6)  # but for the ridge
+    assert np.abs(K @ inverse - np.eye(2 * count)).max() <= 1e-3
+    assert (classes[::2] != classes[1::2]).all()
+    # only classes of which a vector is have coefficients of it
+    mine = np.zeros((4, count), bool)
+    mine[classes[::2], np.arange(count)] = mine[classes[1::2], np.arange(count)] = True
+    assert not model.dual_coef_[~mine].any()
+    assert set(classes.tolist()) == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(

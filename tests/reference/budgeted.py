@@ -102,3 +102,29 @@ def projectron(V, A, x, g, loss, importance, kernel, eta, threshold):
     elif distance > threshold:
         return None, np.vstack([V, x]), np.vstack([A, -tau * g])
     return tau * np.linalg.norm(g) * distance / eta, V, A - tau * np.outer(onto, g)
+
+
+def projectron_by_class(V, A, sets, x, own, other, loss, importance, kernel, eta, threshold, full):
+    """The same with a span for each class, of the rows sets[c] of V: (‖Δ‖/η or None, vectors, coefficients, sets)."""
+    if loss <= 0.0:
+        return None, V, A, sets
+    onto, distance2 = np.zeros((len(V), 2)), np.zeros(2)
+    for side, c in enumerate((own, other)):
+        S, k = V[sets[c]], kernel(V[sets[c]], x[None])[:, 0]
+        onto[sets[c], side] = np.linalg.lstsq(kernel(S, S), k, rcond=1e-12)[0] if len(S) else np.zeros(0)
+        distance2[side] = max(kernel(x[None], x[None])[0, 0] - onto[sets[c], side] @ k, 0.0)
+    tau, length2 = eta * importance, 2.0 * kernel(x[None], x[None])[0, 0] - distance2.sum()
+    if loss < 1.0:
+        room = min(loss, 2.0 * (loss - np.sqrt(distance2.mean()) / threshold))
+        if room <= 0.0:
+            return None, V, A, sets
+        tau = min(tau, room / length2)
+    elif distance2.max() > threshold**2 and not full:
+        new = np.zeros(A.shape[1])
+        new[own], new[other] = tau, -tau
+        grown = [rows + [len(V)] * (c in (own, other)) for c, rows in enumerate(sets)]
+        return None, np.vstack([V, x]), np.vstack([A, new]), grown
+    A = A.copy()
+    A[:, own] += tau * onto[:, 0]
+    A[:, other] -= tau * onto[:, 1]
+    return tau * np.sqrt(distance2.sum()) / eta, V, A, sets

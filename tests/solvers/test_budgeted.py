@@ -484,6 +484,49 @@ def test_projectrons_take_the_textbook_s_steps_and_grow_by_mistakes_only(classes
     assert {(True, True, False), (True, False, True), (False, False, True), (False, False, False)} <= kinds
 
 
+@pytest.mark.parametrize(("eta", "budget"), [(1.0, 300), (0.4, 300), (1.0, 30)])
+def test_a_projectron_by_class_projects_each_class_onto_its_own_vectors(eta, budget, rng, monkeypatch, tmp_path):
+    monkeypatch.setattr(budgeted, "FIRST_VECTORS", 5)  # room comes with the vectors
+    problem, threshold = make(rng, n=300, classes=4), rng.uniform(0.3, 0.6)
+    solver = solver_of(Projectron(threshold, "class"), budget, MarginPerceptronStep(eta))
+    state, points = solver.init(problem, rng), rng.normal(size=(40, 3))
+    sets, kinds = [[] for _ in range(4)], set()
+    for i, x in enumerate(dense(problem)):
+        if i % 100 == 50:
+            save_state(tmp_path / "state.npz", state)
+            state = load_state(tmp_path / "state.npz", State)
+        V, A, lost, before = vectors_of(state), state.coefficients.T, state.values[budgeted.LOST], state.counts.copy()
+        scores, own = A.T @ gauss(V, x[None])[:, 0], int(problem.y[i])
+        other = int(np.argmax(np.where(np.arange(4) == own, -np.inf, scores)))
+        loss, importance = 1 + scores[other] - scores[own], problem.sample_weight[i]
+        expected, W, C, sets = textbook.projectron_by_class(
+            V, A, sets, x, own, other, loss, importance, gauss, eta, threshold, len(V) == budget
+        )
+        solver.advance(problem, state, 1)
+        size = 1 + np.abs(A).max(initial=0.0)
+        np.testing.assert_allclose(scores_at(state, points), gauss(points, W) @ C, atol=1e-5 * size)
+        assert state.values[budgeted.LOST] - lost == pytest.approx(expected or 0.0, abs=1e-5)
+        moved = state.counts - before
+        assert moved[budgeted.MAINTAINED] == (expected is not None)
+        assert moved[budgeted.UPDATES] == (expected is not None or len(W) > len(V))
+        kinds.add((loss >= 1, len(W) > len(V), expected is not None))
+    assert {(True, True, False), (True, False, True), (False, False, True), (False, False, False)} <= kinds
+    assert state.support == budget if budget == 30 else 30 < state.support < budget
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_for_two_classes_the_span_of_each_class_is_that_of_all(joint, rng):
+    problem = make(rng, n=300)
+    if joint:
+        problem.target, problem.outputs, problem.y = MulticlassHinge(1.0 - np.eye(2)), 2, (problem.y + 1) / 2
+    spans = (
+        trained(solver_of(Projectron(0.3, span), 300, MarginPerceptronStep()), problem) for span in ("all", "class")
+    )
+    points = rng.normal(size=(40, 3))
+    whole, apart = (scores_at(state, points) for state in spans)
+    np.testing.assert_allclose(apart, whole, atol=1e-5 * np.abs(whole).max())
+
+
 @pytest.mark.parametrize("C", [1e6, np.inf])
 def test_passive_steps_end_on_the_margin(C, rng):
     problem = make(rng)
@@ -720,6 +763,8 @@ def test_a_run_records_degradation_maintenances_and_bytes(rng):
         (BudgetedSGD(10), {"intercept": "regularized"}, "no intercept"),
         (BudgetedSGD(10), {"y": np.zeros(120)}, "labels of the hinge are −1 and 1, got 0.0"),
         (BudgetedSGD(10, sampling="iid"), {}, "'permutation'"),
+        (BudgetedSGD(10, maintenance=Projectron(0.1, "own")), {}, "span must be 'all' or 'class', got 'own'"),
+        (BudgetedSGD(10, maintenance=Project(0.1, span="class")), {}, "is Projectron's"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(solver, changes, said, rng):

@@ -54,6 +54,7 @@ from ..solvers.maintenance import (
     Nearest,
     Project,
     Remove,
+    by_class,
 )
 from .fitting import (
     TrainedByRun,
@@ -462,7 +463,7 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         "merge" and "multi_merge" need the Gaussian kernel. "project" often loses less, once the budget is large, and
         costs time and memory quadratic in it. "projectron" and "forget" are for ``step="margin_perceptron"``.
         Policies with parameters are in :mod:`widemargin.solvers.maintenance`:
-        ``Project(threshold=0.1)``; searches set them as ``maintenance__threshold``.
+        ``Project(threshold=0.1)``, ``Projectron(0.1, span="class")``; searches set them as ``maintenance__threshold``.
     max_iter : int, default=1
         Passes of ``fit`` over the examples.
     max_bytes : float, optional
@@ -644,11 +645,19 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
             old = np.concatenate([-share * old, share * old])
             norm2 *= 2.0 * share**2
             values[NORM2] *= 2.0 * share**2
+            if by_class(self._policy("maintenance"), 2):  # every vector came with a step for both
+                twice = np.eye(2, dtype=np.int64)
+                budget = budget._replace(
+                    K=np.kron(budget.K, twice),
+                    inverse=np.kron(budget.inverse, twice),
+                    classes=np.tile(np.arange(2), old.shape[1]),
+                )
         A = np.zeros((classes.size, old.shape[1]), old.dtype)
         A[places] = old
+        budget = budget._replace(A=A, norm2=norm2, classes=places[budget.classes])
         counts = np.zeros(classes.size)
         counts[places] = self._counts
-        self._state = replace(self._state, budget=budget._replace(A=A, norm2=norm2), values=values)
+        self._state = replace(self._state, budget=budget, values=values)
         self.classes_, self._counts = classes, counts
 
     def _of_examples(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray | None:

@@ -97,6 +97,7 @@ from .maintenance import (
     NORM2,
     READS,
     SCALE,
+    SPANS,
     STEP,
     UPDATES,
     VISITS,
@@ -109,6 +110,7 @@ from .maintenance import (
     Remove,
     Scratch,
     at_work,
+    by_class,
     maintain,
     remove,
     shrink,
@@ -312,7 +314,7 @@ def learn(
     counts, values = borrow(counts), borrow(values)
     budget = Budget(
         borrowed(budget.vectors), borrow(budget.A), borrow(budget.norm2), borrow(budget.age), borrow(budget.K),
-        borrow(budget.inverse),
+        borrow(budget.inverse), borrow(budget.classes),
     )  # fmt: skip
     work = Scratch(
         borrow(work.x), borrow(work.other), borrow(work.sums), borrow(work.k), borrow(work.out), borrow(work.products),
@@ -558,6 +560,11 @@ class BudgetedSGD(Solver):
                 f"threshold is a distance from the span, of vectors of length 1 or so: 0 ≤ threshold < 1, got "
                 f"{self.maintenance.threshold!r}"
             )
+        if isinstance(self.maintenance, Project):
+            if self.maintenance.span not in SPANS:
+                raise ValueError(f"span must be 'all' or 'class', got {self.maintenance.span!r}")
+            if self.maintenance.span == "class" and not self.maintenance.mistakes_only:
+                raise ValueError("span='class' is Projectron's: use Projectron(threshold, 'class'), or span='all'")
         rule = schedule(self.step, problem.lam)
         if isinstance(self.maintenance, Project) and self.maintenance.mistakes_only:
             self._check_projectron(problem, rule)
@@ -625,7 +632,10 @@ class BudgetedSGD(Solver):
         """(a, b, c): buffers for a capacity of n vectors, with the fewest rows, hold a + b n + c n² bytes."""
         rows = d if not sparse else whole_rows(d + 1 if self._squares else min(d + 1, FIRST_ROWS))
         fixed = 16 + (4 * d + 12 * rows if sparse else 8 * d)
-        return fixed, (rows + outputs + 2) * itemsize + 8, 16 if self._squares else 0
+        linear = (rows + outputs + 2) * itemsize + 8
+        if by_class(self.maintenance, outputs):
+            return fixed, linear + 16, 64
+        return fixed, linear, 16 if self._squares else 0
 
     def within(self, n_bytes: float, d: int, outputs: int, itemsize: int, sparse: bool) -> BudgetedSGD:
         """The same with the largest budget up to this one whose buffers stay within n_bytes, padding included."""
@@ -662,14 +672,15 @@ class BudgetedSGD(Solver):
         self.check(problem)
         d, outputs, dtype = shape(problem.X)[1], problem.n_outputs, self.dtype(problem)
         capacity = columns(self.budget if math.isfinite(self.max_bytes) else min(self.budget, FIRST_VECTORS))
-        square = capacity if self._squares else 0
-        inverse = capacity if isinstance(self.maintenance, Project) else 0
+        apart = by_class(self.maintenance, outputs)
+        square = (2 if apart else 1) * capacity if self._squares else 0
+        inverse, classes = square if isinstance(self.maintenance, Project) else 0, square if apart else 0
         vectors = no_vectors(d, capacity, dtype, isinstance(problem.X, CSRRows))
         if isinstance(problem.X, DenseRows) and isinstance(problem.kernel, (RBF, Laplacian)) and problem.n:
             vectors.centre[:] = problem.X.values[0]
         budget = Budget(
             vectors, np.zeros((outputs, capacity), dtype), np.zeros(capacity, dtype), np.zeros(capacity, np.int64),
-            np.zeros((square, square)), np.zeros((inverse, inverse)),
+            np.zeros((square, square)), np.zeros((inverse, inverse)), np.zeros(classes, np.int64),
         )  # fmt: skip
         values, counts = np.zeros(5), np.zeros(8, np.int64)
         values[SCALE] = 1.0
@@ -681,9 +692,11 @@ class BudgetedSGD(Solver):
     def _enlarge(self, state: State, vectors: int) -> None:
         """Room for so many vectors, in place."""
         b, n = state.budget, columns(vectors)
+        side = 2 * n if b.classes.size else n
+        K, inverse = (enlarged(square, side, side) if square.size else square for square in (b.K, b.inverse))
         state.budget = Budget(
             with_columns(b.vectors, n), enlarged(b.A, len(b.A), n), enlarged(b.norm2, n), enlarged(b.age, n),
-            *(enlarged(square, n, n) if square.size else square for square in (b.K, b.inverse)),
+            K, inverse, enlarged(b.classes, side if b.classes.size else 0),
         )  # fmt: skip
 
     def bind(self, problem: KernelProblem, state: State) -> None:
@@ -703,9 +716,12 @@ class BudgetedSGD(Solver):
                     f"max_bytes={self.max_bytes:g} has room for vectors of {most - 1} features, and a row has "
                     f"{widest}: raise it, or lower budget"
                 )
-        needs = self._squares, isinstance(self.maintenance, Project)
-        if needs != (state.budget.K.size > 0, state.budget.inverse.size > 0):
-            raise ValueError("states of projection and of other maintenance cannot go on as each other: start anew")
+        needs = self._squares, isinstance(self.maintenance, Project), by_class(self.maintenance, A.shape[0])
+        if needs != tuple(array.size > 0 for array in (state.budget.K, state.budget.inverse, state.budget.classes)):
+            raise ValueError(
+                "states of projection, of projection with span='class' and of other maintenance cannot go on as each "
+                "other: start anew"
+            )
         if state.support > self.budget:
             raise ValueError(
                 f"the model has {state.support} vectors and budget is {self.budget}: a running model does not shrink: "
@@ -722,17 +738,18 @@ class BudgetedSGD(Solver):
         (d, capacity), dtype = Z.shape, Z.dtype
         joint = outputs > 1 and isinstance(self.maintenance, Merge)
         vectors = self.maintenance.vectors if isinstance(self.maintenance, Merge) else 1
+        side = max(capacity, len(state.budget.K))
         return Scratch(
             np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(capacity, dtype), np.zeros(capacity, dtype),
             np.zeros(capacity, dtype), np.zeros((2 if joint else 0, capacity), dtype), np.zeros(outputs),
-            np.zeros((self.batch_size, outputs)), np.zeros(self.batch_size), np.zeros(outputs), np.zeros(capacity),
-            np.zeros(capacity), np.zeros(vectors + 1, np.int64),
+            np.zeros((self.batch_size, outputs)), np.zeros(self.batch_size), np.zeros(outputs), np.zeros(side),
+            np.zeros(side), np.zeros(vectors + 1, np.int64),
         )  # fmt: skip
 
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> None:
         """Take n_steps steps, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
         (measure, beyond), rule = measures(problem.kernel), schedule(self.step, problem.lam)
-        policy = at_work(self.maintenance, state.budget.A.dtype.name, state.seed)
+        policy = at_work(self.maintenance, state.budget.A.dtype.name, state.seed, problem.n_outputs)
         track = math.isfinite(rule.radius) or isinstance(self.maintenance, Forget)
         most_rows, work, batch = self._most_rows(state), self._scratch(state), self._batch(problem, state)
         while True:
@@ -856,7 +873,7 @@ def merged_vectors(kernel: RBF, vectors: np.ndarray, coefficients: np.ndarray, b
     solver = BudgetedSGD(budget, maintenance=Merge(), precision="float64")
     held = Budget(
         no_vectors(d, capacity, np.float64, False), np.zeros((outputs, capacity)), np.zeros(capacity),
-        np.zeros(capacity, np.int64), nothing, nothing,
+        np.zeros(capacity, np.int64), nothing, nothing, np.zeros(0, np.int64),
     )  # fmt: skip
     held.vectors.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
     held.vectors.size[:n] = np.einsum("ij,ij->i", vectors, vectors)
@@ -864,7 +881,7 @@ def merged_vectors(kernel: RBF, vectors: np.ndarray, coefficients: np.ndarray, b
     counts, values = np.zeros(8, np.int64), np.zeros(5)
     counts[COUNT], values[SCALE] = n, 1.0
     state = State(held, values, counts, 0, np.empty(0, np.int64), 0, np.random.default_rng(0))
-    policy, work = at_work(solver.maintenance, "float64", 0), solver._scratch(state)
+    policy, work = at_work(solver.maintenance, "float64", 0, outputs), solver._scratch(state)
     shrink(kernel, measures(kernel)[0], policy, held, budget, counts, values, work)
     return as_matrix(state.vectors())
 

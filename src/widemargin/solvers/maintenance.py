@@ -9,7 +9,9 @@
   that nearly lies in it, lest K become singular, unless the budget is full and that loses more than the removal of
   the smallest would. With ``mistakes_only`` (Projectron++) an example with 0 < ℓ < 1 makes the step −τ g PΦ(x) along
   the projection, τ = min(η, ℓ/‖g PΦ‖², 2(ℓ − δ/threshold)/‖g PΦ‖²), or none if that is negative: only mistakes
-  bring vectors.
+  bring vectors. With ``span="class"`` the steps −τ g_c Φ(x) of the two classes in g are projected apart, each
+  onto the Φ(z_j) that came with a step for that class; δ² is the mean of their two squared distances, and a mistake
+  is projected if both are within the threshold, or if the budget is full.
 * Merge: the smallest and its best partner (see :mod:`widemargin.core.merging`) into one; Gaussian kernel only. With
   ``vectors`` > 2 the smallest is merged with its several best partners, one after the other, and the search is
   shared among as many later steps; the worst of them are left out as long as all together would lose more than the
@@ -60,11 +62,13 @@ class Remove(NamedTuple):
 class Project(NamedTuple):
     """Project the smallest vector onto the others; a new Φ(x) within ``threshold`` of their span at once.
 
-    With ``mistakes_only`` examples that are right, but inside the margin, bring no vectors (see :func:`Projectron`).
+    With ``mistakes_only`` examples that are right, but inside the margin, bring no vectors (see :func:`Projectron`,
+    which alone has the ``span`` "class").
     """
 
     threshold: float = 0.0
     mistakes_only: bool = False
+    span: str = "all"
 
 
 class Merge(NamedTuple):
@@ -87,9 +91,13 @@ def MultiMerge(k: int = 4) -> Merge:
     return Merge(vectors=k)
 
 
-def Projectron(threshold: float = 0.1) -> Project:
-    """Grow by mistakes farther than ``threshold`` from the span, and step within it else (Projectron++)."""
-    return Project(threshold, True)
+def Projectron(threshold: float = 0.1, span: str = "all") -> Project:
+    """Grow by mistakes farther than ``threshold`` from the span, and step within it else (Projectron++).
+
+    ``span`` is that of "all" vectors, or for each "class" that of the vectors which came with a step for it; for two
+    classes these are the same.
+    """
+    return Project(threshold, True, span)
 
 
 def Stop() -> Remove:
@@ -111,6 +119,8 @@ MAINTENANCES: dict[str, Any] = {
 }
 
 
+#: The spans that Project knows.
+SPANS = ("all", "class")
 #: What Remove may remove; the loop sees the place in this list.
 WHICH = ("smallest", "random", "oldest", "newest")
 
@@ -130,6 +140,13 @@ class Projecting(NamedTuple):
     ridge: float
 
 
+class ProjectingByClass(NamedTuple):
+    """Projectron++ at work, with a span for each of several classes."""
+
+    threshold: float
+    ridge: float
+
+
 class Merging(NamedTuple):
     """Merge at work."""
 
@@ -146,19 +163,27 @@ class Nearing(NamedTuple):
     """Nearest at work."""
 
 
-def at_work(maintenance: Any, dtype: str, seed: int) -> Any:
+def at_work(maintenance: Any, dtype: str, seed: int, outputs: int) -> Any:
     """What the loop sees of a policy: tables in the precision of the buffer, names as numbers."""
     if isinstance(maintenance, Merge):
         table = merge_table(maintenance.table_size, dtype)
         return Merging(table.h, table.degradation, int(maintenance.vectors))
     if isinstance(maintenance, Project):
         ridge = max(RIDGE, 100.0 * float(np.finfo(dtype).eps))
-        return Projecting(float(maintenance.threshold), bool(maintenance.mistakes_only), ridge / (1.0 + ridge))
+        threshold, ridge = float(maintenance.threshold), ridge / (1.0 + ridge)
+        if by_class(maintenance, outputs):
+            return ProjectingByClass(threshold, ridge)
+        return Projecting(threshold, bool(maintenance.mistakes_only), ridge)
     if isinstance(maintenance, Forget):
         return Forgetting()
     if isinstance(maintenance, Nearest):
         return Nearing()
     return Removing(WHICH.index(maintenance.which), seed)
+
+
+def by_class(maintenance: Any, outputs: int) -> bool:
+    """Whether each class has its own span: of one score, the two classes have the same."""
+    return isinstance(maintenance, Project) and maintenance.span == "class" and outputs > 1
 
 
 # ---------------------------------------------------------------- the buffer
@@ -169,6 +194,8 @@ class Budget(NamedTuple):
 
     A (outputs × capacity) coefficients without their common scale; norm2: ‖α_j‖² k(z_j, z_j); age: the number of
     the update that brought a vector; K, inverse: the kernel matrix and its inverse, of size 0 where not needed.
+    Where classes have spans of their own, vector j stands in K twice, at 2j for its own class and at 2j + 1 for the
+    runner-up, K is 0 between classes, and ``classes`` says which those are; else that is of size 0.
     """
 
     vectors: Vectors
@@ -177,6 +204,7 @@ class Budget(NamedTuple):
     age: np.ndarray
     K: np.ndarray
     inverse: np.ndarray
+    classes: np.ndarray
 
 
 class Scratch(NamedTuple):
@@ -554,8 +582,9 @@ def product(row, inverse, count, out):
         out[j] = 0.0
     for l in range(count):
         f, other = row[l], inverse[l]
-        for j in range(count):
-            out[j] += f * other[j]
+        if f != 0.0:
+            for j in range(count):
+                out[j] += f * other[j]
 
 
 @compiled
@@ -579,8 +608,9 @@ def with_one_more(inverse, count, onto, pivot):
     """K⁻¹ ← [[E + ccᵀ/δ, −c/δ], [−cᵀ/δ, 1/δ]], in place: c = ``onto`` is what others have of it."""
     for i in range(count):
         row, f = inverse[i], onto[i] / pivot
-        for j in range(count):
-            row[j] += f * onto[j]
+        if f != 0.0:
+            for j in range(count):
+                row[j] += f * onto[j]
         row[count] = -f
         inverse[count, i] = -f
     inverse[count, count] = 1.0 / pivot
@@ -690,6 +720,63 @@ def project(policy, limit, budget, counts, values, work):
 @maintain.case(Projecting)
 def _(policy, kernel, measure, budget, limit, counts, values, work, track):
     return project(policy, limit, budget, counts, values, work)
+
+
+@compiled
+def onto_class(place, c, new, ridge, budget, k, onto):
+    """onto ← the projection of the newest vector onto those of class c; K ← its row at ``place``, in place.
+
+    Returns its squared distance from them, and the same with ridges.
+    """
+    K, classes = budget.K, budget.classes
+    classes[place] = c
+    for i in range(2 * new):
+        K[place, i] = K[i, place] = k[i // 2] if classes[i] == c else 0.0
+    K[place, place] = k[new] / (1.0 - ridge)
+    pivot = K[place, place]
+    product(K[place], budget.inverse, 2 * new, onto)
+    for i in range(2 * new):
+        pivot -= onto[i] * K[place, i]
+    return max(pivot - ridge * K[place, place] - ridge_of(ridge, K, 2 * new, onto), 0.0), pivot
+
+
+@compiled
+def project_by_class(policy, limit, budget, counts, work):
+    """Take the newest vector into K and K⁻¹, or project its steps for two classes, each onto that class, in place."""
+    threshold, ridge = policy.threshold, policy.ridge
+    K, inverse, A, onto, others = budget.K, budget.inverse, budget.A, work.column, work.others
+    new, c, other = counts[COUNT] - 1, 0, 0
+    for j in range(A.shape[0]):  # the step adds to its own class and takes from the runner-up
+        c = j if A[j, new] > A[c, new] else c
+        other = j if A[j, new] < A[other, new] else other
+    own = np.float64(work.k[new])
+    distance2, pivot = onto_class(2 * new, c, new, ridge, budget, work.k, onto)
+    distance2_other, pivot_other = onto_class(2 * new + 1, other, new, ridge, budget, work.k, others)
+    inside = shorten(threshold, 0.5 * (distance2 + distance2_other), own, A, new, work)
+    if size2(A, new) == 0.0:  # no step
+        drop(budget, counts, new)
+        counts[UPDATES] -= 1
+        return -1.0
+    near = max(distance2, distance2_other) <= max(threshold * threshold, SPAN * own)
+    if not (inside or near) and new < limit:
+        with_one_more(inverse, 2 * new, onto, max(pivot, ridge * K[2 * new, 2 * new]))
+        others[2 * new] = 0.0
+        with_one_more(inverse, 2 * new + 1, others, max(pivot_other, ridge * K[2 * new, 2 * new]))
+        check_inverse(K, inverse, 2 * new + 2, counts, onto)
+        return -1.0
+    a, b = np.float64(A[c, new]), np.float64(A[other, new])
+    for j in range(2 * new):  # what is not of the class has a zero here
+        A[c, j // 2] += a * onto[j]
+        A[other, j // 2] += b * others[j]
+    drop(budget, counts, new)
+    for j in range(new):
+        budget.norm2[j] = size2(A, j) * K[2 * j, 2 * j] * (1.0 - ridge)
+    return a * a * distance2 + b * b * distance2_other
+
+
+@maintain.case(ProjectingByClass)
+def _(policy, kernel, measure, budget, limit, counts, values, work, track):
+    return project_by_class(policy, limit, budget, counts, work)
 
 
 @compiled
