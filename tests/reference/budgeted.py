@@ -1,9 +1,23 @@
 """Budgeted SGD as the paper prints it, one Python step after the other.
 
 A step has several outcomes between which maintenance may choose; each is (‖Δ‖/η, vectors, coefficients).
+Step rules of ``widemargin`` serve as names only.
 """
 
 import numpy as np
+
+from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep, PegasosStep
+
+
+def step_size(rule, lam, t):
+    """(η_t, λ) of Table 2."""
+    match rule:
+        case PegasosStep():
+            return 1.0 / (lam * t), lam
+        case NormaStep(eta):
+            return eta / np.sqrt(t), lam
+        case MarginPerceptronStep(eta):
+            return eta, 0.0
 
 
 def step(V, A, x, slope, kernel, lam, eta, budget, maintain, radius=np.inf):
@@ -81,6 +95,29 @@ def merge(V, A, kernel, full):
         W[n], C[n] = h * V[m] + (1 - h) * V[n], z
         kept.append((np.delete(W, m, 0), np.delete(C, m, 0)))
     return kept or [(V, A)]
+
+
+def forgetron(V, A, x, y, kernel, eta, budget, updates, forgotten):
+    """One step of the self-tuned Forgetron (Dekel, Shalev-Shwartz and Singer), oldest vectors first.
+
+    (vectors, coefficients, M, Q): M counts updates, Q is the sum of all Ψ so far, and φ is the largest with
+    Ψ(φσ, φμ) + Q ≤ 15/32 M, Ψ(a, m) = a² + 2a(1 − m), σ the size of the oldest coefficient, μ its signed score.
+    """
+    if y * (kernel(x[None], V) @ A)[0] >= 1.0:
+        return V, A, updates, forgotten
+    V, A, updates, phi = np.vstack([V, x]), np.append(A, eta * y), updates + 1, 1.0
+    if len(V) > budget:
+        sigma, mu = abs(A[0]), np.sign(A[0]) * (kernel(V[:1], V) @ A)[0]
+
+        def beyond(phi):
+            return (phi * sigma) ** 2 + 2.0 * phi * sigma * (1.0 - phi * mu) + forgotten - 15.0 / 32.0 * updates
+
+        if beyond(1.0) > 0.0:
+            roots = np.roots([sigma**2 - 2.0 * sigma * mu, 2.0 * sigma, beyond(0.0)])
+            phi = max(root.real for root in roots if abs(root.imag) < 1e-9 and 0.0 <= root.real <= 1.0)
+        forgotten += beyond(phi) - beyond(0.0)
+        V, A = V[1:], phi * A[1:]
+    return V, A, updates, forgotten
 
 
 def projectron(V, A, x, g, loss, importance, kernel, eta, threshold):

@@ -121,11 +121,6 @@ def slope_of(problem):
     return slope
 
 
-def eta_of(step, lam):
-    rule = budgeted.schedule(step, lam)
-    return lambda t: rule.eta / t**rule.power
-
-
 # ---------------------------------------------------------------- the textbook
 
 
@@ -133,7 +128,7 @@ REMOVE, PROJECT = (Remove("smallest"), textbook.remove), (Project(), textbook.pr
 MERGE = (Merge(table_size=1500), textbook.merge)
 
 
-def check_each_step(solver, problem, rng, maintain, eta, lam, radius=np.inf):
+def check_each_step(solver, problem, rng, maintain, radius=np.inf):
     """Every step is one that the textbook may take from the same state, and loses no more than its best one.
 
     Whole runs are not compared: an example at the margin within rounding of 1 is a vector in one run and none in the
@@ -141,7 +136,8 @@ def check_each_step(solver, problem, rng, maintain, eta, lam, radius=np.inf):
     """
     state, points, slope = solver.init(problem, rng), rng.normal(size=(40, 3)), slope_of(problem)
     for i, x in enumerate(dense(problem)):
-        V, A, lost, steps = vectors_of(state), state.coefficients.T, state.values[budgeted.LOST], eta(i + 1)
+        V, A, lost = vectors_of(state), state.coefficients.T, state.values[budgeted.LOST]
+        steps, lam = textbook.step_size(solver.step, problem.lam, i + 1)
         outcomes = textbook.step(V, A, x, partial(slope, i), gauss, lam, steps, solver.budget, maintain, radius)
         solver.advance(problem, state, 1)
         lost = state.values[budgeted.LOST] - lost
@@ -166,14 +162,14 @@ def test_every_policy_takes_the_textbook_s_steps(kind, policy, maintain, rng):
         rng, classes=4 if kind == "four classes" else 2, regression=kind == "regression", sparse=kind == "sparse"
     )
     step = NormaStep(2.0) if kind == "regression" else PegasosStep()
-    check_each_step(solver_of(policy, 12, step), problem, rng, maintain, eta_of(step, problem.lam), problem.lam)
+    check_each_step(solver_of(policy, 12, step), problem, rng, maintain)
 
 
 @pytest.mark.parametrize(("policy", "maintain"), [REMOVE, PROJECT, MERGE], ids=["remove", "project", "merge"])
 def test_margin_perceptrons_stay_in_their_ball_and_know_their_norm(policy, maintain, rng):
     problem = make(rng)
     solver = solver_of(policy, 12, MarginPerceptronStep(0.5, radius=2.0))
-    check_each_step(solver, problem, rng, maintain, lambda t: 0.5, 0.0, radius=2.0)
+    check_each_step(solver, problem, rng, maintain, radius=2.0)
     state = solver.init(problem, rng)
     for _ in range(problem.n):
         solver.advance(problem, state, 1)
@@ -220,12 +216,11 @@ def test_the_model_never_has_more_than_its_budget(seed, which, budget):
 
 def advanced(solver, problem, state):
     """Take a step, in place; returns the vectors and coefficients it had before maintenance, by the textbook, and η."""
-    i, rule = state.position, budgeted.schedule(solver.step, problem.lam)
-    V, A = vectors_of(state), state.coefficients
+    i, V, A = state.position, vectors_of(state), state.coefficients
     g = slope_of(problem)(i, A @ gauss(V, dense(problem)[[i]])[:, 0])
     solver.advance(problem, state, 1)
-    eta = rule.eta / state.counts[budgeted.STEP] ** rule.power
-    A = A * (1 - eta * rule.lam)
+    eta, lam = textbook.step_size(solver.step, problem.lam, state.counts[budgeted.STEP])
+    A = A * (1 - eta * lam)
     if g.any():
         V, A = np.vstack([V, dense(problem)[[i]]]), np.hstack([A, -eta * g[:, None]])
     return V, A, eta
@@ -346,6 +341,40 @@ def test_the_forgetron_records_what_it_shrinks_and_what_it_removes(rng):
         assert recorded == pytest.approx(exact, rel=1e-6, abs=1e-9 * np.max(A**2))
         shrunk += np.abs(state.coefficients).max() < 0.999 * np.abs(A).max()
     assert shrunk > 0
+
+
+@pytest.mark.parametrize("eta", [1.0, 0.3])
+def test_the_forgetron_shrinks_by_the_largest_factor_that_its_bound_allows(eta, rng):
+    problem = make(rng, n=200)
+    problem.sample_weight = np.empty(0)
+    solver = solver_of(Forget(), 10, MarginPerceptronStep(eta))
+    state, points, shrunk = solver.init(problem, rng), rng.normal(size=(20, 3)), 0
+    V, A, updates, forgotten = np.empty((0, 3)), np.empty(0), 0, 0.0
+    for x, y in zip(dense(problem), problem.y):
+        V, A, updates, forgotten = textbook.forgetron(V, A, x, y, gauss, eta, 10, updates, forgotten)
+        solver.advance(problem, state, 1)
+        np.testing.assert_allclose(scores_at(state, points)[:, 0], gauss(points, V) @ A, rtol=1e-6, atol=1e-8)
+        shrunk += abs(A[-1]) < 0.99 * eta
+    assert updates > 50
+    assert shrunk > 0 or eta < 1.0  # short steps are forgotten without a loss
+
+
+def test_random_removal_takes_every_vector_as_often(rng):
+    n, budget = 4500, 8
+    X = rng.normal(size=(n, 3))
+    # labels are noise and coefficients small: every example violates its margin
+    problem = KernelProblem(GAUSS, as_rows(X), rng.choice([-1.0, 1.0], n), Single(Hinge()), 0.02, intercept="none")
+    solver = solver_of(Remove("random"), budget, MarginPerceptronStep(0.05))
+    state, gone = solver.init(problem, rng), np.zeros(budget + 1)
+    for t in range(1, n + 1):
+        ages = np.append(state.budget.age[: state.support], t)
+        solver.advance(problem, state, 1)
+        if t > budget:
+            gone[np.flatnonzero(np.isin(ages, state.budget.age[: state.support], invert=True))] += 1
+    assert gone.sum() == n - budget
+    # six standard deviations of a binomial number: nine of them leave these bounds once in 5e7 runs
+    mean = (n - budget) / (budget + 1)
+    assert np.abs(gone - mean).max() <= 6 * np.sqrt(mean)
 
 
 def test_the_oldest_the_newest_and_random_ones_go_as_they_are_told(rng):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from reference import budgeted as textbook
 from widemargin.core.kernels import RBF
 from widemargin.core.losses import Hinge, Single
 from widemargin.core.rows import as_matrix, as_rows
@@ -47,7 +48,7 @@ def test_every_step_and_the_regret_of_a_run_are_within_the_paper_s_bounds(step, 
     solver = BudgetedSGD(15, step, maintenance, sampling="fixed", precision="float64")
     state = solver.init(problem, rng)
     perceptron = isinstance(step, MarginPerceptronStep)
-    lam, rule = 0.0 if perceptron else LAM, budgeted.schedule(step, LAM)
+    lam = 0.0 if perceptron else LAM
     # any u of the ball may stand for w*: it only makes the bounds harder where it is better
     u = optimum(problem, RADIUS if perceptron else math.inf)
     u_norm2, u_margins = u @ gauss(X, X) @ u, y * (gauss(X, X) @ u)
@@ -63,7 +64,8 @@ def test_every_step_and_the_regret_of_a_run_are_within_the_paper_s_bounds(step, 
     for t in range(1, N + 1):
         before, margin = state.values[budgeted.LOST], y[t - 1] * scores[t - 1]
         solver.advance(problem, state, 1)
-        E, eta, violated = state.values[budgeted.LOST] - before, rule.eta / t**rule.power, float(margin < 1.0)
+        E, violated = state.values[budgeted.LOST] - before, float(margin < 1.0)
+        eta, _ = textbook.step_size(step, LAM, t)
         assert E <= 1.0 + 1e-9  # ‖E‖ ≤ 1, as the theorems ask
         gained = 0.5 * lam * (norm2 - u_norm2) + max(0.0, 1.0 - margin) - max(0.0, 1.0 - u_margins[t - 1])
         slope = math.sqrt(max(lam**2 * norm2 - 2 * lam * violated * margin + violated, 0.0))
