@@ -8,9 +8,10 @@ import scipy.optimize
 import scipy.sparse as sp
 
 from widemargin.core import losses
+from widemargin.core.kernels import RBF
 from widemargin.core.rows import DenseRows, as_rows
 from widemargin.models import LinearModel
-from widemargin.problem import INTERCEPTS, NO_WEIGHTS, Problem, sum_of_squares
+from widemargin.problem import INTERCEPTS, NO_WEIGHTS, KernelProblem, Problem, sum_of_squares
 
 N, D = 40, 6
 COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 0.25, 0.0]])
@@ -127,6 +128,17 @@ def test_sizes_and_conventions_of_a_problem(rng):
     assert problem.mean_weight == pytest.approx(problem.sample_weight.mean())
     assert problem_of("joint log", rng)[0].is_joint
     assert problem_of("hinge", rng, weighted=False)[0].mean_weight == 1.0
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_value_at_zero_is_the_mean_loss_of_scores_of_zero(weighted, rng):
+    s = rng.uniform(0.1, 3.0, N) if weighted else NO_WEIGHTS
+    signs, heights, rows = rng.choice([-1.0, 1.0], N), rng.normal(size=N), as_rows(rng.normal(size=(N, D)))
+    hinge = KernelProblem(RBF(1.0), rows, signs, losses.Single(losses.Hinge()), 0.1, s)
+    tube = KernelProblem(RBF(1.0), rows, heights, losses.Single(losses.EpsilonInsensitive(0.4)), 0.1, s)
+    mean = s if weighted else np.ones(N)
+    assert hinge.value_at_zero() == pytest.approx(np.mean(mean))
+    assert tube.value_at_zero() == pytest.approx(np.mean(mean * np.maximum(np.abs(heights) - 0.4, 0.0)))
 
 
 def test_taken_examples_are_a_problem_of_their_own_with_the_same_lambda(rng):

@@ -11,8 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC as RivalSVC
 from sklearn.svm import LinearSVR as RivalSVR
+from sklearn.utils.class_weight import compute_class_weight
 
 from widemargin import LinearSVC, LinearSVR, Pegasos
+from widemargin.estimators.fitting import class_weights
 from widemargin.problem import Certificate
 from widemargin.running import Progress
 from widemargin.solvers.pegasos import Bottou
@@ -435,6 +437,12 @@ def test_balanced_parts_may_begin_with_one_class(rng):
     model = LinearSVC(class_weight="balanced", random_state=0)
     model.partial_fit(X[y == 0], y[y == 0], classes=[0, 1]).partial_fit(X[y == 1], y[y == 1])
     assert np.isfinite(model.coef_).all()
+
+
+def test_classes_that_have_not_come_yet_do_not_count_in_the_balance():
+    found = class_weights("balanced", np.arange(3), np.array([2.0, 0.0, 6.0]))
+    expected = compute_class_weight("balanced", classes=np.array([0, 2]), y=np.array([0] * 2 + [2] * 6))
+    np.testing.assert_allclose(found[[0, 2]], expected)
 
 
 def test_weights_in_parts_are_those_of_the_fit(rng):

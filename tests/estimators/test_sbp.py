@@ -149,7 +149,13 @@ def test_a_certificate_has_no_negative_gap(rng):
 
 
 @pytest.mark.parametrize(
-    "how", [{"Cs": [1.0, 10.0]}, {"Cs": [1.0, 10.0], "solver": "sbp", "max_seconds": 1e-3}, {"nus": [0.1, 0.01]}]
+    "how",
+    [
+        {"Cs": [1.0, 10.0]},
+        {"Cs": [1.0, 10.0], "solver": "sbp", "max_seconds": 1e-3},
+        {"nus": [0.1, 0.01]},
+        {"nus": [0.1], "solver": StochasticBatchPerceptron(batch_size=3)},  # coefficients that do not sum to zero
+    ],
 )
 def test_points_are_those_of_their_models(how, rng):
     X, y = make_moons(300, noise=0.2, random_state=0)
