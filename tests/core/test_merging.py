@@ -91,6 +91,17 @@ def test_no_partner_is_better_than_the_best_one(seed, count, dtype, nearness, sp
     assert lost(found) <= min(map(lost, others)) + 4e-3 * a[m] ** 2 + 1e-13 * np.max(a**2)
 
 
+@pytest.mark.parametrize("near", np.linspace(0.3, 0.8, 6))
+def test_an_equal_partner_farther_away_may_lose_less_than_a_heavy_one_nearby(near):
+    """Equal coefficients lose 2(1 − √κ)² of what removal loses, the least there is for κ: none may be passed over."""
+    heavy = merged(np.ones(1), np.full(1, 1e3), near)[0]
+    far = (1.0 - np.sqrt(0.45 * heavy)) ** 2
+    assert far < near
+    for order in ([0, 1, 2], [0, 2, 1]):
+        a, kappa = np.array([1.0, 1e3, 1.0])[order], np.array([1.0, near, far])[order]
+        assert best_partner(merge_table(SIZE, "float64").degradation, a, 0, kappa, 3) == order.index(2)
+
+
 def repeated(p, q, r, kappa, rounds):
     """The place to which the formula for h has come."""
     h = 0.0

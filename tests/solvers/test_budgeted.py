@@ -543,6 +543,15 @@ def test_a_projectron_by_class_projects_each_class_onto_its_own_vectors(eta, bud
     assert state.support == budget if budget == 30 else 30 < state.support < budget
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_projectron_by_class_stays_within_its_bytes(sparse, rng):
+    problem = make(rng, classes=4, sparse=sparse)
+    solver = BudgetedSGD(10_000, MarginPerceptronStep(), Projectron(0.3, "class")).within(1e6, 3, 4, 8, sparse)
+    held = bytes_of(solver.init(problem, rng))
+    # a budget goes in jumps of two registers
+    assert 0.5e6 < held <= 1e6
+
+
 @pytest.mark.parametrize("joint", [False, True])
 def test_for_two_classes_the_span_of_each_class_is_that_of_all(joint, rng):
     problem = make(rng, n=300)
