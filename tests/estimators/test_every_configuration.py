@@ -10,21 +10,19 @@ from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
 from widemargin.solvers.budgeted import STEPS
 
 LINEAR = [
-    LinearSVC(solver="sdca"),
-    LinearSVC(early_stopping=True),
-    LinearSVC(multi_class="crammer_singer"),
-    LinearSVR(solver="sdca"),
-    LinearSVR(early_stopping=True),
+    *(kind(solver=solver) for kind in (LinearSVC, LinearSVR) for solver in ("pegasos", "sdca")),
+    *(kind(solver=solver, early_stopping=True) for kind in (LinearSVC, LinearSVR) for solver in ("pegasos", "sdca")),
+    LinearSVC(solver="pegasos", multi_class="crammer_singer"),
 ]
 KERNEL = [
-    *(SVC(solver=solver) for solver in ("sbp", "sdca", "pegasos")),
+    *(SVC(solver=solver) for solver in ("smo", "sbp", "sdca", "pegasos")),
     SVC(solver="perceptron", max_iter=1),
     SVC(multi_class="ovr"),
     SVC(early_stopping=True),
     SVC(solver="sbp", early_stopping=True),
     SVC(kernel="precomputed"),
     SVC(kernel="precomputed", solver="sbp"),
-    SVR(solver="sdca"),
+    *(SVR(solver=solver) for solver in ("smo", "sdca")),
     SVR(kernel="precomputed"),
 ]
 #: Steps are values of one loop; of policies, those of two loops are checked here: each loop takes a minute to compile.
