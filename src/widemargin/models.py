@@ -7,7 +7,7 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .core.kernels import BlackBox, KernelMatrix, Precomputed
+from .core.pairs import all_combined, combine, first_pair
 from .core.rows import CSRRows, DenseRows, as_rows, shape
 
 #: Version of the file format; files of a newer one are refused.
@@ -55,6 +56,16 @@ class LinearModel:
         return cls(arrays["coef"], arrays["intercept"])
 
 
+def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
+    """X as the rows that a kernel model takes, and their number."""
+    if not isinstance(X, (DenseRows, CSRRows)):
+        if model.prepare is not None:
+            X = model.prepare(X)
+        elif not isinstance(model.kernel, BlackBox):
+            X = as_rows(X)
+    return X, X.shape[0] if hasattr(X, "shape") else shape(X)[0]
+
+
 @dataclass
 class KernelModel:
     """Scores Σ_j coef[c, j] k(x, vector_j) + b_c over support vectors.
@@ -86,12 +97,7 @@ class KernelModel:
 
         At most about ``n_bytes`` of kernel values are held at a time.
         """
-        if not isinstance(X, (DenseRows, CSRRows)):
-            if self.prepare is not None:
-                X = self.prepare(X)
-            elif not isinstance(self.kernel, BlackBox):
-                X = as_rows(X)
-        n = X.shape[0] if hasattr(X, "shape") else shape(X)[0]
+        X, n = _rows_for(self, X)
         scores = np.tile(self.intercept + self.constant * self.coef.sum(axis=1), (n, 1))
         if self.support.size == 0 or n == 0:
             return scores
@@ -106,6 +112,74 @@ class KernelModel:
             # in float64: the sum of a row must not depend on the rows it is computed with
             scores[first:last] += matrix.block(np.arange(first, last)).astype(np.float64) @ weights
         return scores
+
+
+@dataclass
+class PairsModel:
+    """Scores of the machines of all pairs of classes, each over the vectors of its own two.
+
+    Attributes
+    ----------
+    kernel, support, vectors, constant, prepare : as in :class:`KernelModel`; vectors stand by class
+    coef : ndarray of shape (n_classes − 1, n_support)
+        As in :mod:`widemargin.core.pairs`: memory for each vector and class, not for each vector and pair.
+    intercept : ndarray of shape (n_pairs,)
+    ends : ndarray of shape (n_classes,)
+        Where the vectors of each class end.
+    """
+
+    kernel: Any
+    support: np.ndarray
+    vectors: Any
+    coef: np.ndarray
+    intercept: np.ndarray
+    ends: np.ndarray
+    constant: float = 0.0
+    prepare: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
+
+    #: Rows that are scored together, always as many, so that a score does not depend on the rows beside it.
+    HEIGHT = 32
+
+    def parts(self, X: Any, *, threads: int = 1) -> Iterator[tuple[slice, int, np.ndarray]]:
+        """(rows, i, scores of the pairs (i, j) for all j > i, as (pairs, HEIGHT)), by blocks of rows, class by class.
+
+        The array is used again for the next part; its columns behind the last row mean nothing.
+        """
+        X, n = _rows_for(self, X)
+        k, height = self.ends.size, self.HEIGHT
+        offsets = self.intercept + self.constant * self.combined(np.ones((self.support.size, 1)))[:, 0]
+        matrix = None
+        if self.support.size and not isinstance(self.kernel, Precomputed):
+            matrix = KernelMatrix(self.kernel, X, self.vectors, threads=threads)
+        table, scores = np.zeros((self.support.size, height)), np.empty((k - 1, height))
+        for first in range(0, n, height):
+            rows = slice(first, min(first + height, n))
+            count = rows.stop - first
+            if matrix is not None:
+                table[:, :count] = matrix.block(np.arange(first, rows.stop)).T
+            elif self.support.size:
+                table[:, :count] = X.values[rows, self.support].T
+            for i in range(k - 1):
+                part = scores[: k - 1 - i]
+                combine(self.coef, self.ends, offsets, table, i, part)
+                yield rows, i, part
+
+    def decision_function(self, X: Any, *, threads: int = 1) -> np.ndarray:
+        """Scores of shape (n, n_pairs)."""
+        X, n = _rows_for(self, X)
+        scores, k = np.empty((n, self.intercept.size)), self.ends.size
+        for rows, i, part in self.parts(X, threads=threads):
+            scores[rows, first_pair(i, k) : first_pair(i + 1, k)] = part[:, : rows.stop - rows.start].T
+        return scores
+
+    def combined(self, table: np.ndarray) -> np.ndarray:
+        """Σ_v coefficient × table[v] for each pair, of shape (n_pairs, columns)."""
+        return all_combined(self.coef, self.ends, np.ascontiguousarray(table, np.float64))
+
+    def whole(self) -> KernelModel:
+        """The same machines with a coefficient for each pair and vector."""
+        coef = self.combined(np.eye(self.support.size))
+        return KernelModel(self.kernel, self.support, self.vectors, coef, self.intercept, self.constant, self.prepare)
 
 
 def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np.ndarray) -> None:

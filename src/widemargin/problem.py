@@ -62,6 +62,30 @@ class Certificate(NamedTuple):
         return self.gap / max(abs(self.primal), np.finfo(float).tiny)
 
 
+class Certificates(Sequence):
+    """Those of many binary problems, in the memory of their numbers; read as a list of Certificate.
+
+    >>> Certificates(np.array([1.0, 2.0]), np.array([0.5, np.nan]))[0].gap
+    0.5
+    """
+
+    def __init__(self, primal: np.ndarray, dual: np.ndarray) -> None:
+        self.primal, self.dual = primal, dual
+
+    def __len__(self) -> int:
+        return self.primal.size
+
+    def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return Certificates(self.primal[k], self.dual[k])
+        primal, dual = float(self.primal[k]), float(self.dual[k])
+        return None if math.isnan(dual) else Certificate(primal, dual, primal - dual)
+
+    def replace(self, k: int, certificate: Certificate | None) -> None:
+        """Put another certificate, or none, in place of that of problem k."""
+        self.primal[k], self.dual[k] = (math.nan, math.nan) if certificate is None else certificate[:2]
+
+
 @compiled
 def _add_losses(X, target, y, s, W, b, z, out):
     """out[c] += Σ sᵢ × the loss of output c on row i."""

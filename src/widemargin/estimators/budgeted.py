@@ -30,7 +30,7 @@ from ..core.kernels import (  # noqa: F401 (states in files name kernels)
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..core.vectors import Vectors, is_sparse  # noqa: F401 (states in files name Vectors)
 from ..history import History, Stopwatch
-from ..models import KernelModel, read_npz
+from ..models import KernelModel, PairsModel, read_npz
 from ..problem import KernelProblem
 from ..running import Interrupts, load_state, save_state
 from ..solvers.budgeted import (
@@ -839,6 +839,7 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
             f"{budget} vectors, fit it anew with budget={budget}"
         )
     old = getattr(model, "_model", None)
+    old = old.whole() if isinstance(old, PairsModel) else old
     if not isinstance(old, KernelModel) or not isinstance(old.vectors, (DenseRows, CSRRows)):
         raise TypeError(
             f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,13 @@ from ..core.kernels import (
     resolve_gamma,
     sizes,
 )
+from ..core.pairs import add_votes, first_pair
 from ..core.rows import DenseRows, as_rows, dtype_of
 from ..history import History
-from ..models import KernelModel
-from ..problem import Certificate, KernelProblem
+from ..models import KernelModel, PairsModel
+from ..problem import Certificate, Certificates, KernelProblem
 from ..solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
+from ..solvers.pairs import PairsProblem, PairwiseSMO
 from ..solvers.sbp import SHARE, StochasticBatchPerceptron
 from ..solvers.smo import SMO
 from .fitting import (
@@ -77,6 +80,12 @@ ERROR_SHARE = 0.25
 ROUNDED = 1e-9
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
 SHARED = 0.6
+#: More pairs of classes than this are trained in one run, where their kernel matrices have at most so many values, on
+#: the average.
+MANY_PAIRS = 100
+SMALL_PAIR = 2**16
+#: The part of the cache that the kernel matrix of the largest such pair, and the rows of the largest class, may take.
+PAIR_SHARE = 0.25
 #: u: the relative error of a number rounded to float32.
 FLOAT32_ROUNDING = 2.0**-24
 FLOAT32_LARGEST = float(np.finfo(np.float32).max)
@@ -186,6 +195,7 @@ class _Kernel(TrainedByRun):
     cache_size: float
     n_jobs: int | None
     random_state: Any
+    _model: Any
 
     def _check_parameters(self) -> None:
         positive("C", self.C)
@@ -252,12 +262,13 @@ class _Kernel(TrainedByRun):
         self._kernel_error = _rounding(kernel, rows, largest)
         return kernel, rows
 
-    def _shift(self, X: Any, support: np.ndarray, coefficients: np.ndarray) -> Any:
-        """⟨w, centre⟩ of a linear kernel, which the intercept of the user's own rows takes up."""
+    def _along_centre(self, X: Any, support: np.ndarray) -> np.ndarray:
+        """⟨x − centre, centre⟩ of the support vectors x of a linear kernel, which the intercept of the user's own rows
+        takes up; zeros where rows were not centred."""
         if self._preparation.centre is None or self.kernel != "linear":
-            return 0.0
+            return np.zeros(support.size)
         centred = np.asarray(X[support], np.float64) - self._preparation.centre
-        return coefficients @ (centred @ self._preparation.centre)
+        return centred @ self._preparation.centre
 
     def _checked(
         self, parts: list[KernelProblem], X: Any, chosen: np.ndarray, model: KernelModel, reason: str,
@@ -384,7 +395,10 @@ class _Kernel(TrainedByRun):
             raise AttributeError(f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}")
         check_is_fitted(self)
         vectors, centre = self.support_vectors_, self._preparation.centre
-        return np.asarray(self._model.coef @ (vectors if centre is None else vectors - centre))
+        vectors = vectors if centre is None else vectors - centre
+        if isinstance(self._model, PairsModel):
+            return self._model.combined(vectors.toarray() if sp.issparse(vectors) else vectors)
+        return np.asarray(self._model.coef @ vectors)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -457,7 +471,7 @@ class SVC(ClassifierMixin, _Kernel):
         As in scikit-learn; ``coef_`` for the linear kernel only.
     gamma_ : float
         The γ in use, which ``gamma="scale"`` takes from the data.
-    certificate_ : Certificate or list of them
+    certificate_ : Certificate or sequence of them
         Primal value, dual value and gap of each binary problem; None for an indefinite kernel, for the best of
         several models that early stopping kept, and for a problem
         whose dual variables are too large for float32 kernel values and too many to compute it in float64.
@@ -590,6 +604,8 @@ class SVC(ClassifierMixin, _Kernel):
         problems = self._problems(kernel, rows, codes, weights, of_class)
         if isinstance(self._configured(), StochasticBatchPerceptron) and n_classes > 2 and self.multi_class == "ovr":
             self._train_together(list(problems), started, rng, X, y, codes, indefinite)
+        elif self._has_many_small_pairs(codes):
+            self._train_pairs(kernel, rows, weights, of_class, started, X, y, codes, indefinite)
         else:
             self._train(problems, started, rng, X, y, codes, indefinite)
         if training is not None:
@@ -612,7 +628,7 @@ class SVC(ClassifierMixin, _Kernel):
             own = codes == (1 if n_classes == 2 else k)
             s = weights * (of_class[codes] if n_classes == 2 else np.where(own, of_class[k], 1.0))
         else:
-            pair = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)][k]
+            pair = list(combinations(range(n_classes), 2))[k]
             chosen = np.flatnonzero(np.isin(codes, pair))
             own = codes[chosen] == pair[0]
             s = weights[chosen] * of_class[codes[chosen]]
@@ -620,11 +636,13 @@ class SVC(ClassifierMixin, _Kernel):
         return replace(problem, X=rows, y=np.where(own, 1.0, -1.0), sample_weight=s, shared=None)
 
     def _problems(
-        self, kernel: Any, rows: Any, codes: np.ndarray, weights: np.ndarray, of_class: np.ndarray
-    ) -> Iterable[tuple[np.ndarray, KernelProblem]]:
-        """(rows, problem) of each binary problem; classes against the rest share kernel rows where a third of all fit.
+        self, kernel: Any, rows: Any, codes: np.ndarray, weights: np.ndarray, of_class: np.ndarray,
+        pairs: Iterable[tuple[int, int]] | None = None,
+    ) -> Iterable[tuple[np.ndarray, KernelProblem]]:  # fmt: skip
+        """(rows, problem) of each binary problem, or of some ``pairs`` of classes.
 
-        Pairs do not: whole rows would be computed where a pair needs two classes' columns.
+        Classes against the rest share kernel rows where a third of all fit. Pairs do not: whole rows would be computed
+        where a pair needs two classes' columns.
         """
         n_classes, everything = of_class.size, np.arange(codes.size)
         weighted = weights.size > 0 or self.class_weight is not None
@@ -657,11 +675,10 @@ class SVC(ClassifierMixin, _Kernel):
                 yield everything, problem(everything, np.where(own, 1.0, -1.0), s)
             return
         members = [np.flatnonzero(codes == c) for c in range(n_classes)]
-        for i in range(n_classes):
-            for j in range(i + 1, n_classes):
-                chosen = np.concatenate([members[i], members[j]])
-                y = np.concatenate([np.ones(members[i].size), -np.ones(members[j].size)])
-                yield chosen, problem(chosen, y, full[chosen] * of_class[codes[chosen]])
+        for i, j in combinations(range(n_classes), 2) if pairs is None else pairs:
+            chosen = np.concatenate([members[i], members[j]])
+            y = np.concatenate([np.ones(members[i].size), -np.ones(members[j].size)])
+            yield chosen, problem(chosen, y, full[chosen] * of_class[codes[chosen]])
 
     def _train(
         self, problems: Iterable[tuple[np.ndarray, KernelProblem]], started: float, rng: np.random.Generator,
@@ -756,84 +773,184 @@ class SVC(ClassifierMixin, _Kernel):
         coefficients = [(outcome.model.support[row != 0.0], row[row != 0.0]) for row in outcome.model.coef]
         self._adopt(X, codes, coefficients, outcome.model.intercept, joint)
 
+    def _has_many_small_pairs(self, codes: np.ndarray) -> bool:
+        """Whether pairs of classes are so many and so small that a run for each is mostly overhead."""
+        sizes = np.bincount(codes).astype(float)
+        k, pairs = sizes.size, sizes.size * (sizes.size - 1) / 2
+        exact = isinstance(self._configured(), SMO) and not self.early_stopping
+        if not exact or self.multi_class != "ovo" or pairs <= MANY_PAIRS:
+            return False
+        values = ((k - 2) * np.sum(sizes**2) + np.sum(sizes) ** 2) / pairs  # the mean of (s + t)² over the pairs
+        largest = max(np.sort(sizes)[-2:].sum() ** 2, sizes.max() * codes.size)
+        return values <= SMALL_PAIR and 4.0 * largest <= PAIR_SHARE * self._cache_bytes()
+
+    def _train_pairs(
+        self, kernel: Any, rows: Any, weights: np.ndarray, of_class: np.ndarray, started: float, X: Any, y: np.ndarray,
+        codes: np.ndarray, indefinite: bool,
+    ) -> None:  # fmt: skip
+        """Train the pairs of many small classes in one run."""
+        order = np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes))
+        n_bytes = self._cache_bytes()
+        whole = KernelProblem(
+            kernel, rows, np.zeros(codes.size), losses.Single(losses.Hinge()), 1.0, intercept=self._intercept(),
+            cache_bytes=n_bytes, threads=threads(self.n_jobs),
+        )  # fmt: skip
+        if weights.size or self.class_weight is not None:
+            whole.sample_weight = (weights if weights.size else 1.0) * of_class[codes]
+        problem = PairsProblem(
+            whole.take(order), ends, 0.0 if self.lam is not None else float(self.C), float(self.lam or 0.0)
+        )
+        solver = PairwiseSMO(self._configured().tol, self.max_iter)
+        outcome = self._run(
+            solver, problem, started=started, max_epochs=1, X=X, y=y, finish=partial(self._finished, own=order)
+        )
+        state, model = outcome.state, outcome.model
+        if state.done < problem.n_pairs:  # the pairs that are left get a few moves each, so that there is a model
+            hurried = replace(solver, max_rounds=1, tightening=0.5)
+            while state.done < problem.n_pairs:
+                hurried.advance(problem, state, problem.n_pairs)
+            model = solver.model(problem, state)
+        history = History()
+        for row in outcome.history:
+            history.append(None, problem=-1, **row)
+        self.history_, self.n_iter_ = history, state.results.rounds
+        reasons = state.reasons
+        short = next((r for r in reasons if r != "tol"), "tol")
+        self.stop_reason_ = short if outcome.stop_reason in ("tol", "max_iter") else outcome.stop_reason
+        lams = problem.lams()
+        certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
+        if not indefinite:
+            self._check_pairs(certificates, problem, state.results, reasons, X, codes, order, rows, weights, of_class)
+        self.certificate_ = None if indefinite else certificates
+        self._warn(certificates, indefinite, reasons)
+        self._adopt_pairs(X, codes, order[model.support], model.coef, model.intercept, whole)
+
+    def _check_pairs(
+        self, certificates: Certificates, problem: PairsProblem, results: Any, reasons: list[str], X: Any,
+        codes: np.ndarray, order: np.ndarray, rows: Any, weights: np.ndarray, of_class: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Compute anew, in place, the certificates for which errors of float32 kernel values may matter."""
+        k, ends, beta, biases = problem.n_classes, problem.ends, results.beta, results.bias
+        # ‖α‖² of a class against another
+        of_classes = np.stack([np.add.reduceat(row**2, ends - problem.sizes) for row in beta])
+        first, second = np.triu_indices(k, 1)
+        norms2 = of_classes[second - 1, first] + of_classes[first, second]
+        error = np.sqrt(norms2 / problem.over_pairs(problem.sizes))
+        error *= self._kernel_error + FLOAT32_ROUNDING * problem.whole.constant
+        primal, gap = certificates.primal, certificates.primal - certificates.dual
+        sums = np.add.reduceat(problem.weights, ends - problem.sizes)
+        at_zero = problem.over_pairs(sums) / problem.over_pairs(problem.sizes)
+        doubtful = error > ERROR_SHARE * np.maximum(self.tol * np.abs(primal), gap)
+        doubtful |= (primal > at_zero * (1.0 + 1e-3)) | (gap < -ROUNDED * np.abs(primal))
+        found = np.flatnonzero(doubtful)
+        pairs = [(int(first[p]), int(second[p])) for p in found]
+        place = np.empty(codes.size, np.int64)
+        place[order] = np.arange(codes.size)
+        parts = self._problems(problem.whole.kernel, rows, codes, weights, of_class, pairs)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for p, (i, j), (chosen, part) in zip(found.tolist(), pairs, parts, strict=True):
+                coef = beta[np.where(codes[chosen] == i, j - 1, i), place[chosen]]
+                used, bias = np.flatnonzero(coef), biases[p : p + 1]
+                model = KernelModel(part.kernel, used, part.rows(used), coef[None, used], bias, part.constant)
+                certificates.replace(p, self._checked([part], X, chosen, model, reasons[p], certificates[p]))
+        if said:
+            text = f"{said[0].message} (so for {len(said)} of {problem.n_pairs} pairs of classes)"
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
+
     def _adopt(
         self, X: Any, codes: np.ndarray, coefficients: list[tuple[np.ndarray, np.ndarray]], intercepts: np.ndarray,
         problem: KernelProblem,
     ) -> None:  # fmt: skip
         """Set scikit-learn's attributes from (rows, coefficients) of each problem's support vectors."""
-        place = np.zeros(codes.size, np.int64)
+        n_classes, place = self.classes_.size, np.zeros(codes.size, np.int64)
         for rows, _ in coefficients:
             place[rows] = 1
         used = np.flatnonzero(place)
-        self.support_ = used[np.argsort(codes[used], kind="stable")]
-        place[self.support_] = np.arange(self.support_.size)
-        n_classes = self.classes_.size
-        self.n_support_ = np.bincount(codes[self.support_], minlength=n_classes).astype(np.int32)
-        self.support_vectors_ = X[self.support_] if self.kernel != "precomputed" else np.empty((0, 0))
-        M = np.zeros((len(coefficients), self.support_.size))
+        support = used[np.argsort(codes[used], kind="stable")]
+        place[support] = np.arange(support.size)
+        if n_classes > 2 and self.multi_class == "ovo":
+            M = np.zeros((n_classes - 1, support.size))
+            for (i, j), (rows, values) in zip(combinations(range(n_classes), 2), coefficients, strict=True):
+                M[np.where(codes[rows] == i, j - 1, i), place[rows]] = values
+            self._adopt_pairs(X, codes, support, M, intercepts, problem)
+            return
+        M = np.zeros((len(coefficients), support.size))
         for k, (rows, values) in enumerate(coefficients):
             M[k, place[rows]] = values
-        self._model = KernelModel(
-            problem.kernel, self.support_, self._support_rows(problem.kernel, X), M, intercepts, problem.constant
-        )
-        if n_classes == 2 or self.multi_class == "ovr":
-            self.dual_coef_ = M
-        else:
-            self.dual_coef_ = self._libsvm_layout(M)
-        self.intercept_ = intercepts + problem.constant * M.sum(axis=1) - self._shift(X, self.support_, M)
+        self._set_support(X, codes, support)
+        kernel = problem.kernel
+        self._model = KernelModel(kernel, support, self._support_rows(kernel, X), M, intercepts, problem.constant)
+        self.dual_coef_ = M
+        self.intercept_ = intercepts + M @ (problem.constant - self._along_centre(X, support))
+
+    def _adopt_pairs(
+        self, X: Any, codes: np.ndarray, support: np.ndarray, coef: np.ndarray, intercepts: np.ndarray,
+        problem: KernelProblem,
+    ) -> None:  # fmt: skip
+        """Set scikit-learn's attributes from support vectors by class and their coefficients in LIBSVM's layout."""
+        self._set_support(X, codes, support)
+        kernel, ends = problem.kernel, np.cumsum(self.n_support_, dtype=np.int64)
+        vectors = self._support_rows(kernel, X)
+        self._model = PairsModel(kernel, support, vectors, coef, intercepts, ends, problem.constant)
+        self.dual_coef_ = coef
+        constant = np.full((support.size, 1), problem.constant)
+        self.intercept_ = intercepts + self._model.combined(constant - self._along_centre(X, support)[:, None])[:, 0]
+
+    def _set_support(self, X: Any, codes: np.ndarray, support: np.ndarray) -> None:
+        self.support_ = support
+        self.n_support_ = np.bincount(codes[support], minlength=self.classes_.size).astype(np.int32)
+        self.support_vectors_ = X[support] if self.kernel != "precomputed" else np.empty((0, 0))
 
     def _support_rows(self, kernel: Any, X: Any) -> Any:
         if isinstance(kernel, Precomputed):
             return None
         return self._preparation.rows(kernel, X[self.support_])
 
-    def _libsvm_layout(self, M: np.ndarray) -> np.ndarray:
-        """(n_classes − 1, n_support): the coefficient of a vector of class i against class j in row j − (j > i)."""
-        n_classes, ends = self.classes_.size, np.cumsum(self.n_support_)
-        of_class = [slice(end - count, end) for end, count in zip(ends, self.n_support_, strict=True)]
-        out = np.zeros((n_classes - 1, M.shape[1]))
-        k = 0
-        for i in range(n_classes):
-            for j in range(i + 1, n_classes):
-                out[j - 1, of_class[i]] = M[k, of_class[i]]
-                out[i, of_class[j]] = M[k, of_class[j]]
-                k += 1
-        return out
-
     def decision_function(self, X):
         """Scores; for two classes of shape (n,), positive meaning ``classes_[1]``."""
+        if self._votes_decide() and self.decision_function_shape == "ovr":
+            return self._votes(X)[1]
         scores = self._decisions(X)
-        n_classes = self.classes_.size
-        if n_classes == 2:
-            return scores[:, 0]
-        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
-            return scores
-        return self._votes(scores)[1]
+        return scores[:, 0] if self.classes_.size == 2 else scores
 
-    def _votes(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _votes_decide(self) -> bool:
+        check_is_fitted(self)
+        return self.classes_.size > 2 and self.multi_class == "ovo"
+
+    def _votes(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Votes of the pairs for each class, and the same with their scores deciding between equals."""
-        n_classes = self.classes_.size
-        votes, sums = np.zeros((scores.shape[0], n_classes)), np.zeros((scores.shape[0], n_classes))
-        k = 0
-        for i in range(n_classes):
-            for j in range(i + 1, n_classes):
-                first = scores[:, k] > 0
-                votes[:, i] += first
-                votes[:, j] += ~first
-                sums[:, i] += scores[:, k]
-                sums[:, j] -= scores[:, k]
-                k += 1
+        X = check_rows(self, X, reset=False)
+        n, k = X.shape[0], self.classes_.size
+        votes, sums = np.zeros((n, k)), np.zeros((n, k))
+        block: Any = None
+        for rows, i, scores in self._parts(X):
+            if block is None or block[0] != rows:
+                block = rows, np.zeros((k, scores.shape[1])), np.zeros((k, scores.shape[1]))
+            add_votes(scores, i, block[1], block[2])
+            if i == k - 2:
+                count = rows.stop - rows.start
+                votes[rows], sums[rows] = block[1][:, :count].T, block[2][:, :count].T
         return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
+
+    def _parts(self, X: Any) -> Iterable[tuple[slice, int, np.ndarray]]:
+        """Scores of pairs as :meth:`PairsModel.parts`; also of a model whose pairs share merged vectors."""
+        rows, k = self._preparation.rows(self._model.kernel, X), self.classes_.size
+        if isinstance(self._model, PairsModel):
+            yield from self._model.parts(rows, threads=threads(self.n_jobs))
+            return
+        scores = self._model.decision_function(rows, threads=threads(self.n_jobs)).T
+        for i in range(k - 1):
+            yield slice(0, X.shape[0]), i, np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)])
 
     def predict(self, X):
         """Labels: by the sign, by votes of the pairs, or by the highest score against the rest."""
-        scores = self._decisions(X)
-        if self.classes_.size == 2:
-            codes = (scores[:, 0] > 0).astype(np.intp)
-        elif self.multi_class == "ovr":
-            codes = scores.argmax(axis=1)
+        if self._votes_decide():
+            codes = self._votes(X)[int(self.break_ties)].argmax(axis=1)
         else:
-            codes = self._votes(scores)[int(self.break_ties)].argmax(axis=1)
+            scores = self._decisions(X)
+            codes = (scores[:, 0] > 0).astype(np.intp) if self.classes_.size == 2 else scores.argmax(axis=1)
         return self.classes_[codes]
 
 
@@ -940,8 +1057,8 @@ class SVR(RegressorMixin, _Kernel):
         self.support_ = outcome.model.support
         self.support_vectors_ = X[self.support_] if self.kernel != "precomputed" else np.empty((0, 0))
         self.dual_coef_ = outcome.model.coef
-        constant = problem.constant * self.dual_coef_.sum(axis=1)
-        self.intercept_ = outcome.model.intercept + constant - self._shift(X, self.support_, self.dual_coef_)
+        shift = problem.constant - self._along_centre(X, self.support_)
+        self.intercept_ = outcome.model.intercept + self.dual_coef_ @ shift
         self.n_support_ = np.array([self.support_.size], dtype=np.int32)
         return self
 

@@ -1,0 +1,356 @@
+"""SMO on every pair of many small classes.
+
+Each pair of classes is a problem of :mod:`.smo` on its own examples. Where these are few, a round takes all of them as
+its working set, so that SMO is its inner loop alone: pairs of variables chosen with second-order information
+(:func:`.smo.solve_pairs`; single ones without a free bias), until the gap is closed. A pair then costs microseconds,
+and one compiled call treats many.
+
+Kernel values are shared: class i is held against the classes before it in one block of rows of the kernel matrix of all
+examples, and the block of each class against itself is kept. k classes of s examples take k²s² kernel values, half of
+what k²/2 separate problems take, and memory for s rows.
+
+Cost of a pair with m examples: O(m) for each pair of variables moved, O(m²) to lay out its kernel matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.dispatch import borrow, compiled
+from ..core.pairs import first_pair
+from ..history import Counters
+from ..models import PairsModel
+from ..problem import KernelProblem
+from ..running import Solver
+from .smo import ROUNDING, excess, middle, primal_and_dual, solve_pairs, solve_singles, violations
+
+#: How a pair ended: not begun; its gap is closed; all its rounds made; rounding allows no further progress.
+WAITING, CLOSED, ALL_ROUNDS, STALLED = 0, 1, 2, 3
+ENDS = ("", "tol", "max_iter", "stalled")
+#: The first checkpoint comes after this many pairs, the others when their number has doubled.
+FIRST_LOOK = 2**14
+
+
+class Rule(NamedTuple):
+    """What pairs are solved by; C = 0 stands for 1/(λm), and ``share`` of the dual value is a gap small enough."""
+
+    free_bias: bool
+    constant: float
+    C: float
+    lam: float
+    share: float
+    max_rounds: int
+    tightening: float
+
+
+class Results(NamedTuple):
+    """Of all pairs: signed dual variables in the layout of :mod:`widemargin.core.pairs`, and what was reached."""
+
+    beta: np.ndarray
+    bias: np.ndarray
+    primal: np.ndarray
+    dual: np.ndarray
+    rounds: np.ndarray
+    ended: np.ndarray
+
+
+class Space(NamedTuple):
+    """Working space of a pair: its kernel matrix, eight numbers for each variable, and their numbers."""
+
+    K: np.ndarray
+    values: np.ndarray
+    numbers: np.ndarray
+
+
+@compiled
+def lay_out(block, own, places, ends, i, j, constant, K):
+    """K ← the kernel matrix of the examples of classes j and i, plus a constant; j's come first."""
+    start, before = ends[i - 1], ends[j - 1] if j > 0 else 0
+    n, m = ends[j] - before, ends[i] - start
+    shift = np.float32(constant)
+    for r in range(n):
+        for c in range(n):
+            K[r, c] = own[places[j] + r * n + c] + shift
+    for r in range(m):
+        for c in range(n):
+            value = block[r, before + c] + shift
+            K[n + r, c] = value
+            K[c, n + r] = value
+        for c in range(m):
+            K[n + r, n + c] = block[r, start + c] + shift
+
+
+@compiled
+def solve_against(block, own, places, ends, weight, i, first, last, rule, results, space):
+    """Solve the pairs of class i with the classes j from ``first`` up to ``last`` (< i), from the β that results hold.
+
+    Changes ``results`` in place; returns (examples visited, pairs of variables or variables moved).
+    """
+    block, own, places, ends, weight = borrow(block), borrow(own), borrow(places), borrow(ends), borrow(weight)
+    k, start, visits, moves = ends.size, ends[i - 1], 0, 0
+    for j in range(first, last):
+        before = ends[j - 1] if j > 0 else 0
+        n = ends[j] - before
+        m = n + ends[i] - start
+        K = space.K[: m * m].reshape(m, m)
+        lay_out(block, own, places, ends, i, j, rule.constant, K)
+        s, cap, a, e = space.values[0, :m], space.values[1, :m], space.values[2, :m], space.values[3, :m]
+        f, diagonal = space.values[4, :m], space.values[5, :m]
+        up, down, row = space.values[6, :m], space.values[7, :m], space.numbers[:m]
+        C = rule.C if rule.C > 0.0 else 1.0 / (rule.lam * m)
+        above, below = 0.0, 0.0
+        for v in range(m):
+            s[v] = 1.0 if v < n else -1.0
+            given = results.beta[i - 1, before + v] if v < n else results.beta[j, start + v - n]
+            cap[v] = C * weight[before + v if v < n else start + v - n]
+            a[v] = min(max(s[v] * given, 0.0), cap[v])
+            diagonal[v] = K[v, v]
+            above, below = (above + a[v], below) if v < n else (above, below + a[v])
+        if rule.free_bias and above != below:  # Σ σα = 0 again, within the box
+            for v in range(m):
+                own_sum, other_sum = (above, below) if v < n else (below, above)
+                a[v] *= min(1.0, other_sum / own_sum) if own_sum > 0.0 else 0.0
+        f[:] = 0.0
+        if above > 0.0 or below > 0.0:
+            for v in range(m):
+                for w in range(m):
+                    f[w] += s[v] * a[v] * K[v, w]
+        rounds, ended, b = 0, WAITING, 0.0
+        while ended == WAITING:
+            top, bottom = violations(s, s, cap, row, a, f, up, down)
+            violation = max(top, -bottom, 0.0)
+            if rule.free_bias:
+                violation, b = top - bottom, middle(top, bottom)
+            gap, dual = excess(s, s, cap, row, a, f, b)
+            if gap <= rule.share * abs(dual) or violation <= ROUNDING:
+                ended = CLOSED
+            elif rounds >= rule.max_rounds:
+                ended = ALL_ROUNDS
+            elif not np.isfinite(gap):
+                ended = STALLED
+            else:
+                for v in range(m):
+                    e[v] = s[v] - f[v]
+                tolerance = max(rule.tightening * violation, ROUNDING)
+                if rule.free_bias:
+                    moved = solve_pairs(K, diagonal, s, cap, a, e, up, down, tolerance, 100 * m)
+                else:
+                    moved = solve_singles(K, s, cap, a, e, tolerance, 100 * m)
+                for v in range(m):
+                    f[v] = s[v] - e[v]
+                rounds += 1
+                visits += m
+                moves += moved
+                if moved == 0:
+                    ended = STALLED
+        losses, linear, norm2 = primal_and_dual(s, s, cap, row, a, f, b)
+        p = first_pair(j, k) + i - j - 1
+        results.bias[p], results.primal[p], results.dual[p] = b, 0.5 * norm2 + losses, linear - 0.5 * norm2
+        results.rounds[p] += rounds
+        results.ended[p] = ended
+        for v in range(n):
+            results.beta[i - 1, before + v] = a[v]
+        for v in range(n, m):
+            results.beta[j, start + v - n] = -a[v]
+    return visits, moves
+
+
+@dataclass
+class PairsProblem:
+    """All pairs of classes of one kernel problem.
+
+    Parameters
+    ----------
+    whole : KernelProblem
+        All examples, by class; its own y and λ are not looked at.
+    ends : ndarray
+        Where the examples of each class end.
+    C, lam : float
+        C of every pair; or, where C is 0, λ of every pair.
+    """
+
+    whole: KernelProblem
+    ends: np.ndarray
+    C: float
+    lam: float
+
+    overflow = KernelProblem.overflow
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.ends.size
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return self.ends.size * (self.ends.size - 1) // 2
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Sample weights."""
+        weights = self.whole.sample_weight
+        return weights if weights.size else np.ones(int(self.ends[-1]))
+
+    def over_pairs(self, of_class: np.ndarray) -> np.ndarray:
+        """The sum of two classes' values, for each pair."""
+        first, second = np.triu_indices(self.n_classes, 1)
+        return of_class[first] + of_class[second]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Examples of each class."""
+        return np.diff(self.ends, prepend=0)
+
+    def lams(self) -> np.ndarray:
+        """λ of each pair."""
+        sizes = self.over_pairs(self.sizes)
+        return 1.0 / (self.C * sizes) if self.C > 0.0 else np.full(sizes.size, self.lam)
+
+
+class Kept(NamedTuple):
+    """What can be made again: kernel rows of one class, ``held[0]``, and the blocks of the classes up to ``held[1]``
+    against themselves.
+    """
+
+    matrix: Any
+    block: np.ndarray
+    own: np.ndarray
+    places: np.ndarray
+    held: np.ndarray
+    space: Space
+
+
+@dataclass
+class State:
+    """β, what each pair has reached, and how many pairs were treated."""
+
+    results: Results
+    done: int = 0
+    counters: Counters = field(default_factory=Counters)
+
+    @property
+    def reasons(self) -> list[str]:
+        """How the pairs ended."""
+        return [ENDS[end] for end in self.results.ended]
+
+
+@dataclass
+class PairwiseSMO(Solver):
+    """SMO on all pairs of classes, one after another; a step is a pair.
+
+    Parameters
+    ----------
+    tol : float
+        Relative duality gap of each pair.
+    max_rounds : int
+        Most rounds of a pair.
+    tightening : float
+        A round ends when its largest violation is this share of what it was.
+    """
+
+    tol: float = 1e-3
+    max_rounds: int = 1000
+    tightening: float = 0.1
+
+    def init(self, problem: PairsProblem, rng: Any = None, beta: np.ndarray | None = None) -> State:
+        """β = 0, or a given β of shape (n_classes − 1, n), which each pair takes into its box; no randomness."""
+        n, pairs = int(problem.ends[-1]), problem.n_pairs
+        start = np.zeros((problem.n_classes - 1, n)) if beta is None else np.array(beta, np.float64)
+        weights = problem.over_pairs(np.add.reduceat(problem.weights, problem.ends - problem.sizes))
+        C = problem.C if problem.C > 0.0 else 1.0 / (problem.lam * problem.over_pairs(problem.sizes))
+        return State(
+            Results(
+                start, np.zeros(pairs), C * weights, np.zeros(pairs), np.zeros(pairs, np.int32),
+                np.full(pairs, WAITING, np.int8),
+            )
+        )  # fmt: skip
+
+    def advance(self, problem: PairsProblem, state: State, n_steps: int) -> int:
+        """Treat up to n_steps pairs, stopping at a checkpoint; returns their number."""
+        taken, kept = 0, self._kept(problem)
+        whole = problem.whole
+        rule = Rule(
+            whole.has_free_bias, whole.constant, problem.C, problem.lam, 0.95 * self.tol, self.max_rounds,
+            self.tightening,
+        )  # fmt: skip
+        given = kept.block, kept.own, kept.places, problem.ends, problem.weights
+        if n_steps == 0:  # compiles
+            solve_against(*given, 1, 0, 0, rule, state.results, kept.space)
+        while taken < n_steps and state.done < problem.n_pairs:
+            i = (1 + math.isqrt(8 * state.done + 1)) // 2
+            first = state.done - i * (i - 1) // 2
+            last = min(i, first + n_steps - taken, first + self._next_look(state) - state.done)
+            before = kept.matrix.evaluations
+            self._fill(problem, kept, i)
+            visits, moves = solve_against(*given, i, first, last, rule, state.results, kept.space)
+            state.done += last - first
+            taken += last - first
+            counters = state.counters
+            counters.kernel_evals += kept.matrix.evaluations - before
+            counters.visits += int(visits)
+            counters.updates += int(moves)
+            if self.at_checkpoint(state):
+                break
+        state.counters.steps = int(state.results.rounds.sum())
+        return taken
+
+    @staticmethod
+    def _next_look(state: State) -> int:
+        return max(FIRST_LOOK, 2 ** state.done.bit_length())
+
+    def at_checkpoint(self, state: State) -> bool:
+        """Whether the number of pairs has doubled, or all are treated."""
+        done = state.done
+        return done == state.results.bias.size or (done >= FIRST_LOOK and done & (done - 1) == 0)
+
+    def settled(self, problem: PairsProblem, state: State, tol: float) -> bool:
+        """Whether all pairs were treated."""
+        return state.done == problem.n_pairs
+
+    def steps_per_epoch(self, problem: PairsProblem) -> int:
+        """Pairs."""
+        return problem.n_pairs
+
+    def _kept(self, problem: PairsProblem) -> Kept:
+        kept = getattr(problem, "_kept", None)
+        if kept is None:
+            sizes, n = problem.sizes, int(problem.ends[-1])
+            everything, largest = np.arange(n), int(np.sort(sizes)[-2:].sum())
+            places = np.concatenate([[0], np.cumsum(sizes**2)])
+            space = Space(np.empty(largest**2, np.float32), np.empty((8, largest)), np.arange(largest))
+            kept = Kept(
+                problem.whole.matrix(everything, everything), np.empty((int(sizes.max()), n), np.float32),
+                np.empty(int(places[-1]), np.float32), places, np.array([-1, -1]), space,
+            )  # fmt: skip
+            problem._kept = kept  # type: ignore[attr-defined]
+        return kept
+
+    def _fill(self, problem: PairsProblem, kept: Kept, i: int) -> None:
+        """block ← kernel rows of class i; the classes up to it are held against themselves, too."""
+        ends, sizes, held = problem.ends, problem.sizes, kept.held
+        again = [i] if held[0] != i else []
+        for c in range(held[1] + 1, i + 1) if held[1] < i else again:
+            count, rows = int(sizes[c]), np.arange(ends[c] - sizes[c], ends[c])
+            kept.matrix.fill(rows, np.arange(count), kept.block)
+            kept.own[kept.places[c] : kept.places[c + 1]] = kept.block[:count, rows].ravel()
+            held[:] = c, max(held[1], c)
+
+    def evaluate(self, problem: PairsProblem, state: State, model: Any) -> dict[str, float]:
+        """Objective and gap, summed over the pairs; those that wait are at 0."""
+        lams, results = problem.lams(), state.results
+        primal, dual = float(lams @ results.primal), float(lams @ results.dual)
+        return {"objective": primal, "gap": primal - dual}
+
+    def model(self, problem: PairsProblem, state: State) -> PairsModel:
+        """Vectors of all pairs, by class."""
+        used = np.flatnonzero(state.results.beta.any(axis=0))
+        ends = np.searchsorted(used, problem.ends)
+        return PairsModel(
+            problem.whole.kernel, used, problem.whole.rows(used), state.results.beta[:, used],
+            state.results.bias.copy(), ends, problem.whole.constant,
+        )  # fmt: skip

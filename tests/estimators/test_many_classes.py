@@ -1,0 +1,220 @@
+"""SVC on many classes: the pairs of one run are those of separate fits, in memory that grows with vectors × classes."""
+
+import tracemalloc
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC as RivalSVC
+
+from widemargin import SMO, SVC, compress
+from widemargin.core import losses
+from widemargin.core.kernels import RBF
+from widemargin.core.rows import DenseRows
+from widemargin.estimators import kernel as estimator
+from widemargin.problem import KernelProblem
+from widemargin.solvers.pairs import PairsProblem, PairwiseSMO
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+K = 16  # 120 pairs: more than are run one by one
+
+
+def data(rng, k=K, size=5, d=4):
+    """Overlapping classes of different sizes, in any order."""
+    y = np.repeat(np.arange(k), rng.integers(max(1, size - 2), size + 3, k))
+    X = rng.normal(size=(k, d))[y] + 0.6 * rng.normal(size=(y.size, d))
+    order = rng.permutation(y.size)
+    return X[order], y[order]
+
+
+def one_by_one(monkeypatch):
+    monkeypatch.setattr(estimator, "MANY_PAIRS", 10**9)
+
+
+def dual_values(model, X, y, gamma):
+    """Σα − ½‖w‖² of every pair, from scikit-learn's attributes."""
+    ends = np.cumsum(model.n_support_)
+    for i, j in combinations(range(ends.size), 2):
+        own, other = (np.arange(ends[c] - model.n_support_[c], ends[c]) for c in (i, j))
+        c = np.r_[model.dual_coef_[j - 1, own], model.dual_coef_[i, other]]
+        rows = model.support_[np.r_[own, other]]
+        K = rbf_kernel(X[rows], gamma=gamma)
+        yield np.abs(c).sum() - 0.5 * c @ K @ c
+
+
+def test_many_classes_have_the_scores_of_scikit_learn(rng):
+    X, y = data(rng)
+    Z = rng.normal(size=(40, 4))
+    for shape in ("ovo", "ovr"):
+        ours = SVC(C=3.0, gamma=0.5, tol=1e-8, decision_function_shape=shape).fit(X, y)
+        theirs = RivalSVC(C=3.0, gamma=0.5, tol=1e-8, decision_function_shape=shape).fit(X, y)
+        # a bias is an interval where no vector is free; scores of such pairs differ by a constant
+        a, b = ours.decision_function(Z), theirs.decision_function(Z)
+        if shape == "ovo":
+            np.testing.assert_allclose(a - a.mean(axis=0), b - b.mean(axis=0), atol=1e-4)
+        assert a.shape == b.shape
+    assert ours.dual_coef_.shape == (K - 1, ours.support_.size)
+    duals = list(dual_values(ours, X, y, 0.5)), list(dual_values(theirs, X, y, 0.5))
+    np.testing.assert_allclose(*duals, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"intercept": "none"},
+        {"intercept": "regularized"},
+        {"lam": 0.05},
+        {"class_weight": "balanced"},
+        {"kernel": "linear"},
+        {"kernel": "poly", "gamma": 0.3, "coef0": 1.0},
+        {"kernel": lambda A, B: np.asarray((A @ B.T).todense() if sp.issparse(A) else A @ B.T) + 1.0},
+        {"n_jobs": 2},
+    ],
+    ids=lambda parameters: next(iter(parameters)) + str(next(iter(parameters.values())))[:12],
+)
+def test_pairs_of_one_run_are_the_pairs_of_separate_runs(parameters, sparse, rng, monkeypatch):
+    X, y = data(rng)
+    X = sp.csr_matrix(X) if sparse else X
+    weights = rng.uniform(0.2, 2.0, y.size)
+    together = SVC(tol=1e-7, **parameters).fit(X, y, sample_weight=weights)
+    one_by_one(monkeypatch)
+    apart = SVC(tol=1e-7, **parameters).fit(X, y, sample_weight=weights)
+    assert np.all(together.history_["problem"] == -1)
+    assert apart.history_["problem"].max() == K * (K - 1) // 2 - 1
+    for one, other in zip(together.certificate_, apart.certificate_, strict=True):
+        # both values of one bound the optimum of the other, but for float32 kernel values
+        np.testing.assert_allclose(one.primal, other.primal, rtol=1e-5)
+        np.testing.assert_allclose(one.dual, other.dual, rtol=1e-5)
+    scores = [model.set_params(decision_function_shape="ovo").decision_function(X) for model in (together, apart)]
+    mean = np.mean(np.sign(scores[0]) == np.sign(scores[1]))
+    assert mean > 0.99
+    if parameters.get("kernel") == "linear":
+        Xd = X.toarray() if sparse else X
+        np.testing.assert_allclose(scores[0], Xd @ together.coef_.T + together.intercept_, rtol=1e-6, atol=1e-6)
+
+
+def test_certificates_of_many_pairs_are_true(rng):
+    X, y = data(rng)
+    model = SVC(C=2.0, gamma=0.5).fit(X, y)
+    assert model.stop_reason_ == "tol"
+    assert len(model.certificate_) == model.n_iter_.size == K * (K - 1) // 2
+    scores = model.set_params(decision_function_shape="ovo").decision_function(X)
+    for p, ((i, j), dual) in enumerate(zip(combinations(range(K), 2), dual_values(model, X, y, 0.5), strict=True)):
+        own = (y == i) | (y == j)
+        lam = 1 / (2.0 * own.sum())
+        certificate = model.certificate_[p]
+        assert certificate.gap <= 1e-3 * certificate.primal
+        np.testing.assert_allclose(certificate.dual, lam * dual, rtol=1e-4)
+        losses_ = np.maximum(0, 1 - np.where(y[own] == i, 1, -1) * scores[own, p]).sum()
+        # P = ½‖w‖² + C Σ loss, and ½‖w‖² = Σα − D
+        ends = np.cumsum(model.n_support_)
+        alphas = np.abs(np.r_[model.dual_coef_[j - 1, ends[i] - model.n_support_[i] : ends[i]],
+                              model.dual_coef_[i, ends[j] - model.n_support_[j] : ends[j]]]).sum()  # fmt: skip
+        np.testing.assert_allclose(certificate.primal, lam * (alphas - dual + 2.0 * losses_), rtol=1e-4)
+
+
+def test_certificates_of_many_pairs_are_made_anew_where_float32_is_too_coarse(rng):
+    X, y = data(rng)
+    with pytest.warns(ConvergenceWarning, match="float32") as said:
+        model = SVC(C=1e9, gamma=0.05, tol=1e-6).fit(X + 100.0, y)
+    assert sum("float32" in str(warning.message) for warning in said) == 1  # for all pairs together
+    for certificate in model.certificate_:
+        assert certificate.gap >= -1e-9 * abs(certificate.primal)
+
+
+def test_memory_of_many_classes_grows_with_vectors_and_classes_not_pairs(rng):
+    k = 150
+    X, y = data(rng, k, size=3)
+    SVC().fit(X[np.isin(y, range(K))], y[np.isin(y, range(K))])  # compiles
+    layout = 8 * (k - 1) * y.size
+    tracemalloc.start()
+    try:
+        model = SVC().fit(X, y)
+        fitting = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        model.predict(X)
+        model.decision_function(X)
+        predicting = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    dense = 8 * k * (k - 1) // 2 * model.support_.size
+    # β, two models' coefficients while one is replaced, the cache's share for a class, numbers for each pair
+    assert fitting < 6 * layout + 64 * k * k + 2**21 < dense / 4
+    assert predicting < 6 * layout + 64 * k * k + 2**21
+
+
+def test_a_time_limit_leaves_every_pair_a_machine_with_a_true_certificate(rng):
+    X, y = data(rng, size=8)
+    with pytest.warns(ConvergenceWarning, match="max_seconds"):
+        model = SVC(max_seconds=1e-9, tol=1e-9).fit(X, y)
+    assert model.stop_reason_ == "max_seconds"
+    assert all(c.gap >= -1e-9 for c in model.certificate_)
+    # better than nothing for each pair: below the objective of w = 0
+    assert np.mean([c.primal < 1.0 for c in model.certificate_]) > 0.9
+    assert model.score(X, y) > 2 / K
+
+
+def test_callbacks_see_a_model_of_all_pairs_and_can_stop(rng):
+    X, y = data(rng)
+    seen = []
+    model = SVC(callbacks=lambda progress: seen.append(progress.model())).fit(X, y)
+    assert len(seen) == len(model.history_) == 1
+    np.testing.assert_array_equal(seen[-1].coef, model.dual_coef_)
+
+
+def test_slices_of_pairs_make_the_same_machines(rng):
+    X, y = data(rng)
+    order = np.argsort(y, kind="stable")
+    ends = np.cumsum(np.bincount(y))
+    whole = KernelProblem(RBF(0.5), DenseRows(X[order]), y[order].astype(float), losses.Single(losses.Hinge()), 1.0)
+    solver = PairwiseSMO(tol=1e-4)
+    states = []
+    for slices in ([120], [1, 7, 50, 62], [119, 1]):
+        problem = PairsProblem(replace(whole), ends, 2.0, 0.0)
+        state = solver.init(problem)
+        for count in slices:
+            taken = 0
+            while taken < count:
+                taken += solver.advance(problem, state, count - taken)
+            solver.model(problem, state)
+            solver.evaluate(problem, state, None)
+            problem._kept = None  # what is kept may be dropped at any time
+        assert solver.settled(problem, state, 0.0)
+        states.append(state)
+    for state in states[1:]:
+        for one, other in zip(state.results, states[0].results, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert state.counters.updates == states[0].counters.updates
+        assert state.counters.steps == states[0].counters.steps
+
+
+def test_a_pair_is_the_problem_of_smo(rng):
+    X, y = data(rng)
+    i, j = 3, 11
+    own = (y == i) | (y == j)
+    model = SVC(gamma=0.5, tol=1e-8).fit(X, y)
+    p = list(combinations(range(K), 2)).index((i, j))
+    alone = SVC(gamma=0.5, tol=1e-8, solver=SMO()).fit(X[own], y[own] == i)
+    np.testing.assert_allclose(model.certificate_[p].primal, alone.certificate_.primal, rtol=1e-6)
+
+
+def test_machines_of_many_classes_can_be_compressed(rng):
+    X, y = data(rng)
+    model = SVC(gamma=0.5).fit(X, y)
+    small = compress(model, model.support_.size // 2)
+    assert small.support_vectors_.shape[0] == model.support_.size // 2
+    assert np.mean(small.predict(X) == model.predict(X)) > 0.5
+
+
+def test_too_few_rounds_are_said(rng):
+    X, y = data(rng)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = SVC(C=100.0, tol=1e-9, max_iter=1).fit(X, y)
+    assert model.stop_reason_ == "max_iter"
+    assert model.n_iter_.max() == 1
