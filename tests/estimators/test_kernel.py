@@ -942,3 +942,73 @@ def test_the_gamma_in_use_is_an_attribute(estimator, rng):
     np.testing.assert_allclose(estimator(gamma="auto", kernel="poly").fit(X, y).gamma_, 1 / 3)
     with pytest.raises(AttributeError, match="the kernel is 'linear'"):
         estimator(kernel="linear").fit(X, y).gamma_  # noqa: B018
+
+
+# ---------------------------------------------------------------- warm starts
+
+
+def work_of(model):
+    """Moves of a fit, summed over its binary problems."""
+    problems = model.history_["problem"] if "problem" in model.history_.columns else np.zeros(len(model.history_))
+    return sum(model.history_["updates"][problems == k][-1] for k in np.unique(problems))
+
+
+@pytest.mark.parametrize(
+    ("solver", "classes", "multi_class"),
+    [(solver, *kind) for solver in ("smo", "sdca", "sbp") for kind in ((2, "ovo"), (3, "ovo"), (3, "ovr"))]
+    + [("smo", 16, "ovo")],
+)
+def test_a_warm_start_has_the_same_optimum_in_less_work(solver, classes, multi_class, rng):
+    X, y, _ = data(rng, 240, classes=classes)
+    options = {"solver": solver, "multi_class": multi_class, "max_iter": 100000, "tol": 1e-3}
+    model = SVC(C=5.0, warm_start=True, **options).fit(X, y)
+    cold = work_of(model)
+    again = model.fit(X, y)
+    assert work_of(again) < cold
+    # another C: the box is smaller, then larger
+    for C in (1.0, 20.0):
+        warm = model.set_params(C=C).fit(X, y)
+        separate = SVC(C=C, **options).fit(X, y)
+        pairs = zip(*(np.atleast_2d(np.array(m.certificate_)) for m in (warm, separate)), strict=True)
+        for one, other in pairs:
+            assert one[2] <= 1.01e-3 * one[0]
+            assert one[0] == pytest.approx(other[0], rel=2.5e-3)
+    assert work_of(model.set_params(warm_start=False, C=5.0).fit(X, y)) == cold
+
+
+@pytest.mark.parametrize("solver", ["smo", "sdca"])
+def test_a_warm_start_of_a_regression_has_the_same_optimum_in_less_work(solver, rng):
+    X, _, t = data(rng, 240)
+    options = {"solver": solver, "max_iter": 100000, "intercept": "regularized"}
+    model = SVR(C=5.0, warm_start=True, **options).fit(X, t)
+    cold = work_of(model)
+    assert work_of(model.fit(X, t)) < cold
+    for C in (1.0, 20.0):
+        warm, separate = model.set_params(C=C).fit(X, t), SVR(C=C, **options).fit(X, t)
+        assert warm.certificate_.relative_gap <= 1.01e-3
+        assert warm.certificate_.primal == pytest.approx(separate.certificate_.primal, rel=2.5e-3)
+
+
+def test_a_warm_start_survives_pickling_and_early_stopping(rng):
+    X, y, _ = data(rng, 240)
+    model = pickle.loads(pickle.dumps(SVC(warm_start=True, early_stopping=True, random_state=0).fit(X, y)))
+    cold = work_of(model)
+    assert work_of(model.fit(X, y)) < cold
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_a_warm_start_on_other_data_is_refused_in_a_sentence(estimator, rng):
+    X, y, t = data(rng)
+    y = targets_for(estimator, y, t)
+    model = estimator(warm_start=True).fit(X, y)
+    before = model.dual_coef_
+    with pytest.raises(ValueError, match=r"warm_start needs as many examples .* 80 and 1 .* got 60 and 1"):
+        model.fit(X[:60], y[:60])
+    assert model.dual_coef_ is before
+    if estimator is SVC:
+        with pytest.raises(ValueError, match="warm_start needs the classes of the last fit"):
+            model.fit(X, y + 1)
+        with pytest.raises(ValueError, match="which solver='pegasos' does not have"):
+            SVC(warm_start=True, solver="pegasos").fit(X, y)
+    with pytest.raises(TypeError, match="warm_start must be True or False, got 1"):
+        estimator(warm_start=1).fit(X, y)

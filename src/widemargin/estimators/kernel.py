@@ -40,7 +40,7 @@ from ..problem import Certificate, Certificates, KernelProblem
 from ..solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
 from ..solvers.pairs import PairsProblem, PairwiseSMO
 from ..solvers.sbp import SHARE, StochasticBatchPerceptron
-from ..solvers.smo import SMO
+from ..solvers.smo import SMO, Variables
 from .fitting import (
     UNFINISHED,
     TrainedByRun,
@@ -194,7 +194,11 @@ class _Kernel(TrainedByRun):
     intercept: str
     cache_size: float
     n_jobs: int | None
+    warm_start: bool
     random_state: Any
+    classes_: np.ndarray
+    support_: np.ndarray
+    dual_coef_: np.ndarray
     _model: Any
 
     def _check_parameters(self) -> None:
@@ -214,6 +218,14 @@ class _Kernel(TrainedByRun):
         elif not isinstance(self.solver, tuple(set(SOLVERS.values()))):
             names = ", ".join(map(repr, SOLVERS))
             raise TypeError(f"solver must be one of {names} or a configured solver such as SMO(), got {self.solver!r}")
+        if not isinstance(self.warm_start, (bool, np.bool_)):
+            raise TypeError(f"warm_start must be True or False, got {self.warm_start!r}")
+        warm = isinstance(self._configured(), (SMO, KernelSDCA, StochasticBatchPerceptron)) and not self._is_nu_form()
+        if self.warm_start and not warm:
+            raise ValueError(
+                f"warm_start starts from dual variables in the box of C, which solver={self.solver!r} does not have: "
+                "use 'smo', 'sdca' or 'sbp' without nu, or warm_start=False"
+            )
         threads(self.n_jobs)
         if isinstance(self.gamma, str):
             one_of("gamma", self.gamma, ("scale", "auto"))
@@ -319,6 +331,44 @@ class _Kernel(TrainedByRun):
             return self.intercept
         free = isinstance(self._configured(), (SMO, StochasticBatchPerceptron))
         return "unregularized" if free else "regularized"
+
+    def _duals(self) -> np.ndarray:
+        """β of all examples of the last fit, in the layout of ``dual_coef_``."""
+        beta = np.zeros((self.dual_coef_.shape[0], self.shape_fit_[0]))
+        beta[:, self.support_] = self.dual_coef_
+        return beta
+
+    def _starting_point(self, X: Any, n_rows: int) -> Any:
+        """Where training starts: what a path has left in ``_start``, or with ``warm_start`` the β of the last fit."""
+        start, last = self.__dict__.pop("_start", None), getattr(self, "shape_fit_", None)
+        self.shape_fit_ = X.shape
+        if start is not None or not self.warm_start or not hasattr(self, "support_") or last is None:
+            return start
+        found = (self.dual_coef_.shape[0], last[0])
+        if found != (n_rows, X.shape[0]):
+            raise ValueError(
+                f"warm_start needs as many examples and binary problems as the last fit, {last[0]} and "
+                f"{self.dual_coef_.shape[0]} rows of dual_coef_, got {X.shape[0]} and {n_rows}: set warm_start=False "
+                "to start anew"
+            )
+        return self._duals()
+
+    @staticmethod
+    def _state_from(
+        solver: Any, problem: KernelProblem, rng: np.random.Generator, start: Any, promising: np.ndarray | None = None
+    ) -> Any:
+        """A state to go on from: promising examples, β of the examples, or an earlier state and its rows; or None."""
+        if promising is not None:
+            return solver.init(problem, rng, promising=promising)
+        if isinstance(start, np.ndarray) and isinstance(solver, SMO):
+            variables = Variables.of(problem)
+            return solver.init(problem, rng, variables.sigma * start[variables.row])
+        if isinstance(start, np.ndarray) and isinstance(solver, KernelSDCA):
+            return solver.init(problem, rng, start)
+        if isinstance(start, tuple):
+            earlier, problem._row_cache = start  # type: ignore[attr-defined]
+            return solver.again(problem, rng, earlier)
+        return None
 
     def _generator(self) -> np.random.Generator:
         """Of ``random_state``; None is a fixed seed, so that two fits to the same data are the same."""
@@ -455,6 +505,10 @@ class SVC(ClassifierMixin, _Kernel):
         ``n_iter_no_change`` checkpoints in a row; the best model seen is kept. The rule the SBP paper recommends.
     validation_fraction : float, default=0.1
     n_iter_no_change : int, default=3
+    warm_start : bool, default=False
+        Start ``fit`` from the dual variables of the last one, taken into the new box: the same optimum in less work
+        where data or parameters have changed a little. Needs as many examples, in the same order, and the same classes;
+        for "smo", "sdca" and "sbp", which is then at its second part.
     n_jobs : int, optional
         Threads that compute kernel values, −1 for all processors; they do not change the result.
     random_state : int, Generator, RandomState or None, default=None
@@ -469,6 +523,8 @@ class SVC(ClassifierMixin, _Kernel):
         Rows of the support vectors, by class.
     support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_
         As in scikit-learn; ``coef_`` for the linear kernel only.
+    shape_fit_ : tuple
+        Shape of the training data, as in scikit-learn.
     gamma_ : float
         The γ in use, which ``gamma="scale"`` takes from the data.
     certificate_ : Certificate or sequence of them
@@ -520,6 +576,7 @@ class SVC(ClassifierMixin, _Kernel):
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=3,
+        warm_start=False,
         n_jobs=None,
         random_state=None,
         callbacks=None,
@@ -544,6 +601,7 @@ class SVC(ClassifierMixin, _Kernel):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callbacks = callbacks
@@ -581,8 +639,14 @@ class SVC(ClassifierMixin, _Kernel):
         check_classification_targets(y)
         y = column_or_1d(y)
         weights = check_sample_weight(sample_weight, y.size)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        n_classes = self.classes_.size
+        classes, codes = np.unique(y, return_inverse=True)
+        if self.warm_start and hasattr(self, "support_") and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start needs the classes of the last fit, {self.classes_.tolist()}, got {classes.tolist()}: "
+                "set warm_start=False to start anew"
+            )
+        self.classes_, n_classes = classes, classes.size
+        start = self._starting_point(X, self._n_rows_of_duals())
         if n_classes < 2:
             raise ValueError(
                 f"SVC needs examples of at least 2 classes, got 1 class only: {self.classes_.tolist()[0]!r}"
@@ -601,13 +665,15 @@ class SVC(ClassifierMixin, _Kernel):
             self._held_out = everything.rows(others), codes[others], of_others, of_class
             X, y, codes, rows = X[training], y[training], codes[training], everything.rows(training)
             weights = weights[training] if weights.size else weights
+            start = start[:, training] if isinstance(start, np.ndarray) else start
         problems = self._problems(kernel, rows, codes, weights, of_class)
-        if isinstance(self._configured(), StochasticBatchPerceptron) and n_classes > 2 and self.multi_class == "ovr":
+        jointly = isinstance(self._configured(), StochasticBatchPerceptron) and n_classes > 2
+        if jointly and self.multi_class == "ovr" and start is None:
             self._train_together(list(problems), started, rng, X, y, codes, indefinite)
         elif self._has_many_small_pairs(codes):
-            self._train_pairs(kernel, rows, weights, of_class, started, X, y, codes, indefinite)
+            self._train_pairs(kernel, rows, weights, of_class, started, X, y, codes, indefinite, start)
         else:
-            self._train(problems, started, rng, X, y, codes, indefinite)
+            self._train(problems, started, rng, X, y, codes, indefinite, start=start)
         if training is not None:
             self.support_ = training[self.support_]
             del self._held_out
@@ -683,26 +749,20 @@ class SVC(ClassifierMixin, _Kernel):
     def _train(
         self, problems: Iterable[tuple[np.ndarray, KernelProblem]], started: float, rng: np.random.Generator,
         X: Any, y: np.ndarray, codes: np.ndarray, indefinite: bool,
-        promising: list[np.ndarray] | None = None, history: History | None = None,
+        promising: list[np.ndarray] | None = None, history: History | None = None, start: Any = None,
     ) -> None:  # fmt: skip
-        """Run each binary problem and put their support vectors together; ``promising`` examples are SMO's start."""
-        history = History() if history is None else history
-        solver = self._configured() if promising is None else SMO(tol=self._configured().tol)
+        """Run each binary problem and put their support vectors together; ``promising`` examples are SMO's start, or
+        ``start``, the β of :meth:`_starting_point`, with which "sbp" is at its second part, SMO."""
+        history, solver = History() if history is None else history, self._configured()
+        refines = isinstance(solver, StochasticBatchPerceptron) and solver.nu is None
+        if promising is not None or (refines and isinstance(start, np.ndarray)):
+            solver = SMO(tol=solver.tol)
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
         limit, seed, unfinished = None, int(rng.integers(2**63)), None
         for k, (chosen, problem) in enumerate(problems):
             rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
-            start, self._start = getattr(self, "_start", None), None  # type: Any, Any
-            state = None
-            if promising is not None:
-                state = solver.init(problem, rng, promising=promising[k])
-            elif start is not None and isinstance(solver, SMO):
-                state = solver.init(problem, rng, start)
-            elif start is not None and isinstance(solver, KernelSDCA):
-                state = solver.init(problem, rng, problem.y * start)
-            elif isinstance(start, tuple) and isinstance(solver, StochasticBatchPerceptron):
-                earlier, problem._row_cache = start  # type: ignore[attr-defined]
-                state = solver.again(problem, rng, earlier)
+            beta = self._beta_of(k, chosen, codes, start) if isinstance(start, np.ndarray) else start
+            state = self._state_from(solver, problem, rng, beta, None if promising is None else promising[k])
             outcome = self._run(
                 solver, problem, started=started, state=state, rng=rng, max_epochs=limit, quiet=limit is not None,
                 validation=self._validation(k, problem), X=X, y=y,
@@ -773,6 +833,18 @@ class SVC(ClassifierMixin, _Kernel):
         coefficients = [(outcome.model.support[row != 0.0], row[row != 0.0]) for row in outcome.model.coef]
         self._adopt(X, codes, coefficients, outcome.model.intercept, joint)
 
+    def _n_rows_of_duals(self) -> int:
+        """Rows of ``dual_coef_``."""
+        k = self.classes_.size
+        return 1 if k == 2 else k if self.multi_class == "ovr" else k - 1
+
+    def _beta_of(self, k: int, chosen: np.ndarray, codes: np.ndarray, beta: np.ndarray) -> np.ndarray:
+        """β of the chosen examples in binary problem k."""
+        if self.classes_.size == 2 or self.multi_class == "ovr":
+            return beta[k, chosen]
+        i, j = codes[chosen[0]], codes[chosen[-1]]  # a pair has the examples of its first class first
+        return beta[np.where(codes[chosen] == i, j - 1, i), chosen]
+
     def _has_many_small_pairs(self, codes: np.ndarray) -> bool:
         """Whether pairs of classes are so many and so small that a run for each is mostly overhead."""
         sizes = np.bincount(codes).astype(float)
@@ -786,7 +858,7 @@ class SVC(ClassifierMixin, _Kernel):
 
     def _train_pairs(
         self, kernel: Any, rows: Any, weights: np.ndarray, of_class: np.ndarray, started: float, X: Any, y: np.ndarray,
-        codes: np.ndarray, indefinite: bool,
+        codes: np.ndarray, indefinite: bool, start: np.ndarray | None,
     ) -> None:  # fmt: skip
         """Train the pairs of many small classes in one run."""
         order = np.argsort(codes, kind="stable")
@@ -802,9 +874,11 @@ class SVC(ClassifierMixin, _Kernel):
             whole.take(order), ends, 0.0 if self.lam is not None else float(self.C), float(self.lam or 0.0)
         )
         solver = PairwiseSMO(self._configured().tol, self.max_iter)
+        state = solver.init(problem, beta=None if start is None else start[:, order])
         outcome = self._run(
-            solver, problem, started=started, max_epochs=1, X=X, y=y, finish=partial(self._finished, own=order)
-        )
+            solver, problem, started=started, state=state, max_epochs=1, X=X, y=y,
+            finish=partial(self._finished, own=order),
+        )  # fmt: skip
         state, model = outcome.state, outcome.model
         if state.done < problem.n_pairs:  # the pairs that are left get a few moves each, so that there is a model
             hurried = replace(solver, max_rounds=1, tightening=0.5)
@@ -965,8 +1039,8 @@ class SVR(RegressorMixin, _Kernel):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, C, intercept, cache_size, lam, tol, max_iter, max_seconds, n_jobs, random_state, \
-    callbacks, verbose
+    kernel, gamma, degree, coef0, C, intercept, cache_size, lam, tol, max_iter, max_seconds, warm_start, n_jobs, \
+    random_state, callbacks, verbose
         As in :class:`SVC`.
     solver : {"auto", "smo", "sdca"} or a configured solver, default="auto"
         Those of :class:`SVC` that solve the ε-insensitive loss; "auto" is "smo".
@@ -1004,6 +1078,7 @@ class SVR(RegressorMixin, _Kernel):
         tol=1e-3,
         max_iter=1000,
         max_seconds=None,
+        warm_start=False,
         n_jobs=None,
         random_state=None,
         callbacks=None,
@@ -1022,6 +1097,7 @@ class SVR(RegressorMixin, _Kernel):
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callbacks = callbacks
@@ -1037,6 +1113,7 @@ class SVR(RegressorMixin, _Kernel):
         X, y = self._check_data(X, y, y_numeric=True)
         y = numeric_targets(column_or_1d(y))
         weights = check_sample_weight(sample_weight, y.size)
+        start = self._starting_point(X, 1)
         rng = self._generator()
         kernel, rows = self._prepare(X)
         indefinite = self._is_indefinite(kernel, rows, y.size, rng)
@@ -1046,7 +1123,8 @@ class SVR(RegressorMixin, _Kernel):
             self._intercept(), self._cache_bytes(), threads(self.n_jobs),
         )  # fmt: skip
         solver = self._configured()
-        outcome = self._run(solver, problem, started=started, rng=rng, X=X, y=y, attributes=self._partly)
+        state = self._state_from(solver, problem, rng, None if start is None else start[0])
+        outcome = self._run(solver, problem, started=started, state=state, rng=rng, X=X, y=y, attributes=self._partly)
         certificate = solver.certificate(problem, outcome.state)
         if not indefinite:
             everything = np.arange(y.size)
@@ -1103,14 +1181,11 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
     if labels.size != 2:
         raise ValueError(f"a path needs two classes, got {labels.size}: {labels.tolist()}")
     models: dict[float, SVC] = {}
-    alpha, previous = None, math.nan
+    last: SVC | None = None
     for C in sorted(set(Cs)):
         model = SVC(C=C, **parameters)
-        model._start = None if alpha is None else alpha * (C / previous)
-        model.fit(X, y, sample_weight=sample_weight)
-        alpha, previous = np.zeros(len(y)), C
-        alpha[model.support_] = np.abs(model.dual_coef_[0])
-        models[C] = model
+        model._start = None if last is None else last._duals() * (C / last.C)
+        models[C] = last = model.fit(X, y, sample_weight=sample_weight)
         if model.stop_reason_ == "interrupted":
             break
     return [models[C] for C in Cs if C in models]
