@@ -131,6 +131,21 @@ def test_sizes_and_conventions_of_a_problem(rng):
 
 
 @pytest.mark.parametrize("weighted", [True, False])
+def test_a_binary_problem_taken_from_several_has_its_own_labels_and_weights(weighted, rng):
+    signs, X = rng.choice([-1.0, 1.0], (3, N)), rng.normal(size=(N, D))
+    s = rng.uniform(0.1, 3.0, (3, N)) if weighted else NO_WEIGHTS
+    problem = KernelProblem(RBF(1.0), as_rows(X), signs, losses.Single(losses.Hinge()), 0.1, s)
+    chosen = np.array([3, 0, 17])
+    for q in range(3):
+        part = problem.take(chosen, q)
+        assert part.n_outputs == 1
+        np.testing.assert_array_equal(part.y, signs[q, chosen])
+        np.testing.assert_array_equal(part.sample_weight, s[q, chosen] if weighted else NO_WEIGHTS)
+        np.testing.assert_array_equal(part.X.values, X[chosen])
+        assert part.lam == problem.lam
+
+
+@pytest.mark.parametrize("weighted", [True, False])
 def test_the_value_at_zero_is_the_mean_loss_of_scores_of_zero(weighted, rng):
     s = rng.uniform(0.1, 3.0, N) if weighted else NO_WEIGHTS
     signs, heights, rows = rng.choice([-1.0, 1.0], N), rng.normal(size=N), as_rows(rng.normal(size=(N, D)))

@@ -720,6 +720,16 @@ def test_vectors_of_sparse_data_have_rows_for_their_own_features_and_are_those_o
         np.testing.assert_array_equal(one, two)
 
 
+def test_features_that_several_merges_leave_behind_give_their_rows_back(rng):
+    problem = sparse_problem(rng, 400, 60, 4)
+    problem.y = rng.choice([-1.0, 1.0], 400)  # noise: partners of opposite sign merge at an end point
+    solver = solver_of(MultiMerge(4), 20)
+    state = solver.init(problem, rng)
+    for _ in range(40):
+        solver.advance(problem, state, 10)
+        check_rows_of(state)
+
+
 def test_a_million_features_take_the_memory_of_those_that_occur_and_no_more_than_allowed(rng):
     n = 700
     problem = sparse_problem(rng, n, 1_000_000, 100)

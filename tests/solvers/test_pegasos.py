@@ -726,6 +726,16 @@ def test_the_cap_of_squared_losses_counts_the_weight_of_the_positive_class(rng):
     assert problem.primal(W, b) <= 1e4 * problem.primal(np.zeros((2, 2)), np.zeros(2))
 
 
+@pytest.mark.parametrize("intercept", ["none", "regularized", "unregularized"])
+def test_the_cap_of_squared_losses_counts_the_bias(intercept, rng):
+    """Under a tiny λ the first step is as long as the curvature of its example allows: to the margin, not beyond."""
+    x, y = rng.normal(size=(1, 3)), rng.choice([-1.0, 1.0], 1)
+    problem = Problem(as_rows(x), y, losses.Single(losses.SquaredHinge()), 1e-9, intercept=intercept)
+    solver = Pegasos("pegasos", "none", "fixed")
+    W, b = solver.weights(problem, advanced(solver, problem, rng.integers(2**32), 1))
+    assert y[0] * (x @ W + b)[0, 0] == pytest.approx(1.0, rel=1e-6)
+
+
 def test_the_objective_does_not_depend_on_how_the_weights_lie_in_memory(rng):
     problem, _ = small("hinge", rng)
     W = rng.normal(size=(problem.d, 3))[:, 1:2]

@@ -83,6 +83,15 @@ def test_a_batch_with_a_free_bias_is_drawn_half_from_each_class(rng):
     assert abs(problem.y @ iterates[-1][0][0]) <= 1e-12
 
 
+def test_the_odd_one_of_a_batch_with_a_free_bias_is_of_either_class_as_often(rng):
+    problem = make(rng, intercept="unregularized")
+    _, batches, _ = drawn_steps(StochasticBatchPerceptron(nu=0.05, batch_size=3), problem, rng, 400)
+    positive = np.array([np.sum(problem.y[batch[0]] > 0) for batch in batches])
+    assert set(positive.tolist()) == {1, 2}
+    # six standard deviations of 400 tosses of a coin
+    assert abs(np.sum(positive == 2) - 200) <= 60
+
+
 def test_the_model_is_the_average_over_its_water_level(rng):
     problem = make(rng, intercept="unregularized")
     solver = StochasticBatchPerceptron(nu=0.2, batch_size=4)
