@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from widemargin.core.kernels import RBF, KernelMatrix, Laplacian, Linear, Polyno
 from widemargin.core.losses import EpsilonInsensitive, Hinge, MulticlassHinge, OneVsRest, Single
 from widemargin.core.merging import ROUNDS
 from widemargin.core.rows import as_matrix, as_rows
+from widemargin.core.vectors import no_vectors, write_column, write_row
 from widemargin.problem import KernelProblem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers import budgeted
@@ -720,14 +722,19 @@ def test_vectors_of_sparse_data_have_rows_for_their_own_features_and_are_those_o
         np.testing.assert_array_equal(one, two)
 
 
-def test_features_that_several_merges_leave_behind_give_their_rows_back(rng):
-    problem = sparse_problem(rng, 400, 60, 4)
-    problem.y = rng.choice([-1.0, 1.0], 400)  # noise: partners of opposite sign merge at an end point
-    solver = solver_of(MultiMerge(4), 20)
-    state = solver.init(problem, rng)
-    for _ in range(40):
-        solver.advance(problem, state, 10)
+def test_features_that_no_vector_has_any_more_give_their_rows_back():
+    rows = as_rows(sp.csr_matrix([[1.0, 2.0, 0.0, 0.0], [0.0, 3.0, 4.0, 0.0]]))
+    vectors = no_vectors(4, 16, np.float64, True)
+    for j in range(2):
+        write_row(rows, j, np.empty(0), vectors, j)
+    state = SimpleNamespace(budget=SimpleNamespace(vectors=vectors))
+    check_rows_of(state)
+    z = np.zeros(len(vectors.Z))
+    z[vectors.slot[2]] = 5.0
+    for j in range(2):  # both become a vector of the third feature
+        write_column(vectors, z, j)
         check_rows_of(state)
+    np.testing.assert_array_equal(vectors.slot > 0, [False, False, True, False])
 
 
 def test_a_million_features_take_the_memory_of_those_that_occur_and_no_more_than_allowed(rng):

@@ -115,6 +115,23 @@ def test_a_step_is_the_maximum_in_its_coordinate(loss, rng):
         assert dual_step(loss, a, z, y, q, cap) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+def test_averaged_weights_are_the_mean_of_those_at_every_eighth_visit(rng):
+    """Of rows with a common direction: what is late in it belongs to the weights."""
+    problem = drawn(rng, losses.Hinge(), n=120, d=5, intercept="regularized", C=100.0, density=1.0)
+    problem.X = as_rows(problem.X.values + 5.0)
+    solver = SDCA()
+    state, seen = solver.init(problem, rng), []
+    for visit in range(1, 81):
+        solver.advance(problem, state, 1)
+        if visit % 8 == 0:
+            late = state.theta * (state.w.v - state.w.r)
+            seen.append(np.append(state.w.W + state.U * late, state.w.b + state.along * late))
+    assert state.theta > 0.0
+    W, b = solver.weights(problem, state)
+    np.testing.assert_allclose(np.append(W, b), np.mean(seen, axis=0), rtol=1e-9, atol=1e-9)
+    assert np.abs(late).max() > 1e-6 * np.abs(W).max()
+
+
 @pytest.mark.parametrize("loss", LOSSES, **by_name)
 @pytest.mark.parametrize("intercept", ["none", "regularized"])
 def test_the_dual_falls_at_no_visit_of_plain_ascent(loss, intercept, rng):
