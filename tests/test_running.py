@@ -106,6 +106,39 @@ def test_checkpoints_stand_at_powers_of_two_and_at_the_end():
     assert outcome.objective == 0.01
 
 
+@dataclass
+class Doubtful(Toy):
+    """Knows a better point up to some number of steps."""
+
+    until: float = math.inf
+
+    def doubt(self, problem, state, tol):
+        return "a better point is known" if state.counters.steps < self.until else ""
+
+
+def test_an_objective_that_no_longer_changes_is_no_convergence_where_the_solver_knows_better():
+    flat = ToyProblem(lambda steps: 1.0)
+    assert run(Toy(), flat, max_epochs=100, tol=0.1).history["epochs"][-1] == 2
+    late = run(Doubtful(until=80), flat, max_epochs=100, tol=0.1)
+    assert (late.stop_reason, late.history["epochs"][-1], late.doubt) == ("tol", 8, "")
+    never = run(Doubtful(), flat, max_epochs=100, tol=0.1)
+    assert (never.stop_reason, never.doubt) == ("max_iter", "a better point is known")
+    assert run(Doubtful(), flat, max_epochs=100).doubt == ""  # nobody asked
+
+
+def test_the_objective_of_the_best_model_is_the_one_it_had():
+    """Not that of the state, which went on."""
+
+    class OfTheState(Toy):
+        def evaluate(self, problem, state, model):
+            return {"objective": problem.primal(np.array([[float(state.counters.steps)]]), None)}
+
+    best_at_20 = ToyValidation(lambda steps: abs(steps - 20))
+    outcome = run(OfTheState(), ToyProblem(), max_epochs=8, validation=best_at_20, patience=9)
+    assert not outcome.is_last
+    assert outcome.objective == 1.0 / 20
+
+
 def test_epochs_may_be_a_fraction_and_never_less_than_a_step():
     np.testing.assert_array_equal(run(Toy(), ToyProblem(), max_epochs=2.5).history["epochs"], [1, 2, 2.5])
     assert run(Toy(), ToyProblem(), max_epochs=1e-9).state.counters.steps == 1

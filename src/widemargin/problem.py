@@ -315,6 +315,52 @@ class Problem:
             b[c] = 0.5 * (lo + hi)
         return b
 
+    def column_squares(self) -> np.ndarray:
+        """(1/n) Σ sᵢxᵢⱼ² for each feature j."""
+        matrix, weights = as_matrix(self.X), self.sample_weight if self.sample_weight.size else np.ones(self.n)
+        total, height = np.zeros(self.d), max(1, 2**20 // max(1, self.d))
+        for first in range(0, self.n, height):
+            part, s = matrix[first : first + height], weights[first : first + height]
+            squares = part * part if isinstance(part, np.ndarray) else part.multiply(part)
+            total += s @ squares
+        return total / self.n
+
+    def ratio_of_sizes(self) -> float:
+        """The root mean square of the largest feature over that of the median one; features of zeros do not count."""
+        squares = self.column_squares()
+        squares = squares[squares > 0.0]
+        return math.sqrt(squares.max() / np.median(squares)) if squares.size else 1.0
+
+    def gain_of_scaled_step(self, W: np.ndarray, b: np.ndarray, enough: float) -> float:
+        """A share of P(W, b) by which a better point lies below it; a lower bound on what is left to gain.
+
+        The point is the best of a few steps against the gradient, each feature's part divided by its mean square, which
+        no difference of scales can hide. The first that gains more than ``enough`` is good enough.
+        """
+        A, a, outputs = np.zeros((self.d, self.n_outputs)), np.zeros(self.n_outputs), self.n_outputs
+        z, g, W = np.empty(outputs), np.empty(outputs), np.ascontiguousarray(W)
+        _add_slopes(self.X, self.target, self.y, self.sample_weight, W, b, 0.0, z, g, A, a)
+        charged = self.lam * (self.intercept == "regularized")
+        D = -(A / self.n + self.lam * W) / (self.column_squares() + self.lam)[:, None]
+        e = -(a / self.n + charged * b) / (self.mean_weight + charged)
+        if self.intercept in ("none", "search"):
+            e[:] = 0.0
+
+        def values(t: float) -> np.ndarray:
+            V, c = W + t * D, b + t * e
+            out = self.output_losses(V, c)
+            out += 0.5 * self.lam * np.array([sum_of_squares(V[:, k]) for k in range(outputs)])
+            out += 0.5 * charged * c**2
+            return np.atleast_1d(out.sum()) if self.is_joint else out
+
+        least = values(0.0)
+        objective = float(least.sum())
+        for t in (1.0, 4.0, 0.25, 0.0625, 0.015625):
+            least = np.minimum(least, values(t))
+            if objective - least.sum() > enough * objective:
+                break
+        return (objective - float(least.sum())) / objective if objective > 0.0 else 0.0
+
     def certificate(self, W: np.ndarray, b: np.ndarray) -> Certificate:
         """Primal value at (W, b) and the best of a few dual values found from it.
 

@@ -30,7 +30,8 @@ SLICE = 0.1
 FIRST_SLICE = 64
 
 STOP_REASONS = {
-    "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled",
+    "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled "
+    "and the solver knows no better point",
     "max_iter": "all epochs done",
     "stalled": "rounding allows no further progress",
     "max_seconds": "the time limit was reached",
@@ -74,7 +75,8 @@ class RunnableSolver(Protocol):
 
     ``advance`` may stop before n_steps and then returns the steps it took. ``evaluate`` returns the columns of a
     checkpoint: "objective", and "gap" if the solver knows it. A solver whose ``at_checkpoint(state)`` exists says
-    itself when it can be evaluated cheaply.
+    itself when it can be evaluated cheaply. One whose ``doubt(problem, state, tol)`` exists says in words what speaks
+    against convergence where the objective has stopped changing, or "".
     """
 
     def init(self, problem: Any, rng: np.random.Generator) -> Any: ...
@@ -128,6 +130,7 @@ class Outcome:
     history: History
     stop_reason: str
     objective: float
+    doubt: str = ""  # what spoke against "tol" when the run was looked at last, where its solver can tell
     is_last: bool = True  # whether the model is that of the state, and not an earlier one with a lower validation error
 
     @property
@@ -210,12 +213,12 @@ def run(
     stops = iter(()) if chooses else iter(sorted(checkpoints)) if checkpoints is not None else _doubling(per_epoch)
     callbacks = tuple(callbacks)
 
-    best: tuple[float, Any] | None = None
+    best: tuple[float, Any, float] | None = None
     # the first slice feels out how fast steps are; no slice is more than 16 times the one before
     unimproved, previous, done, rate = 0, math.nan, 0, solver.first_slice(problem) / SLICE
     earlier = history.last("epochs")
-    settled = getattr(solver, "settled", lambda problem, state, tol: True)
-    reason = ""
+    doubts = getattr(solver, "doubt", lambda problem, state, tol: "")
+    reason = doubt = ""
     with Interrupts() as interrupts:
         while not reason:
             target = min(next(stops, last), last)
@@ -251,7 +254,7 @@ def run(
             if validation is not None:
                 row["validation_error"] = validation.errors(model)
                 if best is None or row["validation_error"] < best[0]:
-                    best, unimproved = (row["validation_error"], model), 0
+                    best, unimproved = (row["validation_error"], model, objective), 0
                 else:
                     unimproved += 1
             history.append(state.counters, **row)
@@ -271,15 +274,17 @@ def run(
             elif getattr(state, "stalled", False) and not measured.get("gap", math.inf) <= tol * abs(objective):
                 reason = "stalled"
             elif tol > 0.0 and measured.get("gap", abs(previous - objective)) <= tol * abs(objective):
-                reason = "tol" if settled(problem, state, tol) else ""
+                doubt = doubts(problem, state, tol)
+                reason = "" if doubt else "tol"
             if not reason and done >= last:
                 reason = "max_iter"
             previous = objective
+    if reason == "max_iter" and tol > 0.0 and not doubt:
+        doubt = doubts(problem, state, tol)
     is_last = best is None or best[1] is model
     if best is not None and not is_last:
-        model = best[1]
-        objective = solver.evaluate(problem, state, model)["objective"]
-    return Outcome(state, model, history, reason, objective, is_last)
+        model, objective = best[1:]
+    return Outcome(state, model, history, reason, objective, doubt, is_last)
 
 
 def _doubling(per_epoch: int) -> Iterator[int]:

@@ -381,8 +381,9 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         objectives = outcome.history["objective"]
         change = abs(objectives[-1] - objectives[-2]) / abs(objectives[-1]) if len(objectives) > 1 else math.nan
         name, ended = type(self).__name__, f"stop_reason_={outcome.stop_reason!r}"
-        if "gap" in outcome.history.columns:
-            gap = outcome.history["gap"][-1] / abs(objectives[-1])
+        gap = outcome.history.rows[-1].get("gap")
+        if gap is not None:
+            gap /= abs(objectives[-1])
             if gap > self.tol:
                 warnings.warn(
                     f"{name} stopped with a relative duality gap of {gap:.1e}, short of tol={self.tol:g} ({ended}): "
@@ -390,11 +391,11 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
                     ConvergenceWarning,
                     stacklevel=3,
                 )
-        elif outcome.stop_reason == "max_iter" and not change <= self.tol:
+        elif outcome.stop_reason == "max_iter" and (outcome.doubt or not change <= self.tol):
             warnings.warn(
                 f"{name} used all max_iter={self.max_iter} epochs and its objective still changed "
-                f"by {change:.1e} of itself (tol={self.tol:g}): raise max_iter, or tol, or set tol=0 to say that "
-                "the number of epochs is what you want",
+                f"by {change:.1e} of itself (tol={self.tol:g}){'; ' if outcome.doubt else ''}{outcome.doubt}: raise "
+                "max_iter, or tol, or set tol=0 to say that the number of epochs is what you want",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -18,10 +18,18 @@ and a into v: O(d), seldom.
 
 Sec. 5's losses come as targets, Sec. 6's four treatments of the bias as values:
 (1) a constant feature; (2) a sub-gradient step on b; (3) b minimised inside each
-batch; (4) an outer bisection on the sign of dJ/db, which is the sum of slopes at
-the inner optimum. Sampling is i.i.d. (subsets without repetition for k > 1, so
-that k = n is the deterministic method), a new permutation each epoch, or one
-fixed permutation (Sec. 7.5); mini-batches run on across the ends of epochs.
+batch; (4) an outer search over b for the least J(b) = min over w of P(w, b). J is
+convex, and runs of finite length know it up to an error only, so values are compared
+that share their error: a stage of the search makes three runs, at b − ρ, b and b + ρ,
+from the same w and step on, over the same visits. If b has the least value, it moves to
+the vertex of the parabola through the three, ρ is quartered and runs become twice as
+long; if not, b moves to the least and ρ is doubled: nothing is ever excluded for good.
+The next stage goes on from the best run. With exact values J(b) − min J ≤
+max(J(b − ρ), J(b + ρ)) − J(b), by convexity.
+
+Sampling is i.i.d. (subsets without repetition for k > 1, so that k = n is the
+deterministic method), a new permutation each epoch, or one fixed permutation
+(Sec. 7.5); mini-batches run on across the ends of epochs.
 
 Where this differs from the paper: the radius of the projection is that of
 ``Problem.norm_bound``, which equals 1/√λ for the unweighted hinge and holds for
@@ -51,7 +59,7 @@ from ..core.rows import borrowed, prefetch_rows, row_add, row_norm2, row_norms2,
 from ..core.shuffling import draw_subsets, shuffle
 from ..history import Counters
 from ..models import LinearModel
-from ..problem import Certificate, Problem, StructuredProblem
+from ..problem import Certificate, Problem, StructuredProblem, sum_of_squares
 from ..running import Solver
 
 # ---------------------------------------------------------------- step sizes
@@ -117,6 +125,8 @@ AVERAGES = tuple(AVERAGE)
 
 #: A larger mean square of rows is refused in float32, where steps times rows would leave its range.
 FLOAT32_LIMIT = 1e20
+#: A feature r times smaller than the largest is learnt r² times more slowly: beyond this in thousands of epochs.
+OUT_OF_REACH = 32.0
 #: A scale of v below this is folded into v.
 SMALLEST_SCALE = 1e-3
 
@@ -326,15 +336,41 @@ def take_steps(X, target, y, s, order, batch, t, w, average, rule, radius2, z, g
 
 @dataclass
 class Search:
-    """The outer search over b: a bracket for each output, and the best inner result so far."""
+    """The outer search over b, for each output.
 
-    low: np.ndarray
-    high: np.ndarray
+    Attributes
+    ----------
+    centre, reach : b and ρ of the current stage
+    start, begun, order, position, rng : what all runs of the stage begin with: the iterate, the step, the visits
+    length : epochs of each run
+    place : which of the runs is under way: at b, b − ρ or b + ρ
+    values : the objectives that the stage's runs reached, of shape (3, outputs)
+    kept : the last iterate of the stage's best run so far
+    excess : by how much the last stage's b may miss the best one; infinite where it moved
+    best_coef, best_b, best_objective : the best result of all runs
+    rounds : runs completed
+    """
+
+    centre: np.ndarray
     reach: np.ndarray
+    start: Iterate
+    begun: int
+    order: np.ndarray
+    position: int
+    rng: np.random.Generator
+    length: int
+    values: np.ndarray
+    kept: Iterate
+    excess: np.ndarray
     best_coef: np.ndarray
     best_b: np.ndarray
     best_objective: np.ndarray
+    place: int = 0
     rounds: int = 0
+
+
+#: Where a stage's runs stand, in units of ρ from b.
+PLACES = (0.0, -1.0, 1.0)
 
 
 @dataclass
@@ -372,7 +408,7 @@ class Pegasos(Solver):
     projection : bool
         Project onto a ball that holds the optimum after each step.
     search_epochs : int
-        With ``intercept="search"``: epochs of the inner run for each value of b.
+        With ``intercept="search"``: epochs of the first runs; later ones are longer.
 
     Notes
     -----
@@ -384,7 +420,7 @@ class Pegasos(Solver):
     sampling: str = "permutation"
     batch_size: int = 1
     projection: bool = False
-    search_epochs: int = 5
+    search_epochs: int = 1
 
     needs = ("rows",)
 
@@ -428,8 +464,18 @@ class Pegasos(Solver):
         """n/k, rounded up."""
         return -(-problem.n // self.batch_size)
 
-    def init(self, problem: Problem | StructuredProblem, rng: np.random.Generator) -> State:
-        """The state before the first step: w = 0."""
+    def init(
+        self,
+        problem: Problem | StructuredProblem,
+        rng: np.random.Generator,
+        start: LinearModel | None = None,
+        counters: Counters | None = None,
+    ) -> State:
+        """The state before the first step: w = 0.
+
+        Or at the weights of ``start``, found by other means with as much work as ``counters`` tell: steps and averages
+        go on as if all visits so far had been steps that stayed there.
+        """
         self.check(problem)
         d, outputs, dtype = problem.d, problem.n_outputs, problem.dtype
         averaged, suffix = self.average != "none", self.average == "suffix"
@@ -450,17 +496,21 @@ class Pegasos(Solver):
             radius2=np.full(outputs, np.inf),
             rng=rng,
         )
-        if problem.intercept == "search":
-            state.search = Search(
-                low=np.full(outputs, -np.inf),
-                high=np.full(outputs, np.inf),
-                reach=np.ones(outputs),
-                best_coef=np.zeros((d, outputs), dtype),
-                best_b=np.zeros(outputs),
-                best_objective=np.full(outputs, np.inf),
-            )
+        if start is not None:
+            self._stay_at(state, start, counters or Counters())
         self.bind(problem, state)
         return state
+
+    def _stay_at(self, state: State, start: LinearModel, counters: Counters) -> None:
+        """Make a new state one that has made ``counters.visits`` visits at the weights of ``start``, in place."""
+        state.counters, state.t = counters, -(-counters.visits // self.batch_size)
+        state.w.V[:], state.w.b[:] = start.coef.T, start.intercept
+        if self.average == "none":
+            return
+        total = state.t * (state.t + 1) / 2 if self.average == "weighted" else float(state.t)
+        state.average.weights[0] = total
+        state.average.S[:], state.average.b[:] = total, total * state.w.b
+        state.average.weights[2] = _next_restart(state.t)
 
     def bind(self, problem: Problem | StructuredProblem, state: State, in_order: bool = False) -> None:
         """Point a state at a problem's examples: a new order to visit them in, or the order they stand in."""
@@ -469,6 +519,8 @@ class Pegasos(Solver):
         state.position = 0
         if not in_order and self.sampling != "iid":
             shuffle(state.order, state.rng)
+        if problem.intercept == "search":
+            state.search = self._new_search(problem, state)
         if self.projection:
             fixed = state.w.b if problem.intercept == "search" else np.zeros_like(state.w.b)
             # a stream's later parts must not shrink the ball that earlier ones needed
@@ -492,12 +544,24 @@ class Pegasos(Solver):
                 f"intercept={problem.intercept!r}: start anew, or bind the state to the problem"
             )
 
-    def settled(self, problem: Problem | StructuredProblem, state: State, tol: float) -> bool:
-        """Whether an unchanged objective means convergence: a search over b must have closed its brackets."""
-        if state.search is None:
-            return True
-        low, high = state.search.low, state.search.high
-        return bool(np.all(high - low <= max(tol, 1e-12) * np.maximum(1.0, np.abs(state.w.b))))
+    def doubt(self, problem: Problem | StructuredProblem, state: State, tol: float) -> str:
+        """What speaks against convergence where the objective no longer changes, in words; empty if nothing does."""
+        if isinstance(problem, StructuredProblem):
+            return ""
+        search = state.search
+        if search is not None and not search.excess.sum() <= tol * search.best_objective.sum():
+            return "the search over b has not closed"
+        gain = problem.gain_of_scaled_step(*self.weights(problem, state), tol)
+        if gain <= tol:
+            return ""
+        said = f"one step that moves each weight by its feature's own size still lowers it by {gain:.1e} of itself"
+        ratio = problem.ratio_of_sizes()
+        if ratio > OUT_OF_REACH:
+            said += (
+                f", and the largest feature is {ratio:.0f} times the size of the median one, for which steps of one "
+                "size are too short: scale the features (StandardScaler, MaxAbsScaler)"
+            )
+        return said
 
     # -- stepping
 
@@ -524,13 +588,14 @@ class Pegasos(Solver):
         if state.search is None or n_steps == 0:
             self._advance(problem, state, n_steps)
             return
-        per_round = self.search_epochs * self.steps_per_epoch(problem)
+        search, per_epoch = state.search, self.steps_per_epoch(problem)
         while n_steps > 0:
-            inner = max(0, min(n_steps, per_round - state.t))
+            end = search.begun + search.length * per_epoch
+            inner = min(n_steps, end - state.t)
             self._advance(problem, state, inner)
             n_steps -= inner
-            if state.t >= per_round:
-                self._next_bias(problem, state, state.search)
+            if state.t == end:
+                self._end_run(problem, state, search)
 
     def _advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
         rule, k, outputs = self.rule(problem, state), int(self.batch_size), problem.n_outputs
@@ -558,10 +623,6 @@ class Pegasos(Solver):
         if n_steps == 0:  # compiles
             take(problem.X, problem.y, state.order[:0])
             draw_subsets(state.order[:0], np.empty(0), k, state.order[:0])
-            if state.search is not None:
-                loss, nothing = losses.scalar_loss(problem.target), np.empty(0)
-                loss_slopes(loss, nothing, nothing)
-                loss_values(loss, nothing, nothing)
         while n_steps > 0:
             visits = self._next_visits(problem.n, state, n_steps * k)
             take(problem.X, problem.y, visits)
@@ -601,39 +662,80 @@ class Pegasos(Solver):
             shuffle(state.order, state.rng)
         state.position = 0
 
-    def _next_bias(self, problem: Any, state: State, search: Search) -> None:
-        """Close an inner run: narrow the bracket by the sign of dJ/db, keep the best, start afresh at the next b."""
+    # -- the search over b
+
+    def _new_search(self, problem: Any, state: State) -> Search:
+        """A search that begins at the best weights so far; what they were worth in another problem is forgotten."""
+        old, outputs = state.search, problem.n_outputs
+        if old is not None and old.rounds:
+            state.w.V[:], state.w.scale[:], state.w.b[:] = old.best_coef, 1.0, old.best_b
+            self._forget_average(state)
+        return Search(
+            centre=state.w.b.copy(),
+            reach=np.ones(outputs),
+            start=deepcopy(state.w),
+            begun=state.t,
+            order=state.order.copy(),
+            position=state.position,
+            rng=deepcopy(state.rng),
+            length=int(self.search_epochs),
+            values=np.full((3, outputs), np.inf),
+            kept=deepcopy(state.w),
+            excess=np.full(outputs, np.inf),
+            best_coef=np.zeros_like(state.w.V),
+            best_b=np.zeros(outputs),
+            best_objective=np.full(outputs, np.inf),
+        )
+
+    def _end_run(self, problem: Any, state: State, search: Search) -> None:
+        """Close a run at one b: note its value, keep what is best, and go on with the next run or stage."""
         W, b = self._weights(state, self.average)
-        for c in range(problem.n_outputs):
-            loss, y, s = problem.binary_part(c)
-            scores = problem.column_scores(W, c) + b[c]
-            slope_sum = float(np.sum(s * loss_slopes(loss, scores, y)))
-            objective = 0.5 * problem.lam * float(np.sum(W[:, c].astype(np.float64) ** 2))
-            objective += float(np.sum(s * loss_values(loss, scores, y))) / problem.n
-            if objective < search.best_objective[c]:
-                search.best_objective[c] = objective
-                search.best_coef[:, c] = W[:, c]
-                search.best_b[c] = b[c]
-            if slope_sum <= 0.0:
-                search.low[c] = b[c]
-            if slope_sum >= 0.0:
-                search.high[c] = b[c]
-            low, high = search.low[c], search.high[c]
-            if np.isfinite(low) and np.isfinite(high):
-                state.w.b[c] = 0.5 * (low + high)
-            else:
-                state.w.b[c] = low + search.reach[c] if np.isfinite(low) else high - search.reach[c]
-                search.reach[c] *= 2.0
+        norms2 = [sum_of_squares(W[:, c]) for c in range(problem.n_outputs)]
+        values = problem.output_losses(W, b) + 0.5 * problem.lam * np.array(norms2)
+        leads = values < search.values.min(axis=0)
+        best = values < search.best_objective
+        search.values[search.place] = values
+        for kept, own in zip(search.kept, state.w, strict=True):
+            kept[..., leads] = own[..., leads]
+        search.best_objective[best] = values[best]
+        search.best_b[best] = b[best]
+        search.best_coef[:, best] = W[:, best]
         search.rounds += 1
-        state.t = 0
-        state.w.V[:] = 0.0
-        state.w.scale[:] = 1.0
-        state.w.norm2[:] = 0.0
-        for part in state.average:
-            part[:] = 0.0
-        state.average.weights[2] = 2.0
+        search.place += 1
+        if search.place == len(PLACES):
+            self._next_stage(state, search)
+        for own, start in zip(state.w, search.start, strict=True):
+            own[:] = start
+        state.w.b[:] = search.centre + PLACES[search.place] * search.reach
+        state.t, state.position, state.rng = search.begun, search.position, deepcopy(search.rng)
+        state.order[:] = search.order
+        self._forget_average(state)
         if self.projection:
             state.radius2 = problem.norm_bound(state.w.b) ** 2
+
+    def _next_stage(self, state: State, search: Search) -> None:
+        """Move b and change ρ, output by output, and begin the next stage where the best run ended."""
+        middle, low, high = search.values
+        closes = (middle <= low) & (middle <= high)
+        search.excess[:] = np.where(closes, np.maximum(low, high) - middle, np.inf)
+        bend = low + high - 2.0 * middle
+        vertex = 0.5 * (low - high) / np.where(bend > 0.0, bend, np.inf)  # of the parabola, in [−½, ½] where it closes
+        search.centre += np.where(closes, vertex, np.where(low < high, -1.0, 1.0)) * search.reach
+        search.reach *= np.where(closes, 0.25, 2.0)
+        if closes.mean() >= 0.5:  # most are as near as runs of this length can tell
+            search.length *= 2
+        for start, kept in zip(search.start, search.kept, strict=True):
+            start[:] = kept
+        search.values[:] = np.inf
+        search.place = 0
+        search.begun, search.position, search.rng = state.t, state.position, deepcopy(state.rng)
+        search.order[:] = state.order
+
+    def _forget_average(self, state: State) -> None:
+        """Average from the next step on."""
+        for part in state.average:
+            part[:] = 0.0
+        state.average.weights[2] = _next_restart(state.t)
 
     # -- trial runs
 
@@ -723,19 +825,6 @@ class Pegasos(Solver):
         return problem.certificate(*self.weights(problem, state))
 
 
-@compiled
-def loss_slopes(loss, z, y):
-    """Slopes of a scalar loss at scores z."""
-    out = np.empty(z.size)
-    for i in range(z.size):
-        out[i] = losses.slope(loss, z[i], y[i])
-    return out
-
-
-@compiled
-def loss_values(loss, z, y):
-    """Values of a scalar loss at scores z."""
-    out = np.empty(z.size)
-    for i in range(z.size):
-        out[i] = losses.value(loss, z[i], y[i])
-    return out
+def _next_restart(t: int) -> float:
+    """The step after t at which a suffix average restarts: a power of two."""
+    return 2.0 ** max(1, t.bit_length())
