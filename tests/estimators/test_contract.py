@@ -50,7 +50,7 @@ STOCHASTIC = (
 
 
 @parametrize_with_checks(
-    [LinearSVC(), LinearSVR()],
+    [LinearSVC(), LinearSVR(), LinearSVC(solver="pegasos"), LinearSVR(solver="pegasos")],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": STOCHASTIC,
         "check_sample_weight_equivalence_on_sparse_data": STOCHASTIC,
@@ -357,4 +357,6 @@ def test_a_model_with_callbacks_can_be_fitted_inside_a_search(rng):
 def test_a_fit_that_has_not_settled_warns_and_says_what_to_do(rng):
     X, y, _ = data(rng)
     with pytest.warns(ConvergenceWarning, match=r"LinearSVC used all max_iter=2 epochs.*raise max_iter"):
+        LinearSVC(solver="pegasos", max_iter=2, tol=1e-12, random_state=0).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"LinearSVC stopped with a relative duality gap of .*raise max_iter"):
         LinearSVC(max_iter=2, tol=1e-12, random_state=0).fit(X, y)

@@ -3,20 +3,25 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as RivalSVC
 from sklearn.svm import LinearSVR as RivalSVR
 from sklearn.utils.class_weight import compute_class_weight
 
-from widemargin import LinearSVC, LinearSVR, Pegasos
+from widemargin import SDCA, LinearSVC, LinearSVR, Pegasos
 from widemargin.estimators.fitting import class_weights
 from widemargin.problem import Certificate
 from widemargin.running import Progress
+from widemargin.solvers import pegasos, sdca
 from widemargin.solvers.pegasos import Bottou
 
 BOTH = [LinearSVC, LinearSVR]
@@ -66,12 +71,14 @@ def assert_same_minimum(ours, theirs, model=None, scale=1.0):
         assert model.certificate_.dual * scale <= theirs * (1 + 1e-4)
 
 
+@pytest.mark.parametrize("solver", ["pegasos", "sdca"])
 @pytest.mark.parametrize("class_weight", [None, {0: 0.3, 1: 2.0}, "balanced"], ids=str)
 @pytest.mark.parametrize("C", [0.1, 1.0])
-def test_binary_hinge_has_the_minimum_of_scikit_learn(C, class_weight, rng):
+def test_binary_hinge_has_the_minimum_of_scikit_learn(C, class_weight, solver, rng):
     X, y, _ = data(rng)
     weights = np.ones(y.size) if class_weight == "balanced" else rng.uniform(0.5, 2.0, y.size)
-    ours = LinearSVC(C=C, class_weight=class_weight, random_state=0, **LONG).fit(X, y, sample_weight=weights)
+    fixed = {"class_weight": class_weight, "solver": solver, "random_state": 0, **LONG}
+    ours = LinearSVC(C=C, **fixed).fit(X, y, sample_weight=weights)
     options = {"loss": "hinge", "tol": 1e-10, "max_iter": 10**6}
     theirs = RivalSVC(C=C, class_weight=class_weight, **options).fit(X, y, sample_weight=weights)
     of_class = balanced(y, weights) if class_weight == "balanced" else class_weight or {0: 1.0, 1: 1.0}
@@ -132,11 +139,12 @@ def test_repeating_an_example_is_weighting_it(rng):
     assert without == pytest.approx(one, rel=CLOSE)
 
 
+@pytest.mark.parametrize("solver", ["pegasos", "sdca"])
 @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
-def test_regression_has_the_minimum_of_scikit_learn(loss, rng):
+def test_regression_has_the_minimum_of_scikit_learn(loss, solver, rng):
     X, _, t = data(rng)
     weights = rng.uniform(0.5, 2.0, t.size)
-    ours = LinearSVR(loss=loss, epsilon=0.1, random_state=0, **LONG).fit(X, t, sample_weight=weights)
+    ours = LinearSVR(loss=loss, epsilon=0.1, solver=solver, random_state=0, **LONG).fit(X, t, sample_weight=weights)
     theirs = RivalSVR(loss=loss, epsilon=0.1, tol=1e-10, max_iter=10**6).fit(X, t, sample_weight=weights)
     power = 1 if loss == "epsilon_insensitive" else 2
 
@@ -221,7 +229,7 @@ def test_a_cost_matrix_is_read_as_prediction_by_truth(rng):
 @pytest.mark.parametrize("estimator", BOTH)
 def test_a_fit_leaves_its_history_certificate_and_reason(estimator, rng):
     X, y, t = data(rng)
-    model = quick(estimator, max_iter=6).fit(X, targets_for(estimator, y, t))
+    model = quick(estimator, solver="pegasos", max_iter=6).fit(X, targets_for(estimator, y, t))
     np.testing.assert_array_equal(model.history_["epochs"], [1, 2, 4, 6])
     np.testing.assert_array_equal(model.history_["steps"], 120 * model.history_["epochs"])
     np.testing.assert_array_equal(model.history_["visits"], model.history_["steps"])
@@ -487,6 +495,192 @@ def test_a_part_after_a_fit_leaves_no_certificate_of_older_weights(rng):
     model.partial_fit(X, y)
     assert model._state.counters.steps == 5 * 120 + 120
     assert getattr(model, "certificate_", None) != before
+
+
+def test_parts_after_a_fit_by_the_default_solver_go_on_from_its_weights(rng):
+    """The default fits by SDCA and streams by Pegasos: a part moves the weights no further than its steps reach."""
+    X, y, _ = data(rng)
+    model = LinearSVC(random_state=0).fit(X, y)
+    W, b, visits = model.coef_.copy(), model.intercept_.copy(), model._state.counters.visits
+    assert type(model._state) is sdca.State
+    model.partial_fit(X[:10], y[:10])
+    assert type(model._state) is pegasos.State
+    assert model._state.t == visits + 10
+    assert not np.array_equal(model.coef_, W)
+    # ten steps of at most 1/(λt), and means with weights ∝ t of which ten in t are new
+    lam, longest = 1 / 130, np.sqrt(1 + np.sum(X[:10] ** 2, axis=1).max())
+    reach = 10 / (lam * visits) * (longest + lam * np.hypot(np.linalg.norm(W), np.linalg.norm(b)))
+    assert np.linalg.norm(model.coef_ - W) <= reach
+    assert np.abs(model.intercept_ - b) <= reach
+
+
+def test_the_default_solver_warm_starts_on_any_number_of_examples(rng):
+    X, y, _ = data(rng)
+    model = LinearSVC(warm_start=True, tol=0, max_iter=30, random_state=0).fit(X, y)
+    assert type(model._state) is sdca.State
+    first = model.history_["objective"][-1]
+    again = model.set_params(max_iter=2).fit(X, y)
+    assert type(again._state) is sdca.State
+    assert again.history_["objective"][-1] <= first * (1 + CLOSE)
+    fewer = model.fit(X[:100], y[:100])  # a dual variable for each of 120 examples is of no use here
+    assert type(fewer._state) is pegasos.State
+    assert np.isfinite(fewer.coef_).all()
+    assert fewer.history_["visits"][-1] == 120 * 32 + 100 * 2
+
+
+# ---------------------------------------------------------------- the default solver
+
+
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer, load_digits, load_iris], ids=lambda f: f.__name__)
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_the_defaults_solve_easy_data_to_a_proven_gap(load, rng):
+    X, y = load(return_X_y=True)
+    model = LinearSVC(random_state=int(rng.integers(2**31))).fit(StandardScaler().fit_transform(X), y)
+    assert model.stop_reason_ == "tol"
+    assert -1e-9 <= model.certificate_.relative_gap <= 1e-3
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_the_default_regression_solves_easy_data_to_a_proven_gap(rng):
+    X, y = load_diabetes(return_X_y=True)
+    model = LinearSVR(random_state=int(rng.integers(2**31))).fit(StandardScaler().fit_transform(X), y)
+    assert model.stop_reason_ == "tol"
+    assert -1e-9 <= model.certificate_.relative_gap <= 1e-3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({}, sdca.State),
+        ({"loss": "log"}, sdca.State),
+        ({"intercept": "none", "loss": "squared_hinge"}, sdca.State),
+        ({"intercept": "unregularized"}, pegasos.State),
+        ({"intercept": "search"}, pegasos.State),
+        ({"multi_class": "crammer_singer"}, pegasos.State),
+    ],
+    ids=str,
+)
+def test_the_default_solver_is_exact_where_it_can_be(parameters, expected, rng):
+    X, y, _ = data(rng)
+    assert type(quick(LinearSVC, **parameters).fit(X, y)._state) is expected
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_the_last_gap_is_the_certificate_however_a_fit_ends(estimator, rng):
+    X, y, t = data(rng)
+    y = targets_for(estimator, y, t)
+    model = estimator(solver="sdca", tol=0, max_iter=10**9, max_seconds=0.3, random_state=0).fit(X, y)
+    assert model.stop_reason_ == "max_seconds"
+    assert model.certificate_.gap == model.history_["gap"][-1]
+    assert model.certificate_.primal == model.history_["objective"][-1]
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", Pegasos(), SDCA()], ids=str)
+def test_only_solvers_that_stream_have_partial_fit(estimator, solver, rng):
+    model = estimator(solver=solver)
+    streams = not (solver == "sdca" or isinstance(solver, SDCA))
+    assert hasattr(model, "partial_fit") == streams
+    if not streams:
+        with pytest.raises(AttributeError, match="partial_fit") as refusal:
+            model.partial_fit(*data(rng)[:2])
+        assert "needs the solver 'pegasos'" in str(refusal.value.__cause__)
+
+
+# ---------------------------------------------------------------- threads
+
+
+def test_threads_go_to_the_exact_solver(rng):
+    X = sp.random(60, 300, density=0.1, format="csr", random_state=0)
+    y = np.arange(60) % 2
+    one, two = (LinearSVC(n_jobs=jobs, random_state=0).fit(X, y) for jobs in (None, 2))
+    assert (one._state.threads, two._state.threads) == (1, 2)
+    # each is within its own proven gap of the same optimum
+    assert one.certificate_.primal - two.certificate_.primal <= one.certificate_.gap + 1e-12
+    assert two.certificate_.primal - one.certificate_.primal <= two.certificate_.gap + 1e-12
+    same = LinearSVC(solver=SDCA(n_jobs=2), random_state=0).fit(X, y)
+    np.testing.assert_array_equal(same.coef_, two.coef_)
+
+
+def test_data_that_is_not_wide_and_sparse_has_one_thread_and_one_result(rng):
+    X, y, _ = data(rng, classes=3)
+    one, two = (LinearSVC(n_jobs=jobs, random_state=0).fit(X, y) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+# ---------------------------------------------------------------- probabilities
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("multi_class", ["ovr", "crammer_singer"])
+def test_probabilities_are_those_of_the_log_loss(classes, multi_class, rng):
+    X, y, _ = data(rng, classes=classes)
+    model = quick(LinearSVC, loss="log", multi_class=multi_class).fit(X, y)
+    scores = X @ model.coef_.T + model.intercept_
+    if multi_class == "crammer_singer":
+        expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    elif classes == 2:
+        expected = np.c_[1 / (1 + np.exp(scores)), 1 / (1 + np.exp(-scores))]
+    else:
+        expected = 1 / (1 + np.exp(-scores))
+        expected /= expected.sum(axis=1, keepdims=True)
+    found = model.predict_proba(X)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(model.predict_log_proba(X), np.log(expected), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(X))
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "crammer_singer"])
+def test_probabilities_of_far_scores_are_finite(multi_class, rng):
+    X, y, _ = data(rng, classes=3)
+    model = quick(LinearSVC, loss="log", multi_class=multi_class).fit(X, y)
+    far = model.predict_proba(1e6 * X)
+    assert np.isfinite(far).all()
+    np.testing.assert_allclose(far.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_other_losses_have_no_probabilities(loss):
+    for name in ("predict_proba", "predict_log_proba"):
+        assert not hasattr(LinearSVC(loss=loss), name)
+        assert hasattr(LinearSVC(loss="log"), name)
+
+
+# ---------------------------------------------------------------- features of very different sizes
+
+
+def uneven(rng, ratio, n=300):
+    """What can be learnt is in four features of unit size; the fifth is noise, and as large as asked for."""
+    X = rng.normal(size=(n, 5))
+    t = X[:, :4] @ np.array([2.0, -1.0, 1.0, 3.0]) + 0.3 * rng.normal(size=n)
+    X[:, 4] *= ratio
+    return X, (t > 0).astype(int), t
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_features_out_of_reach_are_told_of_with_the_remedy(estimator, rng):
+    X, y, t = uneven(rng, 1e4)
+    y = targets_for(estimator, y, t)
+    with pytest.warns(ConvergenceWarning, match="scale the features.*StandardScaler"):
+        model = estimator(solver="pegasos", random_state=0).fit(X, y)
+    assert model.stop_reason_ == "max_iter"
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize("ratio", [1.0, 10.0, 1e4])
+def test_a_claim_of_convergence_is_near_the_optimum_whatever_the_sizes(estimator, ratio, rng):
+    """No better point is known by a share of tol, even by steps that fit each feature."""
+    X, y, t = uneven(rng, ratio)
+    y = targets_for(estimator, y, t)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = estimator(solver="pegasos", C=0.1, random_state=0).fit(X, y)
+        exact = estimator(C=0.1, random_state=0, max_iter=3000).fit(X / X.std(axis=0), y)
+    if ratio == 1.0:
+        assert model.stop_reason_ == "tol"
+    if model.stop_reason_ == "tol":
+        assert model.score(X, y) >= exact.score(X / X.std(axis=0), y) - 0.1
 
 
 # ---------------------------------------------------------------- data that are hard: they work, or it is said why not

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -17,6 +19,7 @@ from ..history import History, Stopwatch
 from ..models import LinearModel
 from ..problem import INTERCEPTS, Certificate, Problem
 from ..running import Interrupts
+from ..solvers import pegasos, sdca
 from ..solvers.pegasos import Pegasos
 from ..solvers.sdca import SDCA
 from .fitting import (
@@ -32,10 +35,26 @@ from .fitting import (
     numeric_targets,
     one_of,
     positive,
+    threads,
     with_callbacks,
 )
 
-SOLVERS = {"auto": Pegasos, "pegasos": Pegasos, "sdca": SDCA}
+SOLVERS = {"pegasos": Pegasos, "sdca": SDCA}
+
+
+def _streams(estimator: Any) -> bool:
+    """Whether the solver can learn from parts; "auto" streams with Pegasos."""
+    solver = SOLVERS.get(estimator.solver) if isinstance(estimator.solver, str) else estimator.solver
+    if isinstance(solver, SDCA) or solver is SDCA:
+        raise AttributeError("partial_fit needs the solver 'pegasos': SDCA keeps a variable for each example")
+    return True
+
+
+def _is_logistic(estimator: Any) -> bool:
+    """Whether scores are log-odds."""
+    if estimator.loss != "log":
+        raise AttributeError(f"probabilities need loss='log', got {estimator.loss!r}: its scores are no log-odds")
+    return True
 
 
 class _Linear(TrainedByRun):
@@ -49,6 +68,7 @@ class _Linear(TrainedByRun):
     early_stopping: bool
     validation_fraction: float
     warm_start: bool
+    n_jobs: int | None
     random_state: Any
     classes_: np.ndarray
     history_: Any
@@ -61,18 +81,22 @@ class _Linear(TrainedByRun):
             positive("lam", self.lam)
         one_of("intercept", self.intercept, INTERCEPTS)
         if isinstance(self.solver, str):
-            one_of("solver", self.solver, SOLVERS)
-        elif not isinstance(self.solver, tuple(set(SOLVERS.values()))):
+            one_of("solver", self.solver, ("auto", *SOLVERS))
+        elif not isinstance(self.solver, tuple(SOLVERS.values())):
             raise TypeError(
-                f"solver must be one of {', '.join(map(repr, SOLVERS))} or a configured solver such as Pegasos(), "
-                f"got {self.solver!r}"
+                f"solver must be one of {', '.join(map(repr, ('auto', *SOLVERS)))} or a configured solver such as "
+                f"Pegasos(), got {self.solver!r}"
             )
         if not isinstance(self.early_stopping, (bool, np.bool_)):
             raise TypeError(f"early_stopping must be True or False, got {self.early_stopping!r}")
         self._check_limits()
 
-    def _solver(self) -> Any:
-        solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
+    def _solver(self, exact: bool) -> Any:
+        """The solver in use; "auto" is SDCA where it can be (``exact``), else Pegasos."""
+        name = ("sdca" if exact else "pegasos") if isinstance(self.solver, str) and self.solver == "auto" else None
+        solver = SOLVERS[name or self.solver]() if isinstance(self.solver, str) else self.solver
+        if isinstance(solver, SDCA) and self.n_jobs is not None:
+            solver = replace(solver, n_jobs=threads(self.n_jobs))
         if self.intercept == "exact" and isinstance(solver, Pegasos) and solver.batch_size == 1:
             raise ValueError(
                 "intercept='exact' minimises b inside each mini-batch, and a batch of 1 leaves nothing to learn but b: "
@@ -92,60 +116,77 @@ class _Linear(TrainedByRun):
 
     def _fit_problem(self, problem: Problem, started: float, X: Any, y: Any, labels: np.ndarray | None) -> None:
         """Train on a problem; go on from the last state when ``warm_start`` asks for it."""
-        solver, state, history = self._solver(), None, None
         rng = generator(self.random_state)
         validation = None
         if self.early_stopping:
             training, holdout = held_out(rng, problem.n, self.validation_fraction, labels, problem.sample_weight)
             validation, problem = problem.take(holdout), problem.take(training)
-        if self.warm_start and getattr(self, "_state", None) is not None:
-            # a copy: a fit that fails leaves the old state as it was
-            state, history = copy.deepcopy(self._state), History(list(self.history_))
-            if isinstance(solver, Pegasos) != hasattr(state, "search"):
-                raise ValueError("warm_start cannot change the solver: set warm_start=False to start anew")
-            if isinstance(solver, Pegasos) and (state.search is not None) != (problem.intercept == "search"):
-                raise ValueError("warm_start cannot change intercept to or from 'search': set warm_start=False")
-            shape = (problem.d, problem.n_outputs)
-            if isinstance(solver, Pegasos) and state.w.V.shape != shape:
-                raise ValueError(
-                    f"warm_start needs the shape of the last fit, {state.w.V.shape} (features, outputs), got {shape}: "
-                    "set warm_start=False to start anew"
-                )
-            solver.check(problem)
-            solver.bind(problem, state)
+        state = getattr(self, "_state", None) if self.warm_start else None
+        solver = self._solver(SDCA.can_solve(problem) and (state is None or SDCA.can_go_on(problem, state)))
+        history = None
+        if state is not None:
+            # copies: a fit that fails leaves the old state as it was
+            state, history = self._go_on(solver, problem, copy.deepcopy(state), rng), History(list(self.history_))
         outcome = self._run(
             solver, problem, started=started, state=state, rng=rng, validation=validation, history=history,
             X=X, y=y, attributes=self._attributes,
         )  # fmt: skip
         self._state = outcome.state
         self._adopt(outcome.model)
-        if outcome.stop_reason in ("max_seconds", "interrupted"):
+        gap = outcome.history.rows[-1].get("gap")
+        if gap is not None and outcome.is_last:
+            self.certificate_ = Certificate(outcome.objective, outcome.objective - gap, gap)
+        elif outcome.stop_reason in ("max_seconds", "interrupted"):
             # whoever is out of patience does not wait for a dual value; the trivial one, zero, stands
             self.certificate_ = Certificate(outcome.objective, 0.0, outcome.objective)
         else:
             try:
-                exact = isinstance(solver, SDCA) and validation is None
-                self.certificate_ = (
-                    solver.certificate(problem, outcome.state) if exact else problem.certificate(outcome.W, outcome.b)
-                )
+                self.certificate_ = problem.certificate(outcome.W, outcome.b)
             except KeyboardInterrupt:
                 self.certificate_ = Certificate(outcome.objective, 0.0, outcome.objective)
                 self.stop_reason_ = "interrupted"
         self._warn_if_unfinished(outcome)
 
+    def _go_on(self, solver: Any, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
+        """The last fit's state, bound to the problem; for a solver that "auto" turned to, one at the last weights."""
+        own = isinstance(state, pegasos.State if isinstance(solver, Pegasos) else sdca.State)
+        if not own and self.solver != "auto":
+            raise ValueError("warm_start cannot change the solver: set warm_start=False to start anew")
+        shape, known = (problem.d, problem.n_outputs), np.atleast_2d(self.coef_).T.shape
+        if known != shape:
+            raise ValueError(
+                f"warm_start needs the shape of the last fit, {known} (features, outputs), got {shape}: "
+                "set warm_start=False to start anew"
+            )
+        solver.check(problem)
+        if not own:
+            return self._at_last_weights(solver, problem, state, rng)
+        if isinstance(solver, Pegasos) and (state.search is not None) != (problem.intercept == "search"):
+            raise ValueError("warm_start cannot change intercept to or from 'search': set warm_start=False")
+        solver.bind(problem, state)
+        return state
+
+    def _at_last_weights(
+        self, solver: Pegasos, problem: Problem, state: Any, rng: np.random.Generator
+    ) -> pegasos.State:
+        """A state of Pegasos at the weights of another solver, as many steps old as that made visits."""
+        model = LinearModel(np.atleast_2d(self.coef_), self.intercept_)
+        return solver.init(problem, rng, model, replace(state.counters))
+
     def _partial_fit_problem(self, problem: Problem, started: float) -> None:
         """One pass over the examples in the order given, from the last state on."""
-        solver = self._solver()
-        if not isinstance(solver, Pegasos):
-            raise ValueError(
-                f"partial_fit needs the solver 'pegasos': {type(solver).__name__} keeps a variable for each example"
-            )
+        solver = self._solver(exact=False)
         # a stream's part has the size it has, so batches may be smaller; its order is the stream's
         solver.check_batch_size()
         solver = replace(solver, batch_size=min(solver.batch_size, problem.n), sampling="fixed")
         solver.check(problem)
         state = getattr(self, "_state", None)
-        state = solver.init(problem, generator(self.random_state)) if state is None else replace(state)
+        if state is None:
+            state = solver.init(problem, generator(self.random_state))
+        elif isinstance(state, pegasos.State):
+            state = replace(state)
+        else:
+            state = self._at_last_weights(solver, problem, state, generator(self.random_state))
         solver.bind(problem, state, in_order=True)
         solver.advance(problem, state, 0)
         with Interrupts() as interrupts:  # Ctrl-C waits for the end of the pass
@@ -216,7 +257,7 @@ class LinearSVC(ClassifierMixin, _Linear):
     tol : float, default=1e-3
         "pegasos": stop when the objective changed by less than this share of itself while the
         number of epochs doubled. "sdca": stop at this relative duality gap. 0 switches it off.
-    max_iter : int, default=100
+    max_iter : int, default=1000
         Most epochs (passes over the examples).
     max_seconds : float, optional
         Wall-clock limit, everything included; the model so far is kept.
@@ -271,12 +312,13 @@ class LinearSVC(ClassifierMixin, _Linear):
         cost_matrix=None,
         lam=None,
         tol=1e-3,
-        max_iter=100,
+        max_iter=1000,
         max_seconds=None,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=3,
         warm_start=False,
+        n_jobs=None,
         random_state=None,
         callbacks=None,
         verbose=0,
@@ -296,6 +338,7 @@ class LinearSVC(ClassifierMixin, _Linear):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
@@ -392,6 +435,7 @@ class LinearSVC(ClassifierMixin, _Linear):
         self._seen, self._counts = float(codes.size), counts
         return self
 
+    @available_if(_streams)
     @all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train on more examples: one pass over them, in the order given.
@@ -473,6 +517,25 @@ class LinearSVC(ClassifierMixin, _Linear):
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
+    @available_if(_is_logistic)
+    def predict_log_proba(self, X):
+        """Logarithms of :meth:`predict_proba`."""
+        scores = self._scores(X)
+        if self.multi_class == "crammer_singer":
+            return log_softmax(scores, axis=1)
+        if scores.shape[1] == 1:
+            return log_expit(np.hstack([-scores, scores]))
+        return log_softmax(log_expit(scores), axis=1)
+
+    @available_if(_is_logistic)
+    def predict_proba(self, X):
+        """Probabilities of the classes, of shape (n, n_classes), where ``loss="log"``.
+
+        1/(1 + exp(−z)) of the score z; of several classes against the rest, each one's divided by their sum; of a joint
+        loss exp(z_c)/Σ exp(z_r).
+        """
+        return np.exp(self.predict_log_proba(X))
+
 
 class LinearSVR(RegressorMixin, _Linear):
     """Linear support vector regression at any scale.
@@ -493,9 +556,9 @@ class LinearSVR(RegressorMixin, _Linear):
     C : float, default=1.0
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
     solver, intercept, lam, tol, max_iter, max_seconds, early_stopping, validation_fraction, n_iter_no_change, \
-    warm_start, random_state, callbacks, verbose
-        As in :class:`LinearSVC`; the validation error is the weighted mean absolute error. ``solver="sdca"`` is exact for
-        both losses, and stops when the relative duality gap is at most ``tol``.
+    warm_start, n_jobs, random_state, callbacks, verbose
+        As in :class:`LinearSVC`; the validation error is the weighted mean absolute error. "auto" is "sdca" for both
+        losses, which stops when the relative duality gap is at most ``tol``.
 
     Attributes
     ----------
@@ -524,12 +587,13 @@ class LinearSVR(RegressorMixin, _Linear):
         intercept="regularized",
         lam=None,
         tol=1e-3,
-        max_iter=100,
+        max_iter=1000,
         max_seconds=None,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=3,
         warm_start=False,
+        n_jobs=None,
         random_state=None,
         callbacks=None,
         verbose=0,
@@ -547,6 +611,7 @@ class LinearSVR(RegressorMixin, _Linear):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
@@ -576,6 +641,7 @@ class LinearSVR(RegressorMixin, _Linear):
         self._seen = float(y.size)
         return self
 
+    @available_if(_streams)
     @all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
         """Train on more examples: one pass over them, in the order given; λ is 1/(C n) with n those seen so far."""

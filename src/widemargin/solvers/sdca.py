@@ -687,6 +687,17 @@ class SDCA(Solver):
     n_jobs: int = 1
 
     needs = ("rows", "conjugate")
+    intercepts = ("regularized", "none")
+
+    @classmethod
+    def can_solve(cls, problem: Problem) -> bool:
+        """Whether the outputs are separate and the intercept is one that this method has."""
+        return isinstance(problem, Problem) and not problem.is_joint and problem.intercept in cls.intercepts
+
+    @staticmethod
+    def can_go_on(problem: Problem, state: object) -> bool:
+        """Whether the state is one of this method's, with a variable for each of as many examples and outputs."""
+        return isinstance(state, State) and state.alpha.shape == (problem.n, problem.n_outputs)
 
     def check(self, problem: Problem) -> None:
         """Refuse what this method cannot do, in one sentence each."""
@@ -695,7 +706,7 @@ class SDCA(Solver):
                 "SDCA moves the dual variables of separate outputs and this loss ties them: "
                 "use multi_class='ovr', or the solver 'pegasos'"
             )
-        if problem.intercept not in ("none", "regularized"):
+        if problem.intercept not in self.intercepts:
             raise ValueError(
                 f"SDCA has the intercepts 'regularized' and 'none', got {problem.intercept!r}: "
                 "use one of them, or the solver 'pegasos'"
