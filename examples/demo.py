@@ -30,12 +30,16 @@ def main():
     X, X_test, y, y_test = train_test_split(X.astype(np.float32), y, test_size=0.3, random_state=0)
     C = 1.0
     print(f"{X.shape[0]} training rows, {X.shape[1]} features, C = {C}; compiling on first use ...", flush=True)
-    LinearSVC(max_iter=1, tol=0).fit(X[:100], y[:100])
+    for solver in ("sdca", "pegasos"):
+        LinearSVC(solver=solver, max_iter=1, tol=0).fit(X[:100], y[:100])
     paper = Pegasos(step="pegasos", average="none", sampling="iid")
     contenders = {
         "widemargin LinearSVC": LinearSVC(C=C, random_state=0),
+        "  by Pegasos": LinearSVC(C=C, solver="pegasos", max_iter=100, random_state=0),
         "  the paper's Pegasos": LinearSVC(C=C, solver=paper, tol=0, max_iter=16, random_state=0),
-        "  for 0.2 s": LinearSVC(C=C, tol=0, max_iter=10_000, max_seconds=0.2, random_state=0),
+        "  by Pegasos, for 0.2 s": LinearSVC(
+            C=C, solver="pegasos", tol=0, max_iter=10_000, max_seconds=0.2, random_state=0
+        ),
         "scikit-learn LinearSVC": RivalSVC(C=C, loss="hinge", random_state=0),
         "scikit-learn SGDClassifier": SGDClassifier(alpha=1 / (C * len(y)), average=True, random_state=0),
     }
@@ -49,8 +53,10 @@ def main():
             f"{name:28}{seconds:9.3f}{objective(model, X, y, C):11.5f}{error:12.2%}"
             f"   {getattr(model, 'stop_reason_', '')}"
         )
-    ours = contenders["widemargin LinearSVC"]
-    print(f"\n{ours.certificate_}\n")
+    print("\nHow far above the least objective they can be, by their own certificates:")
+    for name in ("widemargin LinearSVC", "  by Pegasos"):
+        print(f"{name:28}{contenders[name].certificate_.relative_gap:9.2%}")
+    print("Pegasos keeps no dual variables, and what it can prove is next to nothing.\n")
     folder = Path("demo_output")
     folder.mkdir(exist_ok=True)
     picture = folder / "convergence.png"
@@ -58,7 +64,7 @@ def main():
     ax = plots.convergence(drawn)
     ax.set_yscale("log")
     ax.figure.savefig(picture, dpi=120)
-    print(f"The picture is {picture}: objective against training time, for the three runs of widemargin.")
+    print(f"The picture is {picture}: objective against training time, for the four runs of widemargin.")
 
 
 if __name__ == "__main__":

@@ -235,11 +235,13 @@ class LinearSVC(ClassifierMixin, _Linear):
     C : float, default=1.0
         Trade-off: larger values fit the training set more closely.
     loss : {"hinge", "squared_hinge", "log"}, default="hinge"
-    solver : {"auto", "pegasos", "sdca"} or a configured solver, default="auto"
-        The method, or a configured one: ``Pegasos(batch_size=16, average="weighted")``, ``SDCA(n_jobs=2)``.
-        "auto" is "pegasos", the quickest to a good model; "sdca" is exact, and stops at a proven duality gap. It
-        needs ``intercept="regularized"`` or "none" and ``multi_class="ovr"``, keeps a variable for each example and
-        class, has no ``partial_fit``, and likes features scaled so that C‖x‖² is not large.
+    solver : {"auto", "sdca", "pegasos"} or a configured solver, default="auto"
+        The method, or a configured one: ``Pegasos(batch_size=16, average="weighted")``, ``SDCA(n_jobs=2)``. "sdca" is
+        exact, and stops at a proven duality gap; it has ``intercept="regularized"`` or "none" and
+        ``multi_class="ovr"``, and keeps a variable for each example and class. "pegasos" has all intercepts and the
+        joint losses, and learns from streams; it bounds its distance to the optimum loosely, if at all. "auto" is
+        "sdca" where it can be, else "pegasos", and always "pegasos" in ``partial_fit``. Both want features of like
+        size.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One classifier per class against the rest, or one joint loss: the multi-class
         hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).
@@ -255,8 +257,9 @@ class LinearSVC(ClassifierMixin, _Linear):
     lam : float, optional
         λ itself; overrides ``C``.
     tol : float, default=1e-3
-        "pegasos": stop when the objective changed by less than this share of itself while the
-        number of epochs doubled. "sdca": stop at this relative duality gap. 0 switches it off.
+        "sdca": stop at this relative duality gap. "pegasos": stop when the objective changed by less than this share
+        of itself while the number of epochs doubled, and no step scaled to each feature gains more than that.
+        0 switches it off.
     max_iter : int, default=1000
         Most epochs (passes over the examples).
     max_seconds : float, optional
@@ -267,6 +270,9 @@ class LinearSVC(ClassifierMixin, _Linear):
         weights.
     warm_start : bool, default=False
         Go on from the last fit.
+    n_jobs : int, optional
+        Threads of "sdca" on sparse data with more features than examples, where they share the features of each row;
+        the result then depends on their number, within ``tol``, but never on timing. All else is done by one thread.
     random_state : int, Generator, RandomState or None
     callbacks : callable or list of callables, optional
         Called with a :class:`widemargin.running.Progress` at each checkpoint; returning
@@ -282,7 +288,8 @@ class LinearSVC(ClassifierMixin, _Linear):
     history_ : History
         A row per checkpoint: seconds, epochs, counters, objective, …; ``history_.to_frame()``.
     certificate_ : Certificate
-        Primal value, dual value, and the gap that bounds the distance to the optimum.
+        Primal value, dual value, and the gap that bounds the distance to the optimum: at most ``tol`` of the objective
+        after "sdca" stopped by it. Pegasos keeps no dual variables, and its gap is often as large as the objective.
     stop_reason_ : str
         "tol", "max_iter", "max_seconds", "early_stopping", "callback" or "interrupted".
     n_iter_ : int

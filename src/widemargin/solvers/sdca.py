@@ -976,8 +976,9 @@ class SDCA(Solver):
         return {"objective": certificate.primal, "gap": certificate.gap}
 
     def certificate(self, problem: Problem, state: State) -> Certificate:
-        """Primal value of the weights, dual value of α itself, and their difference."""
+        """Primal value of the weights, dual value of α itself or of zero, whichever is larger, and their difference."""
         W, b, _ = self._combined(problem, state)
-        dual = problem.lam * float(self._dual(problem, state, W, b).sum())
+        # no loss is negative, so 0 is a dual value too; late answers may take α below it for a while
+        dual = max(0.0, problem.lam * float(self._dual(problem, state, W, b).sum()))
         primal = problem.primal(*self.weights(problem, state))
         return Certificate(primal, dual, primal - dual)
