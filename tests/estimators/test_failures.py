@@ -16,8 +16,8 @@ from widemargin.solvers.smo import SMO
 WIDE, NARROW = 30, 10
 
 ESTIMATORS = {
-    "LinearSVC": lambda **own: LinearSVC(solver="pegasos", tol=0, max_iter=2, random_state=0, **own),
-    "LinearSVR": lambda **own: LinearSVR(solver="pegasos", tol=0, max_iter=2, random_state=0, **own),
+    "LinearSVC": lambda **own: LinearSVC(**{"solver": "pegasos", "tol": 0, "max_iter": 2, "random_state": 0, **own}),
+    "LinearSVR": lambda **own: LinearSVR(**{"solver": "pegasos", "tol": 0, "max_iter": 2, "random_state": 0, **own}),
     "SVC": lambda **own: SVC(random_state=0, **own),
     "SVR": lambda **own: SVR(random_state=0, **own),
     "BudgetedSVC": lambda **own: BudgetedSVC(10, random_state=0, **own),

@@ -566,9 +566,10 @@ def test_the_default_solver_is_exact_where_it_can_be(parameters, expected, rng):
 
 
 @pytest.mark.parametrize("estimator", BOTH)
-def test_the_last_gap_is_the_certificate_however_a_fit_ends(estimator, rng):
+def test_the_last_gap_is_the_certificate_however_a_fit_ends(estimator, rng, clock):
     X, y, t = data(rng)
     y = targets_for(estimator, y, t)
+    clock.tick = 0.01
     model = estimator(solver="sdca", tol=0, max_iter=10**9, max_seconds=0.3, random_state=0).fit(X, y)
     assert model.stop_reason_ == "max_seconds"
     assert model.certificate_.gap == model.history_["gap"][-1]
