@@ -35,7 +35,7 @@ def main():
     paper = Pegasos(step="pegasos", average="none", sampling="iid")
     contenders = {
         "widemargin LinearSVC": LinearSVC(C=C, random_state=0),
-        "  by Pegasos": LinearSVC(C=C, solver="pegasos", max_iter=100, random_state=0),
+        "  by Pegasos": LinearSVC(C=C, solver="pegasos", tol=0, max_iter=16, random_state=0),
         "  the paper's Pegasos": LinearSVC(C=C, solver=paper, tol=0, max_iter=16, random_state=0),
         "  by Pegasos, for 0.2 s": LinearSVC(
             C=C, solver="pegasos", tol=0, max_iter=10_000, max_seconds=0.2, random_state=0
