@@ -25,7 +25,7 @@ from ..core.kernels import (  # noqa: F401 (states in files name kernels)
     Polynomial,
     Sigmoid,
     as_kernel,
-    resolve_gamma,
+    largest_value,
 )
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..core.vectors import Vectors, is_sparse  # noqa: F401 (states in files name Vectors)
@@ -71,6 +71,7 @@ from .fitting import (
     whole,
     with_callbacks,
 )
+from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel
 
 #: Policies by their names.
 NAMED: dict[str, dict[str, Any]] = {
@@ -234,19 +235,34 @@ class _Budgeted(TrainedByRun):
         """The kernel of the model, which is that of the first rows seen; refuses another one."""
         kept = getattr(self, "_trained_kernel", None)
         if kept is None:
-            gamma = 1.0 if self.kernel == "linear" else resolve_gamma(self.gamma, X)
-            self._trained_kernel = as_kernel(self.kernel, gamma, self.degree, self.coef0)
+            known = scaled_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
+            self._trained_kernel, self._exponent, self._gamma = known
+            rows = as_rows(divided(X, self._exponent))
+            with np.errstate(over="ignore", invalid="ignore"):
+                largest = largest_value(self._trained_kernel, rows)
+            check_values(self._trained_kernel, self._gamma, rows, largest, largest_entry(X))
             return self._trained_kernel
         # "scale" and "auto" were settled then
-        gamma = getattr(kept, "gamma", 1.0) if isinstance(self.gamma, str) else self.gamma
+        gamma = self._gamma if isinstance(self.gamma, str) else self.gamma
         asked = as_kernel(self.kernel, gamma, self.degree, self.coef0)
-        if asked != kept or type(asked) is not type(kept):  # tuples of other classes may be equal
-            raise ValueError(f"a running model keeps its kernel, {kept}, got {asked}: set it back, or fit anew")
+        known = kept._replace(gamma=self._gamma) if hasattr(kept, "gamma") else kept
+        if asked != known or type(asked) is not type(known):  # tuples of other classes may be equal
+            raise ValueError(f"a running model keeps its kernel, {known}, got {asked}: set it back, or fit anew")
         return kept
 
     def _problem(self, X: Any, y: np.ndarray, target: Any, weights: np.ndarray, outputs: int) -> KernelProblem:
         X = self._as_first(X)
-        return KernelProblem(self._kernel(X), as_rows(X), y, target, float(self.lam), weights, "none", outputs=outputs)
+        kernel = self._kernel(X)
+        return KernelProblem(
+            kernel,
+            as_rows(new_rows(kernel, X, self._exponent)),
+            y,
+            target,
+            float(self.lam),
+            weights,
+            "none",
+            outputs=outputs,
+        )
 
     def _as_first(self, X: Any) -> Any:
         """Rows in the layout that the stream began with."""
@@ -254,10 +270,11 @@ class _Budgeted(TrainedByRun):
         return X if state is None else in_layout(X, is_sparse(state.budget.vectors))
 
     def _rows_for(self, model: KernelModel, X: Any) -> Any:
-        return as_rows(in_layout(super()._rows_for(model, X), isinstance(model.vectors, CSRRows)))
+        X = in_layout(super()._rows_for(model, X), isinstance(model.vectors, CSRRows))
+        return as_rows(new_rows(model.kernel, X, self._exponent))
 
     def _start_anew(self) -> None:
-        for name in ("_state", "_trained_kernel", "_kind", "_seconds", "_passes", "history_"):
+        for name in ("_state", "_trained_kernel", "_exponent", "_gamma", "_kind", "_seconds", "_passes", "history_"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -332,7 +349,7 @@ class _Budgeted(TrainedByRun):
     def support_vectors_(self) -> Any:
         """Vectors of the model, as rows; merged ones are no rows of the data."""
         check_is_fitted(self, "_state")
-        return as_matrix(self._state.vectors())
+        return divided(as_matrix(self._state.vectors()), -self._exponent)
 
     @property
     def dual_coef_(self) -> np.ndarray:
@@ -356,7 +373,9 @@ class _Budgeted(TrainedByRun):
     def gamma_(self) -> float:
         """The γ of the kernel, as it was settled at the first call; "linear" has none."""
         check_is_fitted(self, "_state")
-        return self._trained_kernel.gamma
+        if self.kernel == "linear":
+            raise AttributeError("gamma_ exists for kernels with a γ only, and the kernel is 'linear'")
+        return self._gamma
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
@@ -366,9 +385,10 @@ class _Budgeted(TrainedByRun):
         X = check_rows(self, X, reset=False)
         state, kernel = self._state, self._trained_kernel
         if sp.issparse(X) == is_sparse(state.budget.vectors):
-            return scores(kernel, as_rows(X), state)
+            return finite(scores(kernel, as_rows(new_rows(kernel, X, self._exponent)), state), X)
         parts = (self._as_first(X[a : a + BLOCK]) for a in range(0, X.shape[0], BLOCK))
-        return np.concatenate([scores(kernel, as_rows(part), state) for part in parts])
+        found = [scores(kernel, as_rows(new_rows(kernel, part, self._exponent)), state) for part in parts]
+        return finite(np.concatenate(found), X)
 
     # -- files
 
@@ -396,7 +416,8 @@ class _Budgeted(TrainedByRun):
         state = replace(self._state, order=np.empty(0, np.int64), position=0)
         save_state(
             path, Saved(state, self._trained_kernel, classes, getattr(self, "_counts", np.empty(0))),
-            estimator=type(self).__name__, parameters=parameters, policies=self._kind,
+            estimator=type(self).__name__, parameters=parameters, policies=self._kind, exponent=self._exponent,
+            gamma=float(self._gamma),
             n_features=int(self.n_features_in_), feature_names=getattr(self, "feature_names_in_", np.empty(0)).tolist(),
             passes=self._passes, seconds=self._seconds, n_iter=self.n_iter_, stop_reason=self.stop_reason_,
             history=[{name: np.asarray(value).item() for name, value in row.items()} for row in self.history_],
@@ -419,6 +440,8 @@ class _Budgeted(TrainedByRun):
                 parameters[name] = dict(value["pairs"])
         model = cls(**parameters)
         model._state, model._trained_kernel, model._kind = saved.state, saved.kernel, tuple(header["policies"])
+        model._exponent = header.get("exponent", 0)
+        model._gamma = header.get("gamma", getattr(saved.kernel, "gamma", 1.0))
         model._passes, model._seconds, model.history_ = header["passes"], header["seconds"], History(header["history"])
         model.n_iter_, model.stop_reason_ = header["n_iter"], header["stop_reason"]
         model.n_features_in_, model.certificate_ = header["n_features"], None
@@ -869,8 +892,8 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     # a regularised intercept, kernel + 1, is the sum of the old coefficients
     intercept = old.intercept + old.constant * old.coef.sum(axis=1)
     small._model = KernelModel(old.kernel, np.arange(kept.shape[0]), rows, coefficients, intercept)
-    centre = model._preparation.centre
-    small.support_vectors_ = as_matrix(rows) if centre is None else kept + centre
+    centre, exponent = model._preparation.centre, model._preparation.exponent
+    small.support_vectors_ = divided(as_matrix(rows) if centre is None else kept + centre, -exponent)
     small.dual_coef_, small.intercept_ = coefficients, intercept
     if centre is not None and isinstance(old.kernel, Linear):  # the rows of the model are the user's less the centre
         small.intercept_ = intercept - coefficients @ (kept @ centre)

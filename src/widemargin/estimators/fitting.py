@@ -329,7 +329,8 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         if root is not None:
             callbacks.append(_TaskPerCheckpoint(self, root, X, y, attributes))
         bar = ProgressBar(type(self).__name__) if self.verbose and not quiet else None
-        with bar or nullcontext():
+        # what overflows ends in an objective that is not finite, which is refused in a sentence
+        with bar or nullcontext(), np.errstate(over="ignore", invalid="ignore"):
             outcome = run(
                 solver,
                 problem,

@@ -27,9 +27,7 @@ from ..core.kernels import (
     Linear,
     Precomputed,
     Sigmoid,
-    as_kernel,
     largest_value,
-    resolve_gamma,
     sizes,
 )
 from ..core.pairs import add_votes, first_pair
@@ -58,6 +56,7 @@ from .fitting import (
     threads,
     with_callbacks,
 )
+from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_too_small
 
 SOLVERS = {
     "auto": SMO,
@@ -134,6 +133,8 @@ class Preparation:
     centre: np.ndarray | None
     as_float32: bool
     as_csr: bool
+    #: Rows are divided by two to this power first.
+    exponent: int = 0
 
     @classmethod
     def of(cls, kernel: Any, X: Any, free_bias: bool) -> Preparation:
@@ -158,6 +159,7 @@ class Preparation:
         """X as the rows the kernel takes."""
         if isinstance(kernel, BlackBox):
             return X
+        X = new_rows(kernel, X, self.exponent)
         if self.as_csr and not sp.issparse(X):
             X = sp.csr_matrix(X)
         elif sp.issparse(X) and not self.as_csr:
@@ -261,15 +263,17 @@ class _Kernel(TrainedByRun):
 
     def _prepare(self, X: Any) -> tuple[Any, Any]:
         """(kernel, rows) for training; remembers how rows are laid out."""
-        needs_gamma = isinstance(self.kernel, str) and self.kernel not in ("linear", "precomputed")
-        gamma = resolve_gamma(self.gamma, X) if needs_gamma else 1.0
-        kernel = as_kernel(self.kernel, gamma, self.degree, self.coef0)
-        self._gamma = gamma
-        self._preparation = Preparation.of(kernel, X, self._intercept() == "unregularized")
-        rows = self._preparation.rows(kernel, X)
-        with np.errstate(over="ignore"):
+        kernel, exponent, self._gamma = scaled_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            free = self._intercept() == "unregularized"
+            self._preparation = replace(Preparation.of(kernel, divided(X, exponent), free), exponent=exponent)
+            rows = self._preparation.rows(kernel, X)
             largest = largest_value(kernel, rows)
-        if not largest <= FLOAT32_LARGEST:
+        if not isinstance(kernel, (Precomputed, BlackBox)):
+            check_values(kernel, self._gamma, rows, largest, largest_entry(X))
+            C = self.C if self.lam is None else 1.0 / (float(self.lam) * X.shape[0])
+            warn_if_too_small(C, X.shape[0], largest, self._intercept(), X, "data")
+        elif not largest <= FLOAT32_LARGEST:
             raise ValueError(f"{KernelProblem.overflow} (the largest is {largest:.1e})")
         self._kernel_error = _rounding(kernel, rows, largest)
         return kernel, rows
@@ -421,7 +425,9 @@ class _Kernel(TrainedByRun):
 
     def _decisions(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self._model.decision_function(self._rows_for(self._model, X), threads=threads(self.n_jobs))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._model.decision_function(self._rows_for(self._model, X), threads=threads(self.n_jobs))
+        return finite(scores, X)
 
     def _finished(self, model: KernelModel, own: np.ndarray | None = None) -> KernelModel:
         """As for all estimators; ``own`` are the examples of the model's problem among all."""
@@ -1006,6 +1012,7 @@ class SVC(ClassifierMixin, _Kernel):
             if i == k - 2:
                 count = rows.stop - rows.start
                 votes[rows], sums[rows] = block[1][:, :count].T, block[2][:, :count].T
+        sums = finite(sums, X)
         return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
 
     def _parts(self, X: Any) -> Iterable[tuple[slice, int, np.ndarray]]:

@@ -38,6 +38,7 @@ from .fitting import (
     threads,
     with_callbacks,
 )
+from .scaling import finite
 
 SOLVERS = {"pegasos": Pegasos, "sdca": SDCA}
 
@@ -211,7 +212,8 @@ class _Linear(TrainedByRun):
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        return LinearModel(self.coef_, self.intercept_).decision_function(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(LinearModel(self.coef_, self.intercept_).decision_function(X), X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -668,4 +670,5 @@ class LinearSVR(RegressorMixin, _Linear):
         """Predicted targets."""
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        return np.asarray(X @ self.coef_) + self.intercept_[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(np.asarray(X @ self.coef_) + self.intercept_[0], X)

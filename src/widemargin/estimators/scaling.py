@@ -1,0 +1,146 @@
+"""Data of any scale: rows multiplied by a power of two, and sentences where no scale helps.
+
+A kernel with a γ does not change when the rows are divided by 2ᵉ and γ is multiplied by 2²ᵉ (Laplacian: 2ᵉ), and a
+power of two changes no digit of a number. So rows whose squares would leave the range of float32 are brought to unit
+size, and all that follows computes as with data of that size.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..core.kernels import RBF, KernelMatrix, Laplacian, as_kernel, resolve_gamma, sizes
+from ..core.rows import as_matrix, shape, take_rows
+from ..problem import KernelProblem
+
+#: Rows stay as they are while the largest entry is between 2⁻³² and 2³²: its square is in the range of float32.
+WITHIN = 32
+#: New rows of kernels of distances are cut off here, where they are far from all examples of training.
+FAR = 2.0**50
+#: Kernel values smaller than this lose digits in float32, or vanish.
+SMALLEST = 2.0**-100
+#: Kernel values that differ by less are equal in float32.
+ALIKE = 2.0**-24
+#: Scores smaller than this vanish among their own rounding and that of smaller weights.
+VANISHING = 2.0**-900
+#: exp(−t) is 0 in float32.
+VANISHES = 104.0
+FLOAT32_LARGEST = float(np.finfo(np.float32).max)
+
+
+def largest_entry(X: Any) -> float:
+    """max |entry|."""
+    entries = X.data if sp.issparse(X) else np.asarray(X)
+    return max(abs(float(entries.max())), abs(float(entries.min()))) if entries.size else 0.0
+
+
+def exponent_of(X: Any) -> int:
+    """The e for which rows are divided by 2ᵉ; 0 where they stay as they are."""
+    largest = largest_entry(X)
+    exponent = math.frexp(largest)[1]
+    return exponent if largest > 0.0 and abs(exponent) > WITHIN else 0
+
+
+def divided(X: Any, exponent: int) -> Any:
+    """A copy of X divided by 2ᵉ; X itself where e is 0."""
+    if exponent == 0:
+        return X
+    with np.errstate(over="ignore", under="ignore"):
+        if sp.issparse(X):
+            return sp.csr_matrix((np.ldexp(X.data, -exponent), X.indices, X.indptr), shape=X.shape)
+        return np.ldexp(X, -exponent)
+
+
+def times_power(value: float, exponent: int) -> float:
+    """value · 2ᵉ; infinite, and no error, where it overflows."""
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.inf
+
+
+def scaled_kernel(name: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> tuple[Any, int, float]:
+    """(kernel of rows divided by 2ᵉ, e, γ of the rows as they are) for a kernel's name or function."""
+    if not isinstance(name, str) or name in ("linear", "precomputed"):
+        return as_kernel(name, 1.0, degree, coef0), 0, 1.0
+    exponent = exponent_of(X)
+    power = exponent if name == "laplacian" else 2 * exponent
+    if isinstance(gamma, str) and gamma == "scale":  # 1/(d var), which is that of a squared length
+        at_unit = resolve_gamma(gamma, divided(X, exponent))
+        given, own = times_power(at_unit, -2 * exponent), times_power(at_unit, power - 2 * exponent)
+    else:
+        given = resolve_gamma(gamma, X)
+        own = times_power(given, power)
+    return as_kernel(name, min(own, float(np.finfo(float).max)), degree, coef0), exponent, given
+
+
+def check_values(kernel: Any, gamma: float, rows: Any, largest: float, data_largest: float) -> None:
+    """Refuse kernel values beyond float32, above or below; warn of kernels that tell no two examples apart.
+
+    ``largest`` is max |k(x, x)|, ``data_largest`` the largest entry of the data as given.
+    """
+    if not largest <= FLOAT32_LARGEST:
+        raise ValueError(f"{KernelProblem.overflow} (the largest is {largest:.1e}, of data up to {data_largest:.1e})")
+    if isinstance(kernel, (RBF, Laplacian)):
+        _check_distances(kernel, gamma, rows, data_largest)
+    elif largest < SMALLEST and largest_entry(as_matrix(rows)) > 0.0:
+        raise ValueError(
+            f"kernel values are below float32 (the largest is {largest:.1e}, of data up to {data_largest:.1e}): "
+            "scale the data, or raise gamma"
+        )
+
+
+def _check_distances(kernel: Any, gamma: float, rows: Any, data_largest: float) -> None:
+    n, largest = shape(rows)[0], sizes(kernel, rows)[0]
+    remedy = f"gamma={gamma:.3g} and data up to {data_largest:.1e}: scale the data, or use another gamma"
+    if largest > 0.0 and 4.0 * kernel.gamma * largest < ALIKE:
+        warnings.warn(
+            f"all kernel values are 1 in float32, so no two examples are told apart, with {remedy}", stacklevel=5
+        )
+    elif n > 1 and kernel.gamma * largest > VANISHES:
+        some = take_rows(rows, np.unique(np.linspace(0, n - 1, min(n, 64)).astype(np.int64)))
+        K = KernelMatrix(kernel, some, dtype=np.float64).block(np.arange(shape(some)[0]))
+        off = K[~np.eye(K.shape[0], dtype=bool)]
+        if off.max(initial=0.0) < math.exp(-VANISHES):
+            warnings.warn(
+                f"kernel values between examples are 0 in float32, so nothing is learnt of new ones, with {remedy}",
+                stacklevel=5,
+            )
+
+
+def new_rows(kernel: Any, X: Any, exponent: int) -> Any:
+    """Rows to predict, divided by 2ᵉ; for kernels of distances cut off far from all examples of training."""
+    X = divided(X, exponent)
+    if isinstance(kernel, (RBF, Laplacian)) and largest_entry(X) > FAR:
+        if sp.issparse(X):
+            return sp.csr_matrix((np.clip(X.data, -FAR, FAR), X.indices, X.indptr), shape=X.shape)
+        return np.clip(X, -FAR, FAR)
+    return X
+
+
+def finite(scores: np.ndarray, X: Any) -> np.ndarray:
+    """Scores, or a sentence where they overflow."""
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            f"scores overflow for rows of X with entries up to {largest_entry(X):.1e}: scale them as the training data"
+        )
+    return scores
+
+
+def warn_if_too_small(C: float, n: int, largest: float, intercept: str, X: Any, name: str = "features") -> None:
+    """Warn where weights that C allows can move no score: |⟨w, x⟩| ≤ C n max ‖x‖² for losses of slope ≤ 1.
+
+    ``largest`` is max ‖x‖² or more. Without an intercept such scores have the right signs still, until they vanish.
+    """
+    most = C * n * largest
+    if largest > 0.0 and most < (VANISHING if intercept == "none" else ALIKE):
+        warnings.warn(
+            f"with C={C:g} {name} up to {largest_entry(X):.1e} move no score by more than {most:.1e}: scale the "
+            f"{name}, or raise C",
+            stacklevel=4,
+        )

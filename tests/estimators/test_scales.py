@@ -1,0 +1,101 @@
+"""Data of every scale that float64 holds: a right model, or a sentence; never NaN, an OverflowError or a useless model
+without a word."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import StandardScaler
+
+from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR
+
+X, LABELS = load_breast_cancer(return_X_y=True)
+X, LABELS = StandardScaler().fit_transform(X)[::4], LABELS[::4]
+TARGETS = X[:, 0] + 0.5 * X[:, 3]
+SCALES = [1e-300, 1e-160, 1e-25, 1e-10, 1e10, 1e20, 1e160, 1e300]
+
+#: Kernels that do not change with the scale of the data, and solvers.
+INVARIANT = [
+    SVC(),
+    SVC(kernel="poly"),
+    SVC(kernel="sigmoid"),
+    SVC(solver="sbp"),
+    SVC(solver="sdca"),
+    SVC(solver="pegasos", max_iter=5),
+    SVC(solver="perceptron", max_iter=1),
+    SVR(),
+    SVR(solver="sdca"),
+    BudgetedSVC(budget=40, random_state=0),
+    BudgetedSVC(budget=40, kernel="poly", maintenance="remove", random_state=0),
+    BudgetedSVR(budget=40, random_state=0),
+]
+#: Kernel values of every size.
+OTHERS = [SVC(kernel="linear")]
+
+
+def is_classifier(estimator):
+    return estimator.__sklearn_tags__().estimator_type == "classifier"
+
+
+def targets_for(estimator):
+    return LABELS if is_classifier(estimator) else TARGETS
+
+
+def scores_of(model, Z):
+    return model.decision_function(Z) if hasattr(model, "decision_function") else model.predict(Z)
+
+
+def fitted(estimator, Z):
+    """(model, warnings); RuntimeWarnings of NumPy are errors."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        warnings.simplefilter("error", RuntimeWarning)
+        return clone(estimator).fit(Z, targets_for(estimator)), [str(warning.message) for warning in said]
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("estimator", INVARIANT, ids=repr)
+def test_scores_do_not_change_with_the_scale_of_the_data(estimator, layout):
+    model, _ = fitted(estimator, layout(X))
+    expected = scores_of(model, layout(X))
+    for scale in SCALES:
+        power = 2.0 ** np.round(np.log2(scale))
+        scaled, _ = fitted(estimator, layout(X * power))
+        np.testing.assert_allclose(scores_of(scaled, layout(X * power)), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+@pytest.mark.parametrize("estimator", [SVC(), BudgetedSVC(budget=40, random_state=0)], ids=repr)
+def test_scores_of_float32_data_do_not_change_with_its_scale(estimator, scale):
+    power = 2.0 ** np.round(np.log2(scale))
+    model, scaled = (fitted(estimator, (X * s).astype(np.float32))[0] for s in (1.0, power))
+    found, expected = scores_of(scaled, (X * power).astype(np.float32)), scores_of(model, X.astype(np.float32))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("column", [False, True])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("estimator", INVARIANT + OTHERS, ids=repr)
+def test_a_model_of_any_scale_is_useful_or_there_is_a_sentence(estimator, layout, column):
+    sentences = []
+    for scale in SCALES:
+        Z = X.copy()
+        Z[:, 2 if column else slice(None)] *= scale
+        Z = layout(Z)
+        try:
+            model, said = fitted(estimator, Z)
+        except ValueError as refused:
+            sentences.append(str(refused))
+            continue
+        scores = scores_of(model, Z)
+        assert np.isfinite(scores).all()
+        told = any("scale the" in text for text in said)
+        if is_classifier(estimator):
+            assert told or np.unique(model.predict(Z)).size == 2
+            assert told or model.score(Z, LABELS) > 0.8
+        else:
+            assert told or model.score(Z, TARGETS) > 0.0
+    assert all("scale the" in sentence for sentence in sentences)
