@@ -314,6 +314,66 @@ def test_an_objective_that_is_no_number_says_what_to_do(value):
         run(Toy(), ToyProblem(lambda steps: value), max_epochs=4)
 
 
+class Exact(Toy):
+    """Goes to the optimum of its objective, as far as ``run`` knows; its gap is half of the objective."""
+
+    exact = True
+
+    def evaluate(self, problem, state, model):
+        objective = problem.primal(model.coef.T, model.intercept)
+        return {"objective": objective, "gap": 0.5 * objective}
+
+
+class Valley(ToyProblem):
+    """Lowest after 20 steps; 0.9 at zero."""
+
+    def __init__(self, at_zero=0.9):
+        super().__init__(lambda steps: 0.1 + abs(steps - 20) / 100)
+        self.zero = at_zero
+
+    def at_zero(self):
+        return self.zero, LinearModel(np.zeros((1, 1)), np.zeros(1))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_an_exact_solver_that_is_stopped_gives_the_best_model_seen_and_others_their_last(exact):
+    outcome = run((Exact if exact else Toy)(), Valley(), max_epochs=8)
+    assert outcome.stop_reason == "max_iter"
+    assert outcome.W[0, 0] == (20 if exact else 80)
+    assert outcome.objective == pytest.approx(0.1 if exact else 0.7)
+    assert outcome.is_last is not exact
+    assert outcome.history["objective"][-1] == pytest.approx(0.7)
+    # the highest dual value seen was that of the last checkpoint
+    assert outcome.dual == (pytest.approx(0.35) if exact else -math.inf)
+
+
+def test_an_exact_solver_that_is_stopped_is_no_worse_than_zero():
+    outcome = run(Exact(), Valley(at_zero=0.05), max_epochs=8)
+    assert (outcome.W[0, 0], outcome.objective, outcome.is_last) == (0.0, 0.05, False)
+
+
+def test_the_tolerance_gives_the_model_of_the_state():
+    outcome = run(Exact(), Valley(at_zero=0.05), max_epochs=8, tol=0.6)
+    assert (outcome.stop_reason, outcome.W[0, 0], outcome.is_last) == ("tol", 10.0, True)
+
+
+def test_a_limit_has_looks_between_checkpoints(clock):
+    """Slices of 64, then 100 steps; the first checkpoint stands at 6,400, and the objective rises from 64 on."""
+    problem = Valley()
+    outcome = run(Exact(clock, cost=1e-3, per_epoch=6400), problem, max_epochs=1e6, max_seconds=0.5)
+    assert outcome.stop_reason == "max_seconds"
+    assert outcome.state.counters.steps > 400
+    assert outcome.W[0, 0] == 64
+    assert outcome.objective == problem.objective(64)
+
+
+def test_a_step_that_would_end_well_behind_the_limit_is_not_begun(clock):
+    begun = clock()
+    outcome = run(Toy(clock, cost=1.0), ToyProblem(), max_epochs=1e6, max_seconds=200.4)
+    assert outcome.state.counters.steps == 200
+    assert clock() - begun <= 201.0
+
+
 def test_every_stop_reason_has_its_explanation():
     assert {"tol", "max_iter", "max_seconds", "early_stopping", "callback", "interrupted"} <= set(STOP_REASONS)
     assert all(STOP_REASONS.values())

@@ -81,6 +81,13 @@ class History:
             columns = {**vars(counters), **columns}
         self.rows.append(columns)
 
+    def followed_by(self, later: History) -> History:
+        """The rows of two runs; seconds and counters of the later one go on from those of the first."""
+        names = ("seconds", *vars(Counters()))
+        before = {name: self.last(name) for name in names}
+        rows = [{k: v + before[k] if k in before else v for k, v in row.items()} for row in later.rows]
+        return History([*self.rows, *rows])
+
     @property
     def columns(self) -> list[str]:
         """Names of the columns, in order of appearance."""

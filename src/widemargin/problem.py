@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .core import losses
-from .core.bias import best_bias, mixed_slope, smoothed_slopes
+from .core.bias import best_bias, lowest_on_ray, mixed_slope, smoothed_slopes
 from .core.dispatch import borrow, compiled
 from .core.kernel_cache import SharedRows
 from .core.kernels import KernelMatrix, Precomputed
@@ -40,7 +40,7 @@ from .core.rows import (
     shape,
     take_rows,
 )
-from .models import LinearModel
+from .models import KernelModel, LinearModel
 
 #: Treatments of the intercept (Pegasos Sec. 6): no intercept; (1) a constant feature;
 #: (2) sub-gradient steps without regularisation; (3) minimised in each batch; (4) an outer search.
@@ -260,6 +260,11 @@ class Problem:
     def primal(self, W: np.ndarray, b: np.ndarray) -> float:
         """P(W, b)."""
         return self.penalty(W, b) + float(self.output_losses(W, b).sum())
+
+    def at_zero(self) -> tuple[float, LinearModel]:
+        """The objective of w = 0, b = 0, and the model."""
+        W, b = np.zeros((self.d, self.n_outputs), self.dtype), np.zeros(self.n_outputs)
+        return self.primal(W, b), LinearModel(W.T, b)
 
     def norm_bound(self, b: np.ndarray) -> np.ndarray:
         """A radius for each output (one for all if joint) that holds the optimum for a given fixed b.
@@ -509,12 +514,27 @@ class KernelProblem:
         s = self.weights_of(q)
         return replace(self, X=X, y=self.signs[q, chosen], sample_weight=s[chosen] if s.size else s, shared=None)
 
+    def best_multiple(self, f: np.ndarray, norm2: float, q: int = 0) -> tuple[float, float, float]:
+        """(s, b, value in the C-form) of the best multiple of a w with responses f and ‖w‖², for binary problem q."""
+        loss = losses.scalar_loss(self.target)
+        return lowest_on_ray(loss, f, self.signs[q], self.caps_of(q), norm2, self.has_free_bias)
+
     def value_at_zero(self) -> float:
         """The objective of w = 0, b = 0, for the hinge and the ε-insensitive loss."""
         weights = self.sample_weight if self.sample_weight.size else 1.0
         loss = losses.scalar_loss(self.target)
         values = np.abs(self.y) - loss.epsilon if isinstance(loss, losses.EpsilonInsensitive) else np.ones(self.n)
         return float(np.mean(weights * np.maximum(values, 0.0)))
+
+    def at_zero(self) -> tuple[float, KernelModel]:
+        """The objective of w = 0 with its best bias, and the model."""
+        nothing, bias, objective = np.zeros(self.n), np.zeros(self.n_outputs), 0.0
+        for q in range(self.n_outputs):
+            _, bias[q], value = self.best_multiple(nothing, 0.0, q)
+            objective += self.lam * value
+        none = np.empty(0, np.int64)
+        empty = np.zeros((self.n_outputs, 0))
+        return objective, KernelModel(self.kernel, none, self.rows(none), empty, bias, self.constant)
 
     def matrix(self, rows: np.ndarray, columns: np.ndarray) -> Any:
         """The kernel between two sets of examples, computed by blocks of rows on demand, in float32."""

@@ -5,6 +5,9 @@ second, stops the clock, evaluates, records, calls the callbacks, decides whethe
 to stop, and starts the clock again. Checkpoints stand at 1, 2, 4, 8 … epochs and
 at the end, so that evaluation stays a small part of the work however long it
 lasts, and ``tol`` compares objectives between which the work doubled.
+
+An exact solver that is stopped before its end returns the best model it has seen, never a worse one than w = 0. Under
+a time limit it is looked at between checkpoints too, as often as that costs a twentieth of the time.
 """
 
 from __future__ import annotations
@@ -28,6 +31,12 @@ from .models import read_npz, write_npz
 SLICE = 0.1
 #: Steps of the first slice, where a solver with long steps does not say otherwise.
 FIRST_SLICE = 64
+#: Under a time limit, the share of the time and of the kernel values that looks between checkpoints may take.
+LOOKING = 0.05
+#: Seconds that someone who pressed Ctrl-C waits for the value of the newest point.
+PATIENCE = 1.0
+#: Kernel values for a first look at a run out of time.
+FIRST_LOOK = 2**22
 
 STOP_REASONS = {
     "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled "
@@ -48,9 +57,29 @@ class Solver:
     in place, ``weights``/``model(problem, state)`` and ``certificate(problem, state)``.
     """
 
+    @property
+    def exact(self) -> bool:
+        """Whether it goes to the optimum of an objective it knows, so that the model with the lowest one is the best.
+
+        Pegasos' last iterate is its paper's choice, budgeted SGD only estimates its objective, and the Perceptron and
+        the ν-form have another aim.
+        """
+        return False
+
     def first_slice(self, problem: Any) -> int:
         """Steps that certainly take less than a slice."""
         return FIRST_SLICE
+
+    def knows(self, state: Any) -> bool:
+        """Whether the value of the present point takes no further kernel values."""
+        return True
+
+    def glimpse(self, problem: Any, state: Any, most: float) -> tuple[dict[str, float], Callable[[], Any]] | None:
+        """What :meth:`evaluate` says of the present point, and how to get its model; None if that takes more than
+        ``most`` kernel values.
+        """
+        model = self.model(problem, state)  # type: ignore[attr-defined]
+        return self.evaluate(problem, state, model), lambda: model
 
     def evaluate(self, problem: Any, state: Any, model: Any) -> dict[str, float]:
         """What a checkpoint records of a linear model: its objective."""
@@ -79,10 +108,15 @@ class RunnableSolver(Protocol):
     against convergence where the objective has stopped changing, or "".
     """
 
+    @property
+    def exact(self) -> bool: ...
+
     def init(self, problem: Any, rng: np.random.Generator) -> Any: ...
     def advance(self, problem: Any, state: Any, n_steps: int) -> int | None: ...
     def model(self, problem: Any, state: Any) -> Any: ...
     def evaluate(self, problem: Any, state: Any, model: Any) -> dict[str, float]: ...
+    def knows(self, state: Any) -> bool: ...
+    def glimpse(self, problem: Any, state: Any, most: float) -> tuple[dict[str, float], Callable[[], Any]] | None: ...
     def steps_per_epoch(self, problem: Any) -> int: ...
     def first_slice(self, problem: Any) -> int: ...
 
@@ -131,7 +165,8 @@ class Outcome:
     stop_reason: str
     objective: float
     doubt: str = ""  # what spoke against "tol" when the run was looked at last, where its solver can tell
-    is_last: bool = True  # whether the model is that of the state, and not an earlier one with a lower validation error
+    is_last: bool = True  # whether the model is that of the state, and not an earlier, better one
+    dual: float = -math.inf  # the highest lower bound of the objective seen
 
     @property
     def W(self) -> np.ndarray:
@@ -200,6 +235,7 @@ def run(
     checkpoints : numbers of steps at which to evaluate, instead of 1, 2, 4, 8 … epochs
     """
     started = time.perf_counter() if started is None else started
+    deadline = math.inf if max_seconds is None else started + max_seconds
     history = History() if history is None else history
     if state is None:
         state = solver.init(problem, np.random.default_rng() if rng is None else rng)
@@ -213,7 +249,8 @@ def run(
     stops = iter(()) if chooses else iter(sorted(checkpoints)) if checkpoints is not None else _doubling(per_epoch)
     callbacks = tuple(callbacks)
 
-    best: tuple[float, Any, float] | None = None
+    best = Best()
+    looks = Looks(solver, problem, state, best) if deadline < math.inf and validation is None else None
     # the first slice feels out how fast steps are; no slice is more than 16 times the one before
     unimproved, previous, done, rate = 0, math.nan, 0, solver.first_slice(problem) / SLICE
     earlier = history.last("epochs")
@@ -227,22 +264,25 @@ def run(
                 since = time.perf_counter()
                 with watch:
                     taken = solver.advance(problem, state, part)
-                part = part if taken is None else taken
-                rate = min(part / max(time.perf_counter() - since, 1e-6), 16 * part / SLICE)
-                done += part
+                took = max(time.perf_counter() - since, 1e-6)
+                steps = part if taken is None else taken
+                rate = min(max(1, steps) / took, 16 * part / SLICE)
+                done += steps
                 progress.steps, progress.epochs, progress.seconds = done, done / per_epoch, watch.seconds
                 if on_slice is not None:
                     progress.row = {}
                     on_slice(progress)
                 if interrupts.seen:
                     reason = "interrupted"
-                elif max_seconds is not None and time.perf_counter() - started >= max_seconds:
+                # a step that would end well behind the limit is not begun
+                elif time.perf_counter() + 0.5 / rate >= deadline:
                     reason = "max_seconds"
                 if chooses is not None and chooses(state):
                     break
+                if looks is not None and not reason and done < target:
+                    looks.look()
 
-            model = solver.model(problem, state)
-            measured = solver.evaluate(problem, state, model)
+            measured, model, is_last = _measure(solver, problem, state, reason, best, validation, watch.seconds)
             objective = measured["objective"]
             if not math.isfinite(objective):
                 remedy = getattr(problem, "overflow", None) or (
@@ -253,8 +293,9 @@ def run(
             row = {"epochs": earlier + done / per_epoch, "seconds": watch.seconds, **measured}
             if validation is not None:
                 row["validation_error"] = validation.errors(model)
-                if best is None or row["validation_error"] < best[0]:
-                    best, unimproved = (row["validation_error"], model, objective), 0
+                if best.error is None or row["validation_error"] < best.error:
+                    best.error, best.validated, best.validated_objective = row["validation_error"], model, objective
+                    unimproved = 0
                 else:
                     unimproved += 1
             history.append(state.counters, **row)
@@ -281,10 +322,84 @@ def run(
             previous = objective
     if reason == "max_iter" and tol > 0.0 and not doubt:
         doubt = doubts(problem, state, tol)
-    is_last = best is None or best[1] is model
-    if best is not None and not is_last:
-        model, objective = best[1:]
-    return Outcome(state, model, history, reason, objective, doubt, is_last)
+    if validation is not None:
+        is_last, model, objective = best.validated is model, best.validated, best.validated_objective
+        return Outcome(state, model, history, reason, objective, doubt, is_last, best.dual)
+    if solver.exact and reason != "tol":
+        if best.objective < objective:
+            model, objective, is_last = best.model, best.objective, False
+        at_zero, nothing = problem.at_zero()
+        if at_zero < objective:
+            model, objective, is_last = nothing, at_zero, False
+    return Outcome(state, model, history, reason, objective, doubt, is_last, best.dual)
+
+
+@dataclass
+class Best:
+    """The best point that a run has seen: what was measured of it, and its model; and the highest dual value."""
+
+    objective: float = math.inf
+    measured: dict[str, float] = field(default_factory=dict)
+    model: Any = None
+    dual: float = -math.inf
+    error: float | None = None
+    validated: Any = None
+    validated_objective: float = math.inf
+
+    def offer(self, measured: dict[str, float], model: Callable[[], Any]) -> None:
+        """Keep a point if it is better; its model is made only then."""
+        self.dual = max(self.dual, measured["objective"] - measured.get("gap", math.inf))
+        if measured["objective"] < self.objective:
+            self.objective, self.measured, self.model = measured["objective"], measured, model()
+
+
+class Looks:
+    """Looks at the point of a run between its checkpoints, as often as a small share of the time allows."""
+
+    def __init__(self, solver: Any, problem: Any, state: Any, best: Best) -> None:
+        self.solver, self.problem, self.state, self.best = solver, problem, state, best
+        self.ended, self.took, self.evaluations = time.perf_counter(), 0.0, state.counters.kernel_evals
+
+    def look(self) -> None:
+        """Look, unless the last look was too short a time ago for what a look costs."""
+        if not self.solver.exact or LOOKING * (time.perf_counter() - self.ended) < self.took:
+            return
+        since, evaluations = time.perf_counter(), self.state.counters.kernel_evals
+        found = self.solver.glimpse(self.problem, self.state, LOOKING * (evaluations - self.evaluations))
+        if found is not None:
+            self.best.offer(*found)
+            self.ended, self.evaluations = time.perf_counter(), self.state.counters.kernel_evals
+            self.took = self.ended - since
+
+
+def _measure(
+    solver: RunnableSolver, problem: Any, state: Any, reason: str, best: Best, validation: Any, seconds: float
+) -> tuple[dict[str, float], Any, bool]:
+    """(measures, model, whether it is that of the state) at a checkpoint, or where a run was stopped for a reason.
+
+    Out of time, what was seen last counts; after Ctrl-C the present point does if its value takes no more than a
+    second.
+    """
+    known = solver.knows(state)
+    if reason == "max_seconds" and solver.exact and validation is None:
+        most = -1.0 if best.model is not None else FIRST_LOOK
+    elif known:
+        most = 0.0
+    else:
+        pace = state.counters.kernel_evals / max(seconds, 1e-6)
+        most = PATIENCE * pace if reason == "interrupted" else math.inf
+    if not known or most < 0.0:
+        found = solver.glimpse(problem, state, most) if most >= 0.0 else None
+        if found is not None:
+            model = found[1]()
+            best.offer(found[0], lambda: model)
+            return found[0], model, False
+        if best.model is not None:
+            return best.measured, best.model, False
+    model = solver.model(problem, state)
+    measured = solver.evaluate(problem, state, model)
+    best.offer(measured, lambda: model)
+    return measured, model, True
 
 
 def _doubling(per_epoch: int) -> Iterator[int]:

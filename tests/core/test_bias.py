@@ -1,12 +1,13 @@
-"""Slopes averaged over an interval, as certificates use them."""
+"""The best bias and multiple of given responses, and slopes averaged over an interval, as certificates use them."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin.core.bias import SMOOTHING, smoothed_slope
-from widemargin.core.losses import EpsilonInsensitive, Hinge, Log
+from widemargin.core import bias as module
+from widemargin.core.bias import SMOOTHING, best_on_ray, lowest_on_ray, smoothed_slope
+from widemargin.core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
 
 
 @given(st.floats(-4.0, 4.0), st.sampled_from([-1.0, 1.0]), st.floats(0.05, 1.0))
@@ -31,3 +32,62 @@ def test_a_kink_is_smoothed_to_both_sides_alike(away, y, width):
 def test_without_a_width_a_slope_is_the_slope():
     assert smoothed_slope(Hinge(), 0.5, 1.0, 0.0) == -1.0
     assert smoothed_slope(Hinge(), 1.5, 1.0, 0.0) == 0.0
+
+
+def loss_of(name, z, y):
+    """The losses by their textbook formulas; ε = 0.1."""
+    return {
+        "hinge": lambda: np.maximum(0.0, 1.0 - y * z),
+        "squared_hinge": lambda: np.maximum(0.0, 1.0 - y * z) ** 2,
+        "log": lambda: np.logaddexp(0.0, -y * z),
+        "tube": lambda: np.maximum(0.0, np.abs(z - y) - 0.1),
+        "squared_tube": lambda: np.maximum(0.0, np.abs(z - y) - 0.1) ** 2,
+    }[name]()
+
+
+LOSSES = {
+    "hinge": Hinge(), "squared_hinge": SquaredHinge(), "log": Log(), "tube": EpsilonInsensitive(0.1),
+    "squared_tube": SquaredEpsilon(0.1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "free"), [("hinge", True), ("tube", True), *((name, False) for name in LOSSES)])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), C=st.floats(0.01, 100.0))
+def test_the_scale_is_the_lowest_point_of_the_ray(name, free, seed, C):
+    """No multiple, with its own best bias, has a lower primal value; b by trying every kink."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 40))
+    f, cap, norm2 = rng.normal(size=n) * rng.exponential(), C * rng.uniform(0.1, 2.0, n), rng.exponential()
+    y = rng.normal(size=n) if "tube" in name else np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    kinks = (0.1, -0.1) if "tube" in name else (0.0,)
+
+    def value(s, b):
+        return 0.5 * s * s * norm2 + cap @ loss_of(name, s * f + b, y)
+
+    def lowest(s):
+        return min(value(s, b) for b in (np.concatenate([y - s * f + k for k in kinks]) if free else [0.0]))
+
+    multiple, bias = best_on_ray(LOSSES[name], f, y, cap, norm2, free)
+    assert multiple > 0.0
+    reached = value(multiple, bias)
+    for s in np.concatenate([[0.0], multiple * np.geomspace(0.01, 100.0, 60)]):
+        assert reached <= lowest(s) * (1.0 + 1e-6) + 1e-9
+    s, b, stated = lowest_on_ray(LOSSES[name], f, y, cap, norm2, free)
+    assert stated == pytest.approx(value(s, b), rel=1e-12)
+    assert stated <= min(reached, lowest(0.0)) * (1.0 + 1e-6) + 1e-9
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_a_thinned_search_states_the_value_over_all_examples_and_is_no_worse_than_nothing(free, rng, monkeypatch):
+    monkeypatch.setattr(module, "RAY_EXAMPLES", 50)
+    for _ in range(20):
+        n = int(rng.integers(60, 400))
+        f, y = rng.normal(size=n), np.where(rng.random(n) < 0.2, 1.0, -1.0)
+        cap, norm2 = rng.exponential(size=n), rng.exponential()
+        s, b, stated = lowest_on_ray(Hinge(), f, y, cap, norm2, free)
+        assert stated == pytest.approx(0.5 * s * s * norm2 + cap @ np.maximum(0.0, 1.0 - y * (s * f + b)), rel=1e-12)
+        thin = slice(None, None, -(-n // 50))
+        biases = (1.0, -1.0) if free else (0.0,)
+        best = min(biases, key=lambda b: cap[thin] @ np.maximum(0.0, 1.0 - y[thin] * b))
+        assert stated <= cap @ np.maximum(0.0, 1.0 - y * best) * (1.0 + 1e-9)

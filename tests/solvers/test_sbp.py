@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from reference import sbp as textbook
 from reference import water_level
@@ -14,7 +12,7 @@ from widemargin.core.rows import as_rows
 from widemargin.core.water_level import draw, pieces, pour
 from widemargin.problem import KernelProblem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.sbp import BatchState, best_on_ray
+from widemargin.solvers.sbp import BatchState
 
 INTERCEPTS = ["unregularized", "regularized", "none"]
 
@@ -410,25 +408,3 @@ def test_a_step_makes_at_most_three_passes_over_the_examples(intercept, rng):
     while state.t < 256:
         solver.advance(problem, state, 256 - state.t)
     assert state.passes <= 3 * 256
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 2**32 - 1), st.booleans(), st.floats(0.01, 100.0))
-def test_the_scale_is_the_lowest_point_of_the_ray(seed, free, C):
-    """No multiple, with its own best bias, has a lower primal value; b by trying every kink."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(4, 40))
-    f, cap, norm2 = rng.normal(size=n) * rng.exponential(), C * rng.uniform(0.1, 2.0, n), rng.exponential()
-    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
-
-    def value(s, b):
-        return 0.5 * s * s * norm2 + cap @ np.maximum(0.0, 1.0 - y * (s * f + b))
-
-    def lowest(s):
-        return min(value(s, b) for b in (y - s * f if free else [0.0]))
-
-    multiple, bias = best_on_ray(f, y, cap, norm2, free)
-    assert multiple > 0.0
-    reached = value(multiple, bias)
-    for s in np.concatenate([[0.0], multiple * np.geomspace(0.01, 100.0, 60)]):
-        assert reached <= lowest(s) * (1.0 + 1e-6) + 1e-9

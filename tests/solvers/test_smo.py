@@ -129,7 +129,10 @@ def test_the_gap_of_any_feasible_point_bounds_its_suboptimality(how, rounds):
     # kernel values are float64 sums rounded to float32, so they are the same numbers here and there, but for rare
     # cases of a last bit
     slack = 1e-7 * (1.0 + abs(primal) + np.abs(K).max() * state.alpha.sum() * 2.0 * cap.sum())
-    assert primal == pytest.approx(textbook.primal_value(K, sigma, h, cap, state.alpha, state.bias), abs=slack)
+    own = textbook.primal_value(K, sigma, h, cap, state.alpha, state.bias)
+    assert primal <= own + slack  # the model is w(α), or a multiple of it that is better
+    multiple, bias, _ = state.point
+    assert primal == pytest.approx(textbook.primal_value(K, sigma, h, cap, multiple * state.alpha, bias), abs=slack)
     assert dual == pytest.approx(textbook.dual_value(K, sigma, h, state.alpha), abs=slack)
     assert dual <= best_primal + slack
     assert primal >= best_dual - slack
@@ -373,3 +376,83 @@ def test_what_smo_cannot_solve_is_refused_in_a_sentence(rng):
     for name, value in [("working_set", 1), ("sample", 0), ("max_rounds", 0), ("working_set", 2.5)]:
         with pytest.raises(ValueError, match=f"{name} must be an integer ≥ ., got {value}"):
             SMO(**{name: value}).init(make(rng), rng)
+
+
+# ---------------------------------------------------------------- looking
+
+
+def everything_in(state):
+    """All bits of a state but its generator, as one nested tuple."""
+    parts = [vars(state)] + [vars(part) for part in (state.episode, state.closing) if part is not None]
+    return tuple(
+        (name, value.tobytes() if isinstance(value, np.ndarray) else repr(value))
+        for part in parts
+        for name, value in part.items()
+        if name not in ("rng", "episode", "closing", "matrix")
+    )
+
+
+@pytest.mark.parametrize("n", [450, 2100])
+@pytest.mark.parametrize("regression", [False, True])
+def test_looking_changes_nothing(n, regression, rng):
+    seed = int(rng.integers(2**32))
+    problem = make(rng, n, C=50.0, regression=regression)
+    solver = SMO(working_set=32, tol=1e-6)
+    seen, unseen = (solver.init(problem, np.random.default_rng(seed)) for _ in range(2))
+    for _ in range(25):
+        for state in (seen, unseen):
+            solver.advance(problem, state, 1)
+        before = everything_in(seen)
+        model = solver.model(problem, seen)
+        solver.certificate(problem, seen)
+        solver.evaluate(problem, seen, model)
+        solver.glimpse(problem, seen, np.inf)
+        assert everything_in(seen) == before
+    assert everything_in(seen) == everything_in(unseen)
+
+
+def test_a_glimpse_is_the_point_that_the_end_of_the_episode_would_have(rng):
+    seed = int(rng.integers(2**32))
+    problem = make(rng, 2100, C=50.0)
+    solver = SMO(working_set=32, tol=1e-6)
+    state = solver.init(problem, np.random.default_rng(seed))
+    compared = 0
+    while compared < 3:
+        solver.advance(problem, state, 2)
+        if state.episode is None or state.episode.bound != 1.0:
+            continue
+        measured, model = solver.glimpse(problem, state, np.inf)
+        assert solver.glimpse(problem, state, -1.0) is None
+        glimpsed = model()
+        solver.finish(problem, state)
+        certificate = solver.certificate(problem, state)
+        assert measured["objective"] == pytest.approx(certificate.primal, rel=1e-12)
+        assert measured["gap"] == pytest.approx(certificate.gap, rel=1e-9, abs=1e-12)
+        np.testing.assert_array_equal(glimpsed.coef, solver.model(problem, state).coef)
+        compared += 1
+
+
+def test_a_closing_in_any_portions_ends_at_the_same_bits(rng, tmp_path, monkeypatch):
+    """The end of an episode is made of steps; it can be stopped, saved and gone on with."""
+    from widemargin.solvers import smo as module
+
+    monkeypatch.setattr(module, "BLOCK_VALUES", 16 * 2100)
+    seed = int(rng.integers(2**32))
+    problem = make(rng, 2100, C=5.0)
+    solver = SMO(working_set=64, tol=1e-6)
+    whole, halted = (solver.init(problem, np.random.default_rng(seed)) for _ in range(2))
+    halts = 0
+    for _ in range(400):
+        solver.advance(problem, halted, 1)
+        if halted.closing is not None:
+            save_state(tmp_path / "state.npz", halted)
+            halted = load_state(tmp_path / "state.npz", State)
+            halts += 1
+        if halted.episodes == 2:
+            break
+    while whole.episodes < 2:
+        solver.advance(problem, whole, 10**6)
+    assert halts > 1
+    assert whole.alpha.tobytes() == halted.alpha.tobytes()
+    assert whole.f.tobytes() == halted.f.tobytes()
+    assert whole.point == halted.point

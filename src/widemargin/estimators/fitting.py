@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba.core.event import install_timer
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -236,7 +237,8 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **options: Any) -> Any:
         before = dict(vars(self))
         try:
-            return method(self, *args, **options)
+            with install_timer("numba:compile", partial(_say_what_compiling_took, self)):
+                return method(self, *args, **options)
         except BaseException:
             undo = vars(self).get("_undo", "restore")
             if undo == "forget":
@@ -250,6 +252,18 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
             vars(self).pop("_undo", None)
 
     return call
+
+
+def _say_what_compiling_took(estimator: Any, seconds: float) -> None:
+    """Warn where compilation used up the better part of a time limit that was reached."""
+    limit = getattr(estimator, "max_seconds", None)
+    if limit is not None and seconds > 0.5 * limit and getattr(estimator, "stop_reason_", "") == "max_seconds":
+        warnings.warn(
+            f"compiling took {seconds:.1f} s of max_seconds={limit:g}, which left little or nothing for training: "
+            "fit again (what was compiled is kept), or raise max_seconds",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 #: Reasons to stop that leave ``tol`` unmet without the user's own rule having ended training.
@@ -320,8 +334,12 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
         y: Any = None,
         attributes: Callable[[Any], dict[str, Any]] | None = None,
         finish: Callable[[Any], Any] | None = None,
+        until: float | None = None,
     ) -> Outcome:
-        """Train, with this estimator's limits, callbacks and progress bar; sets what every estimator has."""
+        """Train, with this estimator's limits, callbacks and progress bar; sets what every estimator has.
+
+        ``until`` is a time before the end of the limit, where other problems wait for their turn.
+        """
         callbacks: list[Any] = (
             [] if quiet else [partial(_with_models, each, finish or self._finished) for each in self._own_callbacks()]
         )
@@ -337,7 +355,7 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
                 state=state,
                 rng=rng,
                 max_epochs=self.max_iter if max_epochs is None else max_epochs,
-                max_seconds=self.max_seconds,
+                max_seconds=self.max_seconds if until is None else until - started,
                 tol=self.tol if tol is None else tol,
                 validation=validation,
                 patience=getattr(self, "n_iter_no_change", 1),

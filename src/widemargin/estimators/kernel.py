@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -35,6 +36,7 @@ from ..core.rows import DenseRows, as_rows, dtype_of
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problem import Certificate, Certificates, KernelProblem
+from ..running import Outcome
 from ..solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
 from ..solvers.pairs import PairsProblem, PairwiseSMO
 from ..solvers.sbp import SHARE, StochasticBatchPerceptron
@@ -56,6 +58,7 @@ from .fitting import (
     threads,
     with_callbacks,
 )
+from .ladder import Ladder
 from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_too_small
 
 SOLVERS = {
@@ -71,8 +74,10 @@ SOLVERS = {
 SPARSE_BELOW = 0.25
 #: Data is rounded to float32 where no kernel value changes by more than this many times 2⁻²⁴.
 MOVED = 32.0
-#: Kernel values computed in float64, at most, to make a certificate true.
-RECOMPUTED = 2e8
+#: Kernel values computed in float64, at most, to make a certificate true; and in a second, if time is short.
+RECOMPUTED, RECOMPUTED_A_SECOND = 2e8, 2e7
+#: Under a time limit, the share of it for samples, where the Stochastic Batch Perceptron can have the rest.
+FOR_SAMPLES = 0.25
 #: The share of a certified gap, or of ``tol``, that errors of float32 kernel values may have without that.
 ERROR_SHARE = 0.25
 #: A gap that is negative by more than this share of P is not true.
@@ -165,8 +170,14 @@ class Preparation:
         elif sp.issparse(X) and not self.as_csr:
             X = X.toarray()
         if self.centre is not None:
-            X = (X - self.centre).astype(X.dtype, copy=False)
-        if self.as_float32:
+            centred = np.empty(X.shape, np.float32 if self.as_float32 else X.dtype)
+            step = max(1, 2**18 // max(1, X.shape[1]))
+            with np.errstate(over="ignore"):
+                for first in range(0, X.shape[0], step):  # in blocks that stay in cache
+                    part = slice(first, first + step)
+                    np.subtract(X[part], self.centre, out=centred[part], casting="same_kind")
+            X = centred
+        if self.as_float32 and X.dtype != np.float32:
             with np.errstate(over="ignore"):  # a new row beyond float32 is far from all that were trained on
                 X = X.astype(np.float32)
         return as_rows(X)
@@ -288,7 +299,7 @@ class _Kernel(TrainedByRun):
 
     def _checked(
         self, parts: list[KernelProblem], X: Any, chosen: np.ndarray, model: KernelModel, reason: str,
-        certificate: Certificate,
+        certificate: Certificate, deadline: float = math.inf,
     ) -> Certificate | None:  # fmt: skip
         """The certificate of the sum of some binary problems on the same examples, one for each row of the model's
         coefficients; where errors of float32 kernel values may matter, computed anew in float64.
@@ -308,7 +319,8 @@ class _Kernel(TrainedByRun):
             return certificate
         cause = f"kernel values are kept in float32, too coarse for dual variables up to {np.abs(model.coef).max():.1e}"
         remedy = "lower C, or scale the data or gamma"
-        if model.support.size * problem.n > RECOMPUTED:
+        affordable = min(RECOMPUTED, RECOMPUTED_A_SECOND * max(deadline - now(), 0.2))
+        if model.support.size * problem.n > affordable:
             warnings.warn(
                 f"{cause}, and there is no certificate: {remedy}, or raise tol", ConvergenceWarning, stacklevel=4
             )
@@ -329,6 +341,61 @@ class _Kernel(TrainedByRun):
                 stacklevel=4,
             )
         return exact
+
+    def _deadline(self, started: float) -> float:
+        """When the time limit is reached; infinity without one."""
+        return math.inf if self.max_seconds is None else started + self.max_seconds
+
+    def _solve(
+        self, solver: Any, problem: KernelProblem, rng: np.random.Generator, started: float, until: float,
+        **options: Any,
+    ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
+        """(outcome, certificate, whether the model is that of a sample) of a solver on a problem, by ``until``.
+
+        Under a time limit an exact solver first has samples of the problem; and if all examples will take too long,
+        the hinge is left to the Stochastic Batch Perceptron, which has a good model of all of them early on.
+        """
+        limit = None if until == math.inf else until
+        if limit is None or not solver.exact or options.get("state") or options.get("validation"):
+            only = self._run(solver, problem, rng=rng, started=started, until=limit, **options)
+            return only, self._certify(solver, problem, only), False
+        # a generator of its own, so that a limit that is not reached changes nothing
+        ladder, since = Ladder(problem, deepcopy(rng), float(self.tol), now), now()
+        perceptron = self._perceptron(problem)
+        fits = ladder.climb(since + (until - since) * (1.0 if perceptron is None else FOR_SAMPLES), until)
+        if not fits and perceptron is not None and not isinstance(solver, StochasticBatchPerceptron):
+            solver = perceptron
+        rung = ladder.best
+        outcome = None
+        if not ladder.interrupted and (fits or perceptron is not None):
+            outcome = self._run(solver, problem, rng=rng, started=started, until=limit, **options)
+            outcome.history = ladder.history.followed_by(outcome.history)
+            if rung is None or outcome.stop_reason == "tol" or outcome.objective <= rung.objective:
+                return outcome, self._certify(solver, problem, outcome), False
+        assert rung is not None
+        if outcome is None:
+            reason = "interrupted" if ladder.interrupted else "max_seconds"
+            outcome = Outcome(solver.init(problem, rng), None, ladder.history, reason, math.inf)
+        outcome.model, outcome.objective, outcome.is_last = rung.model, rung.objective, False
+        return outcome, self._certify(solver, problem, outcome) if rung.is_exact else None, True
+
+    def _perceptron(self, problem: KernelProblem) -> StochasticBatchPerceptron | None:
+        """The Stochastic Batch Perceptron, if it can solve the problem."""
+        solver = StochasticBatchPerceptron(tol=max(float(self.tol), 1e-12))
+        try:
+            solver.check(problem)
+        except ValueError:
+            return None
+        return solver
+
+    def _certify(self, solver: Any, problem: KernelProblem, outcome: Outcome) -> Certificate | None:
+        """What is proven of an outcome: nothing where validation chose its model."""
+        if outcome.is_last:
+            return solver.certificate(problem, outcome.state)
+        if not solver.exact or "validation_error" in outcome.history.columns:
+            return None
+        dual = max(outcome.dual, 0.0)  # no loss is negative
+        return Certificate(outcome.objective, dual, outcome.objective - dual)
 
     def _intercept(self) -> str:
         if self.intercept != "auto":
@@ -393,8 +460,19 @@ class _Kernel(TrainedByRun):
         eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
         return bool(eigenvalues[0] < -INDEFINITE * max(abs(eigenvalues[-1]), 1e-300))
 
-    def _warn(self, certificates: Iterable[Certificate | None], indefinite: bool, reasons: Iterable[str]) -> None:
-        """Say which fits stopped short of ``tol``."""
+    def _warn(
+        self, certificates: Iterable[Certificate | None], indefinite: bool, reasons: Iterable[str],
+        estimated: bool = False,
+    ) -> None:  # fmt: skip
+        """Say which fits stopped short of ``tol``, and where the model is that of a sample."""
+        if estimated and not indefinite:
+            warnings.warn(
+                f"{type(self).__name__} had no time for all examples (stop_reason_={self.stop_reason_!r}) and returns "
+                "the machine of a sample, whose objective on all of them is not known: there is no certificate; "
+                "raise max_seconds for one",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         unfinished = [
             c
             for c, reason in zip(certificates, reasons)
@@ -559,6 +637,7 @@ class SVC(ClassifierMixin, _Kernel):
     """
 
     support_: np.ndarray
+    certificate_: Any
 
     def __init__(
         self,
@@ -673,8 +752,11 @@ class SVC(ClassifierMixin, _Kernel):
             weights = weights[training] if weights.size else weights
             start = start[:, training] if isinstance(start, np.ndarray) else start
         problems = self._problems(kernel, rows, codes, weights, of_class)
-        jointly = isinstance(self._configured(), StochasticBatchPerceptron) and n_classes > 2
-        if jointly and self.multi_class == "ovr" and start is None:
+        solver, several = self._configured(), n_classes > 2 and self.multi_class == "ovr"
+        # under a time limit each class has its share of it
+        shares_time = self.max_seconds is not None and solver.exact
+        jointly = isinstance(solver, StochasticBatchPerceptron) and several and not shares_time
+        if jointly and start is None:
             self._train_together(list(problems), started, rng, X, y, codes, indefinite)
         elif self._has_many_small_pairs(codes):
             self._train_pairs(kernel, rows, weights, of_class, started, X, y, codes, indefinite, start)
@@ -764,13 +846,19 @@ class SVC(ClassifierMixin, _Kernel):
         if promising is not None or (refines and isinstance(start, np.ndarray)):
             solver = SMO(tol=solver.tol)
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
-        limit, seed, unfinished = None, int(rng.integers(2**63)), None
+        seed, unfinished, stopped, estimated = int(rng.integers(2**63)), None, False, False
+        deadline, n_classes = self._deadline(started), self.classes_.size
+        count = 1 if n_classes == 2 else n_classes if self.multi_class == "ovr" else n_classes * (n_classes - 1) // 2
         for k, (chosen, problem) in enumerate(problems):
             rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
             beta = self._beta_of(k, chosen, codes, start) if isinstance(start, np.ndarray) else start
             state = self._state_from(solver, problem, rng, beta, None if promising is None else promising[k])
-            outcome = self._run(
-                solver, problem, started=started, state=state, rng=rng, max_epochs=limit, quiet=limit is not None,
+            left = deadline - now()
+            # the problems that are left after Ctrl-C get what takes no time
+            until = now() if stopped else deadline if left == math.inf else now() + left / max(1, count - k)
+            outcome, certificate, is_sample = self._solve(
+                solver, problem, rng, started, until, state=state, quiet=stopped,
+                max_epochs=1e-9 if stopped and not solver.exact else None,
                 validation=self._validation(k, problem), X=X, y=y,
                 attributes=self._partly if self.classes_.size == 2 else None,
                 finish=partial(self._finished, own=chosen),
@@ -778,11 +866,11 @@ class SVC(ClassifierMixin, _Kernel):
             coefficients.append((chosen[outcome.model.support], outcome.model.coef[0]))
             intercepts.append(outcome.model.intercept[0])
             reasons.append(outcome.stop_reason)
-            certificate = solver.certificate(problem, outcome.state) if outcome.is_last else None
             if certificate is not None and not indefinite:
                 ended = "" if self._is_nu_form() else outcome.stop_reason  # ν does not look for a small gap
-                certificate = self._checked([problem], X, chosen, outcome.model, ended, certificate)
+                certificate = self._checked([problem], X, chosen, outcome.model, ended, certificate, deadline)
             certificates.append(certificate)
+            estimated = estimated or (is_sample and certificate is None)
             if getattr(self, "_keeps_state", False):
                 self._next_start: Any = outcome.state, problem._row_cache  # type: ignore[attr-defined]
             if outcome.stop_reason == "max_iter":
@@ -791,13 +879,12 @@ class SVC(ClassifierMixin, _Kernel):
             for row in outcome.history:
                 history.append(None, problem=k, **row)
             problem.shared = None
-            if outcome.stop_reason == "interrupted":
-                limit = 1e-9  # the problems that are left get one round each, so that there is a model
+            stopped = stopped or outcome.stop_reason == "interrupted"
         self.history_ = history
-        self.stop_reason_ = "interrupted" if limit else next((r for r in reasons if r != "tol"), "tol")
+        self.stop_reason_ = "interrupted" if stopped else next((r for r in reasons if r != "tol"), "tol")
         self.n_iter_ = np.array(rounds)
         self.certificate_ = None if indefinite else certificates[0] if len(certificates) == 1 else certificates
-        self._warn(certificates, indefinite, reasons)
+        self._warn(certificates, indefinite, reasons, estimated)
         if self._is_nu_form() and unfinished is not None:
             self._warn_if_unfinished(unfinished)
         self._adopt(X, codes, coefficients, np.array(intercepts), problem)
@@ -1131,13 +1218,17 @@ class SVR(RegressorMixin, _Kernel):
         )  # fmt: skip
         solver = self._configured()
         state = self._state_from(solver, problem, rng, None if start is None else start[0])
-        outcome = self._run(solver, problem, started=started, state=state, rng=rng, X=X, y=y, attributes=self._partly)
-        certificate = solver.certificate(problem, outcome.state)
-        if not indefinite:
-            everything = np.arange(y.size)
-            certificate = self._checked([problem], X, everything, outcome.model, outcome.stop_reason, certificate)
+        deadline = self._deadline(started)
+        outcome, certificate, is_sample = self._solve(
+            solver, problem, rng, started, deadline, state=state, X=X, y=y, attributes=self._partly
+        )
+        self.history_, self.stop_reason_ = outcome.history, outcome.stop_reason
+        self.n_iter_ = max(1, math.ceil(outcome.history.last("epochs")))
+        if certificate is not None and not indefinite:
+            everything, reason = np.arange(y.size), outcome.stop_reason
+            certificate = self._checked([problem], X, everything, outcome.model, reason, certificate, deadline)
         self.certificate_: Any = None if indefinite else certificate
-        self._warn([certificate], indefinite, [outcome.stop_reason])
+        self._warn([certificate], indefinite, [outcome.stop_reason], is_sample and certificate is None)
         self._model = outcome.model
         self.support_ = outcome.model.support
         self.support_vectors_ = X[self.support_] if self.kernel != "precomputed" else np.empty((0, 0))

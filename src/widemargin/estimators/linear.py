@@ -135,16 +135,13 @@ class _Linear(TrainedByRun):
         self._state = outcome.state
         self._adopt(outcome.model)
         gap = outcome.history.rows[-1].get("gap")
-        if gap is not None and outcome.is_last:
-            self.certificate_ = Certificate(outcome.objective, outcome.objective - gap, gap)
-        elif outcome.stop_reason in ("max_seconds", "interrupted"):
-            # whoever is out of patience does not wait for a dual value; the trivial one, zero, stands
-            self.certificate_ = Certificate(outcome.objective, 0.0, outcome.objective)
-        else:
+        # whoever is out of patience does not wait for a dual value; the best that was seen stands, or the trivial one
+        dual = max(outcome.dual, 0.0)
+        self.certificate_ = Certificate(outcome.objective, dual, outcome.objective - dual)
+        if outcome.stop_reason not in ("max_seconds", "interrupted") and gap is None:
             try:
                 self.certificate_ = problem.certificate(outcome.W, outcome.b)
             except KeyboardInterrupt:
-                self.certificate_ = Certificate(outcome.objective, 0.0, outcome.objective)
                 self.stop_reason_ = "interrupted"
         self._warn_if_unfinished(outcome)
 

@@ -37,13 +37,13 @@ Certificate: α of SDCA is feasible, and the gap is exact. For the others θα i
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core import losses
+from ..core.bias import weighted_losses
 from ..core.dispatch import borrow, compiled, generic
 from ..core.kernel_cache import RowCache
 from ..core.shuffling import shuffle
@@ -52,7 +52,7 @@ from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
 from ..running import Solver
 from .sdca import FLAT, LONGEST_REST, add_conjugates, dual_step, fit_box, list_awake
-from .smo import add_rows
+from .smo import ROUGHLY, add_rows
 
 #: Rows computed at a time when one is missing.
 AHEAD = 64
@@ -171,15 +171,6 @@ def would_change(rule, order, t, examples, slot_of, out):
     return found
 
 
-@compiled
-def weighted_losses(loss, f, y, cap):
-    """Σ C sᵢ ℓ(fᵢ, yᵢ)."""
-    total = 0.0
-    for i in range(f.size):
-        total += cap[i] * losses.value(loss, f[i], y[i])
-    return total
-
-
 @dataclass
 class State:
     """α, the responses f, the order of visits and where it stands.
@@ -247,6 +238,10 @@ class KernelSteps(Solver):
             shuffle(state.order, rng)
         return state
 
+    def first_slice(self, problem: KernelProblem) -> int:
+        """Visits that compute a slice's kernel values, if each needs a row, or one."""
+        return max(1, 2**22 // problem.n)
+
     def steps_per_epoch(self, problem: KernelProblem) -> int:
         """n."""
         return problem.n
@@ -259,7 +254,8 @@ class KernelSteps(Solver):
         examples = Examples(
             problem.y, problem.caps, weight, diagonal, state.alpha, state.f, state.rest, state.wait
         )  # fmt: skip
-        out = np.empty(min(AHEAD, cache.capacity), np.int64)
+        # no more rows ahead than a slice computes
+        out = np.empty(max(1, min(AHEAD, cache.capacity, 2**23 // problem.n)), np.int64)
         while n_steps > 0:
             order = self._next_visits(state, n_steps)
             done = 0
@@ -366,6 +362,11 @@ class KernelSDCA(KernelSteps):
     solves: ClassVar[tuple[type, ...]] = tuple(dual_step.table)
     refusal: ClassVar[str] = "solves the losses of one score that have a conjugate, got {}: use one of them"
 
+    @property
+    def exact(self) -> bool:
+        """It is."""
+        return True
+
     def rule(self, problem: KernelProblem) -> SDCARule:
         """The loss."""
         return SDCARule(losses.scalar_loss(problem.target))
@@ -406,16 +407,26 @@ class KernelSDCA(KernelSteps):
         state.f += problem.constant * state.alpha.sum()
         state.counters.kernel_evals += cache.matrix.evaluations - before
 
-    def certificate(self, problem: KernelProblem, state: State) -> Certificate:
-        """Primal value of w(α), dual value of α, and their difference, in the λ-form."""
+    def scale(self, problem: KernelProblem, state: State) -> float:
+        """1 near the optimum; far from it the best multiple of w(α), since large C overshoots."""
+        return self._point(problem, state)[0]
+
+    def _point(self, problem: KernelProblem, state: State) -> tuple[float, float, float]:
+        """(multiple of w(α), its primal value, the dual value of α), in the C-form."""
         norm2, dual = float(state.alpha @ state.f), np.zeros(1)
-        add_conjugates(
-            problem.target, problem.y, problem.sample_weight, problem.C, state.alpha[:, None], dual
-        )  # fmt: skip
-        loss = losses.scalar_loss(problem.target)
-        primal = problem.lam * (0.5 * norm2 + weighted_losses(loss, state.f, problem.y, problem.caps))
-        below = problem.lam * (float(dual[0]) - 0.5 * norm2)
-        return Certificate(primal, below, primal - below)
+        add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, state.alpha[:, None], dual)
+        loss, below = losses.scalar_loss(problem.target), float(dual[0]) - 0.5 * norm2
+        primal = 0.5 * norm2 + weighted_losses(loss, state.f, 1.0, 0.0, problem.y, problem.caps)
+        if primal - below > ROUGHLY * abs(primal):
+            multiple, _, value = problem.best_multiple(state.f, norm2)
+            if value < primal:
+                return multiple, value, below
+        return 1.0, primal, below
+
+    def certificate(self, problem: KernelProblem, state: State) -> Certificate:
+        """Primal value of the model, dual value of α, and their difference, in the λ-form."""
+        _, primal, dual = self._point(problem, state)
+        return Certificate(problem.lam * primal, problem.lam * dual, problem.lam * (primal - dual))
 
     def evaluate(self, problem: KernelProblem, state: State, model: KernelModel) -> dict[str, float]:
         """Objective and gap of the current point."""
@@ -436,26 +447,5 @@ class KernelPerceptron(KernelSteps):
         return PerceptronRule()
 
     def scale(self, problem: KernelProblem, state: State) -> float:
-        """The multiple of Σ αᵢyᵢΦ(xᵢ) with the lowest objective, by golden section over the ray."""
-        margins = problem.y * state.f
-        return best_multiple(margins, float(state.alpha @ margins), problem.caps)
-
-
-def best_multiple(margins: np.ndarray, norm2: float, cap: np.ndarray, offset: Any = 0.0) -> float:
-    """The s > 0 that minimises ½s²‖w‖² + Σ C max(0, 1 − offset − s margin), by golden section; 1 for w = 0."""
-    if norm2 <= 0.0:
-        return 1.0
-    rest = 1.0 - offset
-
-    def objective(s: float) -> float:
-        return 0.5 * s * s * norm2 + float(cap @ np.maximum(0.0, rest - s * margins))
-
-    low, high = 0.0, math.sqrt(2.0 * float(np.sum(cap * np.maximum(0.0, rest))) / norm2)
-    shrink = 0.5 * (math.sqrt(5.0) - 1.0)
-    for _ in range(40):
-        first, second = high - shrink * (high - low), low + shrink * (high - low)
-        if objective(first) < objective(second):
-            high = second
-        else:
-            low = first
-    return max(0.5 * (low + high), 1e-300)
+        """The multiple of Σ αᵢyᵢΦ(xᵢ) with the lowest objective."""
+        return problem.best_multiple(state.f, float(state.alpha @ (problem.y * state.f)))[0]

@@ -26,8 +26,11 @@ problem's cache, those a batch lacks in one block; sums are float64. Several bin
 
 From C to ν. With ν = mean hinge / ‖w‖ of the C-form's optimum the two forms are one. Without ``nu`` it is found from an
 exact solution on a sample: its hinge is too low on the sample and too high off it, and their geometric mean over
-‖w‖ came within a factor of 2 or so of the truth on a9a and MNIST. The sample comes after the first step, which is the
-same for every ν > 0 (at w = 0 all responses are equal), so that a run stopped in the sample has a model. Steering ν
+‖w‖ came within a factor of 2 or so of the truth on a9a and MNIST. Samples of 500, 1,000, 2,000 and 4,000 examples are
+solved as long as that is easy: with a large C it is not, and a small sample tells as much. (On a9a with C = 100,
+1,000 examples give 4.5e-4 after 14,000 moves, 4,000 give 3.7e-4 after 500,000; with C = 1 they give 2.2e-3 and 5.0e-3
+after 4,500 and 10,000.) The samples come after the first step, which is the same for every ν > 0 (at w = 0 all
+responses are equal), so that a run stopped in a sample has a model. Steering ν
 during the run was tried: the multiplier identity C = max α/γ needs Σα to settle, which takes about e^(2√T ρ), and ended
 20 times too low on a9a; the fixed point of mean hinge / norm along the ray ended 3 times too high. After n/5 draws the
 examples with a margin below 1.3 go to :class:`SMO`, which solves the C-form to a duality gap, starting with them. (To
@@ -40,13 +43,13 @@ Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..core import losses
-from ..core.bias import best_bias
 from ..core.dispatch import borrow, compiled
 from ..core.kernel_cache import RowCache, SharedRows
 from ..core.water_level import draw, pieces, pour
@@ -54,11 +57,13 @@ from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
 from ..running import Solver
-from .smo import SMO, Episode, State  # noqa: F401 (parts of a saved state are looked up here)
+from .smo import SMO, Closing, Episode, Point, State  # noqa: F401 (parts of a saved state are looked up here)
 
-#: Without ν: most examples of the sample that finds it, the fewest, the relative gap to which it is solved, and most
-#: rounds of SMO on it.
-SAMPLE, SMALLEST_SAMPLE, SAMPLE_TOL, SAMPLE_ROUNDS = 4000, 16, 0.05, 6400
+#: Without ν: most examples of the sample that finds it, those of the first, the fewest, the relative gap to which it is
+#: solved, and most rounds of SMO on it.
+SAMPLE, FIRST_SAMPLE, SMALLEST_SAMPLE, SAMPLE_TOL, SAMPLE_ROUNDS = 4000, 500, 16, 0.05, 6400
+#: A sample that took more moves of SMO than this per example is not doubled.
+EASY = 10
 #: The parts of the cache for the sample's kernel rows, with itself and with others, where classes share them.
 SAMPLE_SHARE = 0.4
 #: Without ν: one in this many examples is drawn before SMO takes over, and it starts with margins below MATTERS.
@@ -95,57 +100,16 @@ def add_block(rows, slots, coefficients, constant, before, f, f_sum):
                 f_sum[q, first + j] += s * change[j]
 
 
-@compiled
-def best_on_ray(f, y, cap, norm2, free):
-    """The multiple s > 0 of w, and the bias b (0 if not free), that minimise ½s²‖w‖² + Σ C max(0, 1 − y(sf + b)).
-
-    The least value over b is convex in s, with the slope s‖w‖² − Σ C y f over the examples with a margin below 1; those
-    at 1 count in the share that makes the slope in b zero. Its zero is found by bisection.
-    """
-    f, y, cap = borrow(f), borrow(y), borrow(cap)
-    multiple, low, high, bias, scores = 1.0, 0.0, 0.0, 0.0, np.empty(f.size)
-    if norm2 > 0.0:
-        # ½s²‖w‖² is no more than the value at w = 0
-        high = np.sqrt(2.0 * cap.sum() / norm2)
-        multiple = 0.5 * high
-    for _ in range(100):
-        first, second, share = 0.0, 0.0, 1.0
-        if free:
-            for i in range(f.size):
-                scores[i] = multiple * f[i]
-            first, second, share = best_bias(losses.Hinge(), scores, y, cap, 0.0)
-        bias = 0.5 * (first + second)
-        if high - low <= 1e-6 * high:
-            break
-        slope = multiple * norm2
-        for i in range(f.size):
-            margin = y[i] * multiple * f[i]
-            slope -= (
-                cap[i]
-                * y[i]
-                * f[i]
-                * (
-                    (share if margin + y[i] * first < 1.0 else 0.0)
-                    + (1.0 - share if margin + y[i] * second < 1.0 else 0.0)
-                )
-            )
-        if slope > 0.0:
-            high = multiple
-        else:
-            low = multiple
-        multiple = 0.5 * (low + high)
-    return max(multiple, 1e-300), bias
-
-
 @dataclass
 class BatchState:
     """Iterates and lazy sums of all binary problems, of shape (n_problems, n); w = scale × Σ alpha y Φ.
 
     The sum of the iterates of α is total × alpha − alpha_sum, and so for f; ``marks`` hold such sums, and their
     weights, as of the last two powers of 2, for the suffix average. Without ν, ``sought`` binary problems have theirs,
-    the next one's comes from the first examples of ``order``, and ``trial`` is SMO's state on them. ``polish`` is SMO's
-    state once it has begun, and ``reached`` the primal value before that. ``cached_rows`` were there when a batch
-    wanted them; ``passes`` over n, beside computing kernel rows, are summed over the binary problems.
+    the next one's comes from the first ``sample_size`` examples of ``order``, and ``trial`` is SMO's state on them.
+    ``polish`` is SMO's state once it has begun, and ``reached`` the primal value before that. ``cached_rows`` were
+    there when a batch wanted them; ``passes`` over n, beside computing kernel rows, are summed over the binary
+    problems.
     """
 
     alpha: np.ndarray
@@ -168,6 +132,7 @@ class BatchState:
     cached_rows: int = 0
     passes: int = 0
     sought: int = 0
+    sample_size: int = FIRST_SAMPLE
     order: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     trial: State | None = None
     polish: State | None = None
@@ -182,7 +147,8 @@ class BatchState:
 
 @dataclass
 class Sample:
-    """Examples that find ν, as many others, the kernel between both, and binary problem ``sought`` on the sample.
+    """The examples of the largest sample in their order, as many others, the kernel between both, and binary problem
+    ``sought`` on the first ``size`` of the sample, which are at ``places``.
 
     Binary problems share kernel rows of the sample: one that has been fetched is there for all.
     """
@@ -191,9 +157,11 @@ class Sample:
     chosen: np.ndarray
     others: np.ndarray
     across: Any
-    shared: Any
+    shared: SharedRows | None
     part: KernelProblem
-    sought: int
+    places: np.ndarray
+    sought: int = -1
+    size: int = 0
 
 
 @dataclass
@@ -219,6 +187,11 @@ class StochasticBatchPerceptron(Solver):
     average: str = "t"
     step: float = 1.0
     tol: float = 1e-3
+
+    @property
+    def exact(self) -> bool:
+        """The C-form is solved to its optimum; the ν-form has another aim."""
+        return self.nu is None
 
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -264,6 +237,10 @@ class StochasticBatchPerceptron(Solver):
         state.t = earlier.t // 4
         return state
 
+    def first_slice(self, problem: KernelProblem) -> int:
+        """Steps that compute a slice's kernel values, or one."""
+        return max(1, 2**22 // (problem.n * self.batch_size * problem.n_outputs))
+
     def steps_per_epoch(self, problem: KernelProblem) -> int:
         """Steps that draw as many points as there are examples."""
         return max(1, -(-problem.n // self.batch_size))
@@ -285,8 +262,9 @@ class StochasticBatchPerceptron(Solver):
         space = pieces(problem.n), np.empty(problem.n, np.int64)
         largest = float(diagonal.max())
         eta = self.step / math.sqrt(largest) if largest > 0.0 else self.step
-        taken, left = 0, n_steps
-        while left > 0:
+        # rounds on a sample are short, and the steps after them are not: no more than some at a time
+        taken, left, most = 0, n_steps, 4 * self.first_slice(problem)
+        while left > 0 and taken < most:
             if self.nu is None and state.t > 0 and state.sought < problem.n_outputs:
                 left -= self._seek_nu(problem, state, left)
                 continue
@@ -313,6 +291,10 @@ class StochasticBatchPerceptron(Solver):
         if state.polish is not None:
             return self._smo.at_checkpoint(state.polish)
         return self._at_stop(state)
+
+    def knows(self, state: BatchState) -> bool:
+        """Whether all responses are up to date: until SMO takes over they always are."""
+        return state.polish is None or self._smo.knows(state.polish)
 
     @property
     def _smo(self) -> SMO:
@@ -346,14 +328,20 @@ class StochasticBatchPerceptron(Solver):
         trial, before = state.trial, state.trial.counters.kernel_evals
         rounds = smo.advance(part, trial, min(most, SAMPLE_ROUNDS - trial.counters.steps))
         over = trial.counters.steps >= SAMPLE_ROUNDS
-        if over or smo.at_checkpoint(trial):
+        if over:
+            smo.finish(part, trial)
+        if smo.at_checkpoint(trial):
             primal, _, gap = smo.certificate(part, trial)
             over = over or trial.stalled or gap <= SAMPLE_TOL * primal
         state.counters.kernel_evals += trial.counters.kernel_evals - before
         if over:
             self._set_nu(problem, state, sample)
-            state.trial = None
+            state.trial, size = None, state.sample_size
+            if trial.counters.updates <= EASY * part.n and part.n < sample.chosen.size:
+                state.sample_size = 2 * size
+                return max(1, rounds)
             state.sought += 1
+            state.sample_size = FIRST_SAMPLE
             if state.sought == problem.n_outputs:
                 problem._sample = None  # type: ignore[attr-defined]
         return max(1, rounds)
@@ -371,17 +359,21 @@ class StochasticBatchPerceptron(Solver):
                 ends += [np.flatnonzero((y == sign) & counts)[:1] for sign in (1.0, -1.0)]
             first = np.unique(np.concatenate(ends))[:size]
             own = np.concatenate([order[first], np.delete(order, first)])
-            chosen, others = np.sort(own[:size]), np.sort(own[size : 2 * size])
+            chosen, others = own[:size], np.sort(own[size : 2 * size])
             across, shared = problem.matrix(chosen, others), None
             if problem.n_outputs > 1:
                 everything, n_bytes = np.arange(size), SAMPLE_SHARE * problem.cache_bytes
-                shared = SharedRows(problem.take(chosen).matrix(everything, everything), n_bytes), everything
+                shared = SharedRows(problem.take(chosen).matrix(everything, everything), n_bytes)
                 across = SharedRows(across, n_bytes).part(everything, np.arange(others.size))
-            kept = Sample(order, chosen, others, across, shared, problem, -1)
-        if kept.sought != state.sought:
-            part, kept.sought = problem.take(kept.chosen, state.sought), state.sought
+            kept = Sample(order, chosen, others, across, shared, problem, np.empty(0, np.int64))
+        if (kept.sought, kept.size) != (state.sought, state.sample_size):
+            kept.sought, kept.size = state.sought, state.sample_size
+            first = kept.chosen[: kept.size]
+            kept.places = np.argsort(first)
+            part = problem.take(first[kept.places], state.sought)
             if kept.shared is not None:
-                part = replace(part, shared=kept.shared, cache_bytes=(1.0 - 2.0 * SAMPLE_SHARE) * problem.cache_bytes)
+                n_bytes = (1.0 - 2.0 * SAMPLE_SHARE) * problem.cache_bytes
+                part = replace(part, shared=(kept.shared, kept.places), cache_bytes=n_bytes)
             kept.part = part
         problem._sample = kept  # type: ignore[attr-defined]
         return kept
@@ -397,7 +389,7 @@ class StochasticBatchPerceptron(Solver):
         f = np.full(others.size, problem.constant * weights.sum())
         for first in range(0, support.size, BLOCK):
             rows = slice(first, first + BLOCK)
-            f += weights[rows] @ across.block(support[rows]).astype(np.float64)
+            f += weights[rows] @ across.block(sample.places[support[rows]]).astype(np.float64)
         state.counters.kernel_evals += across.evaluations - before
         norm = math.sqrt(max(float(solved.alpha @ (part.y * solved.f)), 0.0))
         inside, outside = (
@@ -522,7 +514,7 @@ class StochasticBatchPerceptron(Solver):
             if level[q] > 0.0 and self.nu is not None:
                 multiple, bias[q] = 1.0 / level[q], found.bias / level[q]
             else:
-                multiple, bias[q] = best_on_ray(f[q], y, problem.caps_of(q), float(alpha[q] @ (y * f[q])), two)
+                multiple, bias[q], _ = problem.best_multiple(f[q], float(alpha[q] @ (y * f[q])), q)
             alpha[q] *= multiple
             f[q] *= multiple
         return alpha, f, bias, level
@@ -545,7 +537,7 @@ class StochasticBatchPerceptron(Solver):
                 dual += problem.lam * (share * total - 0.5 * share**2 * float(norm2[q]))
         return Certificate(primal, dual, primal - dual)
 
-    def evaluate(self, problem: KernelProblem, state: BatchState, model: KernelModel) -> dict[str, float]:
+    def evaluate(self, problem: KernelProblem, state: BatchState, model: KernelModel | None) -> dict[str, float]:
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over problems)."""
         if state.polish is not None:
             certificate = self.certificate(problem, state)
@@ -559,6 +551,15 @@ class StochasticBatchPerceptron(Solver):
             "nu": float(state.nu.mean()), "cached_rows": float(state.cached_rows), "passes": float(state.passes),
             **({"gap": self.certificate(problem, state).gap} if self.nu is None else {}),
         }  # fmt: skip
+
+    def glimpse(
+        self, problem: KernelProblem, state: BatchState, most: float
+    ) -> tuple[dict[str, float], Callable[[], KernelModel]] | None:
+        """Measures and model of the present point; once SMO has begun, of its point if that is the better one."""
+        if state.polish is None:
+            return self.evaluate(problem, state, None), lambda: self.model(problem, state)
+        found = self._smo.glimpse(problem, state.polish, most)
+        return found if found is not None and found[0]["objective"] <= state.reached else None
 
     def model(self, problem: KernelProblem, state: BatchState) -> KernelModel:
         """A finished copy."""

@@ -699,6 +699,11 @@ class SDCA(Solver):
         """Whether the state is one of this method's, with a variable for each of as many examples and outputs."""
         return isinstance(state, State) and state.alpha.shape == (problem.n, problem.n_outputs)
 
+    @property
+    def exact(self) -> bool:
+        """It is."""
+        return True
+
     def check(self, problem: Problem) -> None:
         """Refuse what this method cannot do, in one sentence each."""
         if not isinstance(problem, Problem) or problem.is_joint:

@@ -41,8 +41,9 @@ JMLR 6 (2005). Chang, Lin: LIBSVM (2011).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -67,6 +68,8 @@ FREQUENT = 0.5
 ROUGHLY = 0.05
 #: Responses are brought up to date by blocks of rows of this part of the cache, which is empty then.
 BLOCK_SHARE = 0.5
+#: … and of about so many values, which take a tenth of a second.
+BLOCK_VALUES = 2**23
 #: Violations this small are rounding.
 ROUNDING = 1e-14
 #: Smallest curvature of a direction; an indefinite kernel can have less.
@@ -478,19 +481,54 @@ class Kept(NamedTuple):
 
 
 @dataclass
+class Closing:
+    """The end of an episode under way: what the changed rows, ``position`` of them so far, add to the other examples'
+    responses.
+    """
+
+    rows: np.ndarray
+    per_row: np.ndarray
+    others: np.ndarray
+    f: np.ndarray
+    position: int = 0
+
+    #: The kernel between ``rows`` and ``others``; no part of the state, made again where it is missing.
+    matrix: ClassVar[Any] = None
+
+    @property
+    def values(self) -> int:
+        """Kernel values that it takes in all."""
+        return self.rows.size * self.others.size
+
+
+class Point(NamedTuple):
+    """A primal point: a multiple of w(α), a bias and the value, in the C-form."""
+
+    multiple: float
+    bias: float
+    primal: float
+
+
+@dataclass
 class State:
-    """α and the responses f of all examples as of the last episode's end, and the episode under way."""
+    """α and the responses f of all examples as of the last episode's end, and the episode under way.
+
+    ``primal`` and ``dual`` are the values of w(α) with ``bias``, and of α; ``point`` is the best primal point that
+    can be made of α, which is the model.
+    """
 
     alpha: np.ndarray
     f: np.ndarray
     rng: np.random.Generator
     episode: Episode | None = None
+    closing: Closing | None = None
     episodes: int = 0
     promising: np.ndarray | None = None
     stalled: bool = False
     bias: float = 0.0
     primal: float = np.inf
     dual: float = 0.0
+    point: Point = field(default_factory=lambda: Point(1.0, 0.0, np.inf))
     counters: Counters = field(default_factory=Counters)
 
 
@@ -519,6 +557,11 @@ class SMO(Solver):
     first_slack: float = 0.1
     sample: int = 8
     max_rounds: int = 2000
+
+    @property
+    def exact(self) -> bool:
+        """It is."""
+        return True
 
     def first_slice(self, problem: KernelProblem) -> int:
         """Rounds: one on a large problem, where it may compute as much as a slice, all of a small one."""
@@ -550,7 +593,10 @@ class SMO(Solver):
             if problem.has_free_bias:
                 state.alpha[:] = balance(state.alpha, variables.sigma, variables.cap)
             support = np.flatnonzero(state.alpha)
-            self._add_responses(problem, variables, state, support, state.alpha[support], np.arange(problem.n))
+            closing = self._to_add(variables, support, state.alpha[support], np.arange(problem.n))
+            while closing.position < closing.rows.size:
+                self._add_block(problem, state.counters, closing)
+            self._add(problem, state.f, closing)
             state.episodes = 2
         if promising is not None:
             state.promising, state.episodes = promising, 1
@@ -560,22 +606,33 @@ class SMO(Solver):
     # -- rounds
 
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> int:
-        """Take up to n_steps rounds, stopping where an episode ends; returns the number taken."""
-        variables, taken = Variables.of(problem), 0
+        """Take up to n_steps rounds, stopping where an episode has ended; returns the number taken.
+
+        The blocks of kernel rows that end an episode use up n_steps like rounds, but are not among those returned.
+        """
+        variables, taken, left = Variables.of(problem), 0, n_steps
         if n_steps == 0:
             self._compile(problem)
-        while taken < n_steps:
+        while left > 0:
+            if state.closing is not None:
+                left -= 1
+                self._add_block(problem, state.counters, state.closing)
+                if state.closing.position == state.closing.rows.size:
+                    self._end(problem, variables, state)
+                    break
+                continue
             if state.episode is None:
                 self._open(problem, variables, state)
             episode = state.episode
             assert episode is not None
-            allowed = min(n_steps - taken, self.max_rounds - episode.rounds)
+            allowed = min(left, self.max_rounds - episode.rounds)
             made, reached = self._work(state, episode, self._kept(problem, variables, episode), allowed)
             taken += made
+            left -= made
             if reached or episode.rounds >= self.max_rounds:
-                self.finish(problem, state)
-                if state.promising is None:
-                    return max(1, taken)
+                problem._kept = None  # type: ignore[attr-defined]  # its memory is the closing's now
+                state.closing = self._closing(problem, variables, state)
+                left = max(left, 1)
         return taken
 
     def _compile(self, problem: KernelProblem) -> None:
@@ -592,8 +649,12 @@ class SMO(Solver):
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
+        """Where an episode has ended."""
+        return self.knows(state)
+
+    def knows(self, state: State) -> bool:
         """Whether all responses are up to date."""
-        return state.episode is None and state.promising is None
+        return state.episode is None
 
     def _open(self, problem: KernelProblem, variables: Variables, state: State) -> None:
         """Choose the next active set."""
@@ -673,23 +734,65 @@ class SMO(Solver):
 
     def finish(self, problem: KernelProblem, state: State) -> None:
         """End the episode under way: bring all responses, the bias and the gap up to date."""
-        episode = state.episode
-        if episode is None:
+        if state.episode is None:
             return
         variables = Variables.of(problem)
-        before = state.alpha[episode.active]
-        changed = np.flatnonzero(episode.alpha != before)
-        state.stalled = changed.size == 0 and episode.bound == 1.0
-        state.alpha[episode.active] = episode.alpha
+        if state.closing is None:
+            problem._kept = None  # type: ignore[attr-defined]
+            state.closing = self._closing(problem, variables, state)
+        while state.closing.position < state.closing.rows.size:
+            self._add_block(problem, state.counters, state.closing)
+        self._end(problem, variables, state)
+
+    def _closing(self, problem: KernelProblem, variables: Variables, state: State) -> Closing:
+        """What the changes of the episode under way will add to the responses of the examples outside of it."""
+        episode = state.episode
+        assert episode is not None
         idle = np.ones(problem.n, bool)
         idle[episode.rows] = False
-        others = np.flatnonzero(idle)
-        problem._kept = None  # type: ignore[attr-defined]
-        self._add_responses(
-            problem, variables, state, episode.active[changed], (episode.alpha - before)[changed], others
-        )
+        change = episode.alpha - state.alpha[episode.active]
+        changed = np.flatnonzero(change)
+        return self._to_add(variables, episode.active[changed], change[changed], np.flatnonzero(idle))
+
+    def _to_add(
+        self, variables: Variables, chosen: np.ndarray, change: np.ndarray, others: np.ndarray
+    ) -> Closing:  # fmt: skip
+        """f[others] += Σ σ_v change_v K(row v, ·) over the chosen variables, to be done."""
+        rows, place = np.unique(variables.row[chosen], return_inverse=True)
+        per_row = np.bincount(place, variables.sigma[chosen] * change, rows.size)
+        return Closing(rows if others.size else rows[:0], per_row, others, np.zeros(others.size))
+
+    def _add_block(self, problem: KernelProblem, counters: Counters, closing: Closing) -> None:
+        """The next rows of a closing, a tenth of a second's work or so, in place."""
+        left, width = closing.rows.size - closing.position, closing.others.size
+        most = min(256, BLOCK_VALUES // max(1, width), int(BLOCK_SHARE * problem.cache_bytes) // (4 * max(1, width)))
+        count = min(left, max(16, most // 16 * 16))
+        if count == 0:
+            return
+        if closing.matrix is None:
+            closing.matrix = problem.matrix(closing.rows, closing.others)  # type: ignore[misc]
+        before = closing.matrix.evaluations
+        some, here = np.arange(closing.position, closing.position + count), np.arange(count)
+        block = np.empty((count, width), np.float32)
+        closing.matrix.fill(some, here, block)
+        add_rows(block, here, closing.per_row[some], closing.f)
+        counters.kernel_evals += closing.matrix.evaluations - before
+        closing.position += count
+
+    def _add(self, problem: KernelProblem, f: np.ndarray, closing: Closing) -> None:
+        """f ← f with all that a closing adds, in place."""
+        f[closing.others] += closing.f + problem.constant * closing.per_row.sum()
+
+    def _end(self, problem: KernelProblem, variables: Variables, state: State) -> None:
+        """Take over the episode's α and responses, now that the closing has all of its rows."""
+        episode, closing = state.episode, state.closing
+        assert episode is not None
+        assert closing is not None
+        state.stalled = episode.bound == 1.0 and np.array_equal(episode.alpha, state.alpha[episode.active])
+        state.alpha[episode.active] = episode.alpha
+        self._add(problem, state.f, closing)
         state.f[episode.rows] = episode.f
-        state.episode = None
+        state.episode = state.closing = None
         state.episodes += 1
         self._close(problem, variables, state)
         state.promising = None
@@ -701,34 +804,33 @@ class SMO(Solver):
             state.f /= episode.bound
             self._close(problem, variables, state)
 
-    def _add_responses(
-        self, problem: KernelProblem, variables: Variables, state: State, chosen: np.ndarray, change: np.ndarray,
-        others: np.ndarray,
-    ) -> None:  # fmt: skip
-        """f[others] += Σ σ_v change_v K(row v, ·) over the chosen variables."""
-        if chosen.size == 0 or others.size == 0:
-            return
-        rows, place = np.unique(variables.row[chosen], return_inverse=True)
-        per_row = np.bincount(place, variables.sigma[chosen] * change, rows.size)
-        f = np.zeros(others.size)
-        matrix = problem.matrix(rows, others)
-        height = int(max(16, min(256, rows.size, BLOCK_SHARE * problem.cache_bytes // (4 * others.size))))
-        block = np.empty((height, others.size), np.float32)
-        for first in range(0, rows.size, height):
-            here = np.arange(first, min(first + height, rows.size))
-            matrix.fill(here, here - first, block)
-            add_rows(block, here - first, per_row[here], f)
-        state.counters.kernel_evals += matrix.evaluations
-        state.f[others] += f + problem.constant * per_row.sum()
-
     def _close(self, problem: KernelProblem, variables: Variables, state: State) -> None:
-        """Bias, primal and dual from the responses."""
+        """Bias, primal, dual and the best point from the responses."""
+        state.bias, state.primal, state.dual = self._values(problem, variables, state.alpha, state.f)
+        state.point = self._point(problem, variables, state.alpha, state.f, state.bias, state.primal, state.dual)
+
+    def _values(
+        self, problem: KernelProblem, variables: Variables, alpha: np.ndarray, f: np.ndarray
+    ) -> tuple[float, float, float]:
+        """(bias, primal, dual) of α with responses f."""
         v = variables
         space = np.empty(v.h.size), np.empty(v.h.size)
-        top, bottom = violations(v.sigma, v.h, v.cap, v.row, state.alpha, state.f, *space)
-        state.bias = middle(top, bottom) if problem.has_free_bias else 0.0
-        total, linear, norm2 = primal_and_dual(v.sigma, v.h, v.cap, v.row, state.alpha, state.f, state.bias)
-        state.primal, state.dual = 0.5 * norm2 + total, linear - 0.5 * norm2
+        top, bottom = violations(v.sigma, v.h, v.cap, v.row, alpha, f, *space)
+        bias = middle(top, bottom) if problem.has_free_bias else 0.0
+        total, linear, norm2 = primal_and_dual(v.sigma, v.h, v.cap, v.row, alpha, f, bias)
+        return bias, 0.5 * norm2 + total, linear - 0.5 * norm2
+
+    def _point(
+        self, problem: KernelProblem, variables: Variables, alpha: np.ndarray, f: np.ndarray, bias: float,
+        primal: float, dual: float,
+    ) -> Point:  # fmt: skip
+        """The best primal point on the ray of w(α), which far from the optimum is not w(α): large C overshoots."""
+        own = Point(1.0, bias, primal)
+        if primal - dual <= ROUGHLY * abs(primal) or not alpha.any():
+            return own
+        norm2 = float(np.sum(variables.sigma * alpha * f[variables.row]))
+        ray = Point(*problem.best_multiple(f, norm2))
+        return ray if ray.primal < primal else own
 
     # -- output
 
@@ -737,26 +839,58 @@ class SMO(Solver):
         return max(1, -(-problem.n // self.working_set))
 
     def certificate(self, problem: KernelProblem, state: State) -> Certificate:
-        """Primal, dual and gap in the λ-form."""
-        self.finish(problem, state)
-        primal, dual = problem.lam * state.primal, problem.lam * state.dual
-        return Certificate(primal, dual, primal - dual)
+        """Primal value of the model, dual value of α, and their difference, in the λ-form."""
+        return self._certificate(problem, state.point, state.dual)
 
-    def evaluate(self, problem: KernelProblem, state: State, model: KernelModel) -> dict[str, float]:
-        """Objective and gap of the current point."""
+    def _certificate(self, problem: KernelProblem, point: Point, dual: float) -> Certificate:
+        return Certificate(problem.lam * point.primal, problem.lam * dual, problem.lam * (point.primal - dual))
+
+    def evaluate(self, problem: KernelProblem, state: State, model: KernelModel | None) -> dict[str, float]:
+        """Objective and gap of the model."""
         certificate = self.certificate(problem, state)
         return {"objective": certificate.primal, "gap": certificate.gap}
 
     def model(self, problem: KernelProblem, state: State) -> KernelModel:
-        """Support vectors, their coefficients σα summed over the variables of a row, and the bias."""
-        self.finish(problem, state)
+        """Support vectors, their coefficients σα summed over the variables of a row, and the bias: the best point that
+        can be made of the last episode's end.
+        """
+        return self._model(problem, state.alpha, state.point)
+
+    def _model(self, problem: KernelProblem, alpha: np.ndarray, point: Point) -> KernelModel:
         variables = Variables.of(problem)
-        coefficients = np.bincount(variables.row, variables.sigma * state.alpha, problem.n)
+        coefficients = point.multiple * np.bincount(variables.row, variables.sigma * alpha, problem.n)
         support = np.flatnonzero(coefficients)
         return KernelModel(
             problem.kernel, support, problem.rows(support), coefficients[support][None, :],
-            np.array([state.bias]), problem.constant,
+            np.array([point.bias]), problem.constant,
         )  # fmt: skip
+
+    def glimpse(
+        self, problem: KernelProblem, state: State, most: float
+    ) -> tuple[dict[str, float], Callable[[], KernelModel]] | None:
+        """Measures and model of the point that the episode under way has come to, which is left as it is; None if
+        the responses of the examples outside of it take more than ``most`` kernel values.
+        """
+        episode = state.episode
+        if episode is None:
+            return self.evaluate(problem, state, None), lambda: self.model(problem, state)
+        variables = Variables.of(problem)
+        closing = self._closing(problem, variables, state)
+        if closing.values > most:
+            return None
+        while closing.position < closing.rows.size:
+            self._add_block(problem, Counters(), closing)  # what is done for a look is not counted
+        alpha, f = state.alpha.copy(), state.f.copy()
+        alpha[episode.active] = episode.alpha
+        self._add(problem, f, closing)
+        f[episode.rows] = episode.f
+        bias, primal, dual = self._values(problem, variables, alpha, f)
+        if episode.bound != 1.0:
+            dual = -np.inf  # beyond the bounds
+        point = self._point(problem, variables, alpha, f, bias, primal, dual)
+        certificate = self._certificate(problem, point, max(dual, state.dual))
+        measured = {"objective": certificate.primal, "gap": certificate.gap}
+        return measured, lambda: self._model(problem, alpha, point)
 
 
 def balance(alpha: np.ndarray, sigma: np.ndarray, cap: np.ndarray) -> np.ndarray:

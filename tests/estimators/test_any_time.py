@@ -1,0 +1,280 @@
+"""A model whenever training stops: the best that was seen, no worse than w = 0, and no worse with more time.
+
+Time is a clock that the test moves: it goes on by a step at each look at it, and so is the same on any machine.
+"""
+
+import math
+import signal
+import warnings
+
+import numpy as np
+import pytest
+from numba.core import event
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+
+from widemargin import SMO, SVC, SVR, LinearSVC, StochasticBatchPerceptron
+from widemargin import history as history_module
+from widemargin import running as running_module
+from widemargin.core import losses
+from widemargin.core.kernels import RBF
+from widemargin.core.rows import as_rows
+from widemargin.estimators import fitting, ladder
+from widemargin.estimators.ladder import Ladder
+from widemargin.problem import KernelProblem
+from widemargin.solvers.kernel_steps import KernelSDCA
+
+GAMMA = 0.5
+
+
+class Clock:
+    """Seconds that pass by being asked for."""
+
+    def __init__(self, step):
+        self.step, self.seconds = step, 0.0
+
+    def perf_counter(self):
+        self.seconds += self.step
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock(0.1)  # a slice's time: so slices are of single steps
+    for module in (running_module, fitting, history_module):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(ladder, "FIRST", 60)
+    monkeypatch.setattr(SMO, "first_slice", lambda self, problem: 1)
+    return clock
+
+
+def overlapping(rng, n, classes=2):
+    """Classes that overlap, so that a large C overshoots."""
+    y = rng.integers(0, classes, n)
+    y[:classes] = np.arange(classes)
+    return rng.normal(size=(n, 3)) + 0.5 * np.eye(3)[y % 3], y
+
+
+def at_zero(y, C):
+    """The objective of w = 0 with its best bias, for labels ±1, in the λ-form."""
+    return min(np.mean(np.maximum(0.0, 1.0 - y * b)) for b in (-1.0, 0.0, 1.0))
+
+
+def objective(model, X, y, C):
+    """The objective of a fitted two-class or regression machine by its definition, in the λ-form."""
+    c = np.zeros(y.size)
+    c[model.support_] = model.dual_coef_[0]
+    K = rbf_kernel(X, gamma=GAMMA)
+    norm2, scores = float(c @ K @ c), K @ c + model.intercept_[0]
+    if isinstance(model, SVR):
+        missed = np.abs(scores - y) - model.epsilon
+    else:
+        missed = 1.0 - np.where(y == model.classes_[1], 1.0, -1.0) * scores
+    return 0.5 * norm2 / (C * y.size) + float(np.mean(np.maximum(0.0, missed)))
+
+
+LIMITS = (0.2, 2.0, 4.0, 7.0, 10.0, 20.0, 40.0, 1e4)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e3])
+@pytest.mark.parametrize("solver", ["smo", "sdca", "sbp"])
+def test_more_time_is_not_worse_and_nothing_is_worse_than_zero(solver, C, clock, rng):
+    X, y = overlapping(rng, 300)
+    reached = []
+    for limit in LIMITS:
+        clock.seconds = 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = SVC(C, gamma=GAMMA, solver=solver, intercept="none", max_seconds=limit, random_state=0).fit(X, y)
+        value = objective(model, X, y, C)
+        reached.append(value)
+        assert value <= 1.0 + 1e-6
+        # kernel values are float32
+        assert model.certificate_.primal == pytest.approx(value, rel=1e-4 * max(1.0, math.log10(C)))
+        assert model.certificate_.gap >= -1e-6
+    assert np.all(np.diff(reached) <= 1e-4 * np.array(reached[:-1]))
+    assert reached[-1] < reached[0]
+
+
+@pytest.mark.parametrize("solver", ["smo", "sbp"])
+def test_a_free_bias_is_no_worse_than_the_best_constant(solver, clock, rng):
+    X, y = overlapping(rng, 300)
+    y[rng.random(y.size) < 0.6] = 0
+    signs = np.where(y == 1, 1.0, -1.0)
+    for limit in LIMITS[:6]:
+        clock.seconds = 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = SVC(1e3, gamma=GAMMA, solver=solver, max_seconds=limit, random_state=0).fit(X, y)
+        assert objective(model, X, y, 1e3) <= at_zero(signs, 1e3) * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e3])
+@pytest.mark.parametrize("solver", ["smo", "sdca"])
+def test_a_regression_with_more_time_is_not_worse(solver, C, clock, rng):
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] * X[:, 1] + rng.normal(size=300)
+    zero = min(np.mean(np.maximum(0.0, np.abs(y - b) - 0.1)) for b in ([0.0] if solver == "sdca" else y))
+    reached = []
+    for limit in LIMITS:
+        clock.seconds = 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            intercept = "none" if solver == "sdca" else "auto"
+            model = SVR(C=C, gamma=GAMMA, solver=solver, intercept=intercept, max_seconds=limit, random_state=0)
+            reached.append(objective(model.fit(X, y), X, y, C))
+        assert reached[-1] <= zero * (1.0 + 1e-6)
+    assert np.all(np.diff(reached) <= 1e-4 * np.array(reached[:-1]))
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("solver", ["smo", "sbp"])
+def test_pairs_and_classes_share_the_time_and_none_is_worse_than_zero(multi_class, solver, clock, rng):
+    X, y = overlapping(rng, 400, classes=3)
+    reached = []
+    for limit in LIMITS[::2]:
+        clock.seconds = 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = SVC(
+                1e3, gamma=GAMMA, solver=solver, multi_class=multi_class, max_seconds=limit, random_state=0
+            ).fit(X, y)  # fmt: skip
+        primals = [certificate.primal for certificate in model.certificate_]
+        assert max(primals) <= 1.0 + 1e-6
+        reached.append(sum(primals))
+    assert reached[-1] < reached[0]
+    # every problem has its share: with more time the sum does not rise
+    assert np.all(np.diff(reached) <= 1e-3 * np.array(reached[:-1]))
+
+
+@pytest.mark.parametrize("after", [1, 2, 5, 12])
+@pytest.mark.parametrize(("kind", "solver"), [(SVC, "smo"), (SVC, "sdca"), (SVC, "sbp"), (SVR, "smo")])
+def test_after_an_interrupt_the_model_is_no_worse_than_zero(kind, solver, after, rng, monkeypatch):
+    X, y = overlapping(rng, 600)
+    y = np.where(y == 1, 1.0, -1.0)
+    cls = {"smo": SMO, "sdca": KernelSDCA, "sbp": StochasticBatchPerceptron}[solver]
+    advance, calls = cls.advance, []
+
+    def interrupted(self, problem, state, n_steps):
+        calls.append(n_steps)
+        if len(calls) == after + 1:
+            signal.raise_signal(signal.SIGINT)
+        return advance(self, problem, state, n_steps)
+
+    monkeypatch.setattr(cls, "advance", interrupted)
+    monkeypatch.setattr(running_module, "SLICE", 1e-9)  # slices of single steps
+    model = kind(C=1e3, gamma=GAMMA, solver=solver, intercept="none", tol=1e-9, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert model.stop_reason_ == "interrupted"
+    zero = np.mean(np.maximum(0.0, np.abs(y) - model.epsilon)) if kind is SVR else 1.0
+    assert objective(model, X, y, 1e3) <= zero * (1.0 + 1e-6)
+
+
+def test_linear_dual_ascent_that_is_stopped_is_no_worse_than_zero(clock, rng):
+    X, y = overlapping(rng, 400)
+    X[:, 0] *= 100.0
+    for limit in (0.2, 1.0, 3.0):
+        clock.seconds = 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = LinearSVC(
+                1e3, solver="sdca", intercept="none", max_iter=10**6, tol=1e-9, max_seconds=limit, random_state=0
+            ).fit(X, y)  # fmt: skip
+        scores = X @ model.coef_[0]
+        hinge = np.mean(np.maximum(0.0, 1.0 - np.where(y == 1, 1.0, -1.0) * scores))
+        assert 0.5 * float(model.coef_[0] @ model.coef_[0]) / (1e3 * 400) + hinge <= 1.0 + 1e-6
+
+
+# ---------------------------------------------------------------- samples
+
+
+def kernel_problem(rng, n, C=10.0):
+    X, y = overlapping(rng, n)
+    y = np.where(y == 1, 1.0, -1.0)
+    return X, KernelProblem(RBF(GAMMA), as_rows(X), y, losses.Single(losses.Hinge()), 1.0 / (C * n))
+
+
+def test_a_rung_of_a_small_problem_states_its_objective_on_all_examples(clock, rng):
+    X, problem = kernel_problem(rng, 500)
+    rungs = Ladder(problem, rng, 1e-3, clock.perf_counter)
+    assert rungs.climb(math.inf, math.inf)
+    found = rungs.best
+    assert found.examples == ladder.FIRST == 60
+    assert found.is_exact
+    c, vectors = found.model.coef[0], X[found.model.support]
+    scores = rbf_kernel(X, vectors, gamma=GAMMA) @ c + found.model.intercept[0]
+    norm2 = c @ rbf_kernel(vectors, vectors, gamma=GAMMA) @ c
+    expected = 0.5 * problem.lam * norm2 + np.mean(np.maximum(0.0, 1.0 - problem.y * scores))
+    assert found.objective == pytest.approx(expected, rel=1e-4)
+    assert rungs.history["examples"].tolist() == [ladder.FIRST]
+    assert rungs.history["kernel_evals"][-1] == rungs.counters.kernel_evals > 0
+
+
+def test_rungs_grow_while_time_allows_and_the_first_comes_whatever_the_time(rng, monkeypatch):
+    monkeypatch.setattr(ladder, "PROBE", 300)
+    monkeypatch.setattr(ladder, "FIRST", 60)
+    _, problem = kernel_problem(rng, 3000)
+    sizes = []
+    for limit in (0.0, 1e9):
+        clock = Clock(0.01)
+        rungs = Ladder(problem, np.random.default_rng(0), 1e-3, clock.perf_counter)
+        fits = rungs.climb(limit, limit)
+        sizes.append(rungs.history["examples"].tolist())
+        assert fits == (limit > 0.0)
+        assert not rungs.best.is_exact
+    assert sizes[0] == [60]
+    # time enough for all examples: no further rung is needed; too little for them, but plenty for samples: they grow
+    assert sizes[1] == [60]
+    clock = Clock(0.01)
+    rungs = Ladder(problem, np.random.default_rng(0), 1e-3, clock.perf_counter)
+    assert not rungs.climb(20.0, 0.0)
+    grown = rungs.history["examples"]
+    assert grown.size > 1
+    assert np.all(np.diff(grown) > 0)
+    assert grown[-1] <= problem.n // 2
+
+
+def test_every_sample_has_both_classes(rng, monkeypatch):
+    monkeypatch.setattr(ladder, "FIRST", 20)
+    _, problem = kernel_problem(rng, 1000)
+    problem.y[:] = -1.0
+    problem.y[rng.integers(1000)] = 1.0
+    rungs = Ladder(problem, rng, 1e-3, Clock(0.01).perf_counter)
+    assert set(problem.y[rungs._order()[:20]]) == {-1.0, 1.0}
+
+
+def test_a_machine_of_a_sample_has_no_certificate_and_says_so(clock, rng, monkeypatch):
+    monkeypatch.setattr(ladder, "PROBE", 300)
+    monkeypatch.setattr(ladder, "FIRST", 200)
+    X = rng.normal(size=(1500, 3))
+    y = X[:, 0] * X[:, 1] + rng.normal(size=1500)
+    with pytest.warns(ConvergenceWarning, match="the machine of a sample"):
+        model = SVR(C=1e3, gamma=GAMMA, max_seconds=0.5).fit(X, y)
+    assert model.certificate_ is None
+    assert model.stop_reason_ == "max_seconds"
+    assert model.history_["examples"][0] == 200
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_limit_that_is_not_reached_changes_nothing(rng):
+    X, y = overlapping(rng, 1100)
+    models = [SVC(gamma=GAMMA, max_seconds=limit, random_state=0).fit(X, y) for limit in (None, 1e6)]
+    np.testing.assert_array_equal(models[0].dual_coef_, models[1].dual_coef_)
+    np.testing.assert_array_equal(models[0].support_, models[1].support_)
+    assert [model.stop_reason_ for model in models] == ["tol", "tol"]
+
+
+def test_compilation_that_took_the_time_is_named(rng):
+    X, y = overlapping(rng, 100)
+
+    def compile_for_long(progress):
+        listener = next(each for each in event._registered["numba:compile"] if isinstance(each, event.TimingListener))
+        listener.on_start(None)
+        listener._ts -= 12.0
+        listener.on_end(None)
+
+    model = SVC(gamma=GAMMA, max_seconds=1e-3, callbacks=compile_for_long)
+    with pytest.warns(ConvergenceWarning, match=r"compiling took 12\.\d s of max_seconds=0.001"):
+        model.fit(X, y)
