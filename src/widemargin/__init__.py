@@ -22,6 +22,7 @@ _HOMES = {
     "Pegasos": "solvers.pegasos",
     "SMO": "solvers.smo",
     "SDCA": "solvers.sdca",
+    "Interior": "solvers.interior",
     "KernelPerceptron": "solvers.kernel_steps",
     "StochasticBatchPerceptron": "solvers.sbp",
     "BudgetedSGD": "solvers.budgeted",
@@ -36,6 +37,7 @@ __all__ = [
     "BudgetedSGD",
     "BudgetedSVC",
     "BudgetedSVR",
+    "Interior",
     "KernelPerceptron",
     "LinearSVC",
     "LinearSVR",
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from .estimators.linear import LinearSVR as LinearSVR
     from .estimators.pareto import pareto_path as pareto_path
     from .solvers.budgeted import BudgetedSGD as BudgetedSGD
+    from .solvers.interior import Interior as Interior
     from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos
     from .solvers.sbp import StochasticBatchPerceptron as StochasticBatchPerceptron

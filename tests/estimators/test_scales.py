@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR
+from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
 
 X, LABELS = load_breast_cancer(return_X_y=True)
 X, LABELS = StandardScaler().fit_transform(X)[::4], LABELS[::4]
@@ -33,7 +34,15 @@ INVARIANT = [
     BudgetedSVR(budget=40, random_state=0),
 ]
 #: Kernel values of every size.
-OTHERS = [SVC(kernel="linear")]
+OTHERS = [
+    SVC(kernel="linear"),
+    LinearSVC(max_iter=50),
+    LinearSVC(solver="pegasos", max_iter=20, random_state=0),
+    LinearSVC(loss="squared_hinge", max_iter=50),
+    LinearSVC(solver="interior"),
+    LinearSVR(max_iter=50),
+    LinearSVR(solver="interior"),
+]
 
 
 def is_classifier(estimator):
@@ -99,3 +108,27 @@ def test_a_model_of_any_scale_is_useful_or_there_is_a_sentence(estimator, layout
         else:
             assert told or model.score(Z, TARGETS) > 0.0
     assert all("scale the" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize("estimator", [LinearSVC(), LinearSVC(solver="pegasos"), LinearSVR()], ids=repr)
+def test_linear_features_that_cannot_be_computed_with_or_used_are_named(estimator):
+    with pytest.raises(ValueError, match=r"entries up to 1\.\de\+161, and sums of their squares overflow: scale the f"):
+        clone(estimator).fit(X * 1e160, targets_for(estimator))
+    with pytest.warns(UserWarning, match=r"features up to 1\.\de-09 move no score by more than .*: scale the features"):
+        clone(estimator).fit(X * 1e-10, targets_for(estimator))
+    if hasattr(estimator, "partial_fit") and is_classifier(estimator):
+        with pytest.raises(ValueError, match="sums of their squares overflow"):
+            clone(estimator).partial_fit(X * 1e160, LABELS, classes=[0, 1])
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("estimator", [BudgetedSVC(budget=20), BudgetedSVR(budget=20)], ids=repr)
+def test_budgeted_machines_name_features_of_very_different_sizes(estimator, layout):
+    raw = X * 10.0 ** (np.arange(X.shape[1]) % 7)
+    with pytest.warns(ConvergenceWarning, match=r"features differ in size.*scale the features, for example with Stand"):
+        clone(estimator).fit(layout(raw), targets_for(estimator))
+    binary = (X > 1.0).astype(float)  # rare features are not small ones
+    for data in (X, binary):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            clone(estimator).fit(layout(data), targets_for(estimator))

@@ -71,7 +71,7 @@ from .fitting import (
     whole,
     with_callbacks,
 )
-from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel
+from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_unequal
 
 #: Policies by their names.
 NAMED: dict[str, dict[str, Any]] = {
@@ -241,6 +241,7 @@ class _Budgeted(TrainedByRun):
             with np.errstate(over="ignore", invalid="ignore"):
                 largest = largest_value(self._trained_kernel, rows)
             check_values(self._trained_kernel, self._gamma, rows, largest, largest_entry(X))
+            warn_if_unequal(X, type(self).__name__)
             return self._trained_kernel
         # "scale" and "auto" were settled then
         gamma = self._gamma if isinstance(self.gamma, str) else self.gamma

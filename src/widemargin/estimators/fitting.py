@@ -406,7 +406,8 @@ class TrainedByRun(CallbackSupportMixin, BaseEstimator):
             if gap > self.tol:
                 warnings.warn(
                     f"{name} stopped with a relative duality gap of {gap:.1e}, short of tol={self.tol:g} ({ended}): "
-                    "raise max_iter, max_seconds or tol, or scale the features",
+                    "raise max_iter, max_seconds or tol, or scale the features (solver='interior' does not mind their "
+                    "sizes, if they are few)",
                     ConvergenceWarning,
                     stacklevel=3,
                 )

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from ..core.kernels import RBF, KernelMatrix, Laplacian, as_kernel, resolve_gamma, sizes
 from ..core.rows import as_matrix, shape, take_rows
@@ -30,6 +31,10 @@ ALIKE = 2.0**-24
 VANISHING = 2.0**-900
 #: exp(−t) is 0 in float32.
 VANISHES = 104.0
+#: How many times the median feature the largest may be; squared, this is the share that distances have of it.
+UNEQUAL, FEW_ROWS = 1e3, 16
+#: Sums of squares of features are refused beyond this, since scores and weights are multiplied with them.
+OVERFLOWS = 2.0**900
 FLOAT32_LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -130,6 +135,35 @@ def finite(scores: np.ndarray, X: Any) -> np.ndarray:
             f"scores overflow for rows of X with entries up to {largest_entry(X):.1e}: scale them as the training data"
         )
     return scores
+
+
+def warn_if_unequal(X: Any, name: str) -> None:
+    """Warn where one feature is so much larger than half of them that little else is seen; a few rows do not tell."""
+    if X.shape[0] < FEW_ROWS:
+        return
+    of_features = abs(X).max(axis=0)
+    of_features = of_features.toarray().ravel() if sp.issparse(of_features) else np.asarray(of_features)
+    of_features = of_features[of_features > 0.0]
+    if of_features.size > 1 and of_features.max() > UNEQUAL * np.median(of_features):
+        warnings.warn(
+            f"features differ in size: the largest goes up to {of_features.max():.1e}, half of them up to "
+            f"{np.median(of_features):.1e} at most, and {name} hardly sees those: scale the features, for example with "
+            "StandardScaler or MaxAbsScaler",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+
+def check_features(X: Any, C: float, intercept: str, slope: float = 1.0) -> None:
+    """Refuse features whose squares overflow; warn of features that are too small for C, losses having that slope."""
+    n, width = X.shape
+    most = largest_entry(X)
+    largest = float(width) * most * most if most < math.sqrt(OVERFLOWS) else math.inf
+    if most > 0.0:
+        largest = max(largest, math.ulp(0.0))  # squares vanish below 1e-162
+    if largest > OVERFLOWS:
+        raise ValueError(f"X has entries up to {most:.1e}, and sums of their squares overflow: scale the features")
+    warn_if_too_small(C * slope, n, largest, intercept, X)
 
 
 def warn_if_too_small(C: float, n: int, largest: float, intercept: str, X: Any, name: str = "features") -> None:
