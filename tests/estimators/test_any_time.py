@@ -6,6 +6,7 @@ Time is a clock that the test moves: it goes on by a step at each look at it, an
 import math
 import signal
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -145,6 +146,24 @@ def test_pairs_and_classes_share_the_time_and_none_is_worse_than_zero(multi_clas
     assert reached[-1] < reached[0]
     # every problem has its share: with more time the sum does not rise
     assert np.all(np.diff(reached) <= 1e-3 * np.array(reached[:-1]))
+
+
+def test_of_many_small_pairs_that_are_out_of_time_none_is_worse_than_zero(clock, rng):
+    y = np.repeat(np.arange(20), 12)
+    X = rng.normal(size=(y.size, 2))  # nothing to learn, so a large C overshoots
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SVC(1e6, gamma=GAMMA, max_seconds=0.1).fit(X, y)
+    assert model.stop_reason_ == "max_seconds"
+    assert model.history_["problem"][0] == -1  # all pairs in one run
+    primals = np.array([certificate.primal for certificate in model.certificate_])
+    assert primals.size == 190
+    assert primals.max() <= 1.0 + 1e-6
+    assert primals.min() < 1.0
+    scores = SVC.decision_function(model.set_params(decision_function_shape="ovo"), X)
+    for p, (i, j) in enumerate(combinations(range(20), 2)):
+        if primals[p] == 1.0:
+            assert np.all(scores[(y == i) | (y == j), p] == 0.0)
 
 
 @pytest.mark.parametrize("after", [1, 2, 5, 12])

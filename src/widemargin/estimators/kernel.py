@@ -973,10 +973,8 @@ class SVC(ClassifierMixin, _Kernel):
             finish=partial(self._finished, own=order),
         )  # fmt: skip
         state, model = outcome.state, outcome.model
-        if state.done < problem.n_pairs:  # the pairs that are left get a few moves each, so that there is a model
-            hurried = replace(solver, max_rounds=1, tightening=0.5)
-            while state.done < problem.n_pairs:
-                hurried.advance(problem, state, problem.n_pairs)
+        if state.done < problem.n_pairs:  # so that there is a model
+            solver.hurry(problem, state)
             model = solver.model(problem, state)
         history = History()
         for row in outcome.history:

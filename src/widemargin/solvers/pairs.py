@@ -15,7 +15,7 @@ Cost of a pair with m examples: O(m) for each pair of variables moved, O(m²) to
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -298,6 +298,20 @@ class PairwiseSMO(Solver):
                 break
         state.counters.steps = int(state.results.rounds.sum())
         return taken
+
+    def hurry(self, problem: PairsProblem, state: State) -> None:
+        """Give the pairs that are left a few moves each; those that are worse than β = 0 then are set to it."""
+        hurried = replace(self, max_rounds=1, tightening=0.5)
+        while state.done < problem.n_pairs:
+            hurried.advance(problem, state, problem.n_pairs)
+        results, ends, sizes = state.results, problem.ends, problem.sizes
+        at_zero = self.init(problem).results.primal
+        first, second = np.triu_indices(problem.n_classes, 1)
+        for p in np.flatnonzero(results.primal > at_zero).tolist():
+            i, j = int(first[p]), int(second[p])
+            results.beta[j - 1, ends[i] - sizes[i] : ends[i]] = 0.0
+            results.beta[i, ends[j] - sizes[j] : ends[j]] = 0.0
+            results.bias[p], results.primal[p], results.dual[p] = 0.0, at_zero[p], 0.0
 
     @staticmethod
     def _next_look(state: State) -> int:
