@@ -619,7 +619,7 @@ class SMO(Solver):
                 self._add_block(problem, state.counters, state.closing)
                 if state.closing.position == state.closing.rows.size:
                     self._end(problem, variables, state)
-                    break
+                    return max(1, taken)  # an episode without a round counts, or a run might never end
                 continue
             if state.episode is None:
                 self._open(problem, variables, state)
