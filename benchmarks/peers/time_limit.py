@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.datasets import ROOT, a9a, load
 from widemargin import SVC, SVR
 
-LIMITS = (1.0, 2.0, 4.0, 8.0, 16.0)
+LIMITS = (1.0, 2.0, 4.0, 8.0)
 SOLVERS = ("auto", "sbp", "sdca", "pegasos")
 
 
@@ -50,7 +50,7 @@ def errors():
                     cells.append(f"{error:9.2f} ({model.history_['objective'].min():.3f}; {seconds:5.2f})")
                 print(f"    {solver:10s}" + " ".join(cells), flush=True)
             since = time.perf_counter()
-            model = SVC(C, gamma=gamma, random_state=0, max_seconds=240.0).fit(X, y)
+            model = SVC(C, gamma=gamma, random_state=0).fit(X, y)
             exact[name, C] = time.perf_counter() - since, 100.0 * (1.0 - model.score(Z, t))
             print(
                 f"    {'no limit':10s} {exact[name, C][1]:8.2f} ({model.history_['objective'].min():.3f}) after "
