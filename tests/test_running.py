@@ -347,6 +347,19 @@ def test_an_exact_solver_that_is_stopped_gives_the_best_model_seen_and_others_th
     assert outcome.dual == (pytest.approx(0.35) if exact else -math.inf)
 
 
+def test_checkpoints_with_a_vacuous_gap_do_not_count_against_early_stopping():
+    """The error rises at first; with a gap of the whole objective it is let go on, with half of it it is stopped."""
+    validation = ToyValidation(lambda steps: abs(steps - 320) / 1000 if steps >= 160 else 0.4 + steps / 1000)
+    for gap, steps in ((1.0, 320), (0.5, 10)):
+
+        class Bounded(Exact):
+            def evaluate(self, problem, state, model, gap=gap):
+                return {"objective": 1.0, "gap": gap if state.counters.steps < 160 else 0.0}
+
+        outcome = run(Bounded(), Valley(), max_epochs=1e6, validation=validation, patience=2)
+        assert (outcome.stop_reason, outcome.W[0, 0]) == ("early_stopping", steps)
+
+
 def test_an_exact_solver_that_is_stopped_is_no_worse_than_zero():
     outcome = run(Exact(), Valley(at_zero=0.05), max_epochs=8)
     assert (outcome.W[0, 0], outcome.objective, outcome.is_last) == (0.0, 0.05, False)

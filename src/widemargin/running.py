@@ -33,6 +33,9 @@ SLICE = 0.1
 FIRST_SLICE = 64
 #: Under a time limit, the share of the time and of the kernel values that looks between checkpoints may take.
 LOOKING = 0.05
+#: Early stopping counts checkpoints without an improvement once the gap, where it is known, is this share of the
+#: objective: what comes before is no machine yet, and its error says nothing.
+TELLING = 0.5
 #: Seconds that someone who pressed Ctrl-C waits for the value of the newest point.
 PATIENCE = 1.0
 #: Kernel values for a first look at a run out of time.
@@ -229,7 +232,8 @@ def run(
     tol : stop when the duality gap, where the solver knows it, is at most this share of the objective, and
         elsewhere when the objective changes by less than this share between checkpoints; 0 is never
     validation : a Problem on held-out examples; its error is recorded, and after ``patience`` checkpoints
-        without improvement the run stops and the best model seen is returned
+        without improvement (with a gap, where there is one, of half the objective or less) the run stops and the best
+        model seen is returned
     callbacks : called with a :class:`Progress` at each checkpoint; a true answer stops the run
     on_slice : called with a :class:`Progress` after each slice of work
     checkpoints : numbers of steps at which to evaluate, instead of 1, 2, 4, 8 … epochs
@@ -296,7 +300,7 @@ def run(
                 if best.error is None or row["validation_error"] < best.error:
                     best.error, best.validated, best.validated_objective = row["validation_error"], model, objective
                     unimproved = 0
-                else:
+                elif measured.get("gap", 0.0) <= TELLING * abs(objective):
                     unimproved += 1
             history.append(state.counters, **row)
             progress.row = history.rows[-1]

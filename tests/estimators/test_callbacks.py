@@ -15,8 +15,10 @@ def inner(A, B):
 
 
 MODELS = {
-    "LinearSVC": lambda **own: LinearSVC(tol=0, max_iter=2, random_state=0, **own),
-    "LinearSVR": lambda **own: LinearSVR(tol=0, max_iter=2, random_state=0, **own),
+    # an exact solver that does not come to its tolerance returns its best checkpoint, not its last
+    "LinearSVC": lambda **own: LinearSVC(tol=0.1, max_iter=10**5, random_state=0, **own),
+    "LinearSVR": lambda **own: LinearSVR(tol=0.1, max_iter=10**5, random_state=0, **own),
+    "LinearSVR-pegasos": lambda **own: LinearSVR(solver="pegasos", tol=0, max_iter=2, random_state=0, **own),
     "SVC": lambda **own: SVC(random_state=0, **own),
     "SVC-sbp": lambda **own: SVC(solver="sbp", random_state=0, **own),
     "SVC-linear": lambda **own: SVC(kernel="linear", random_state=0, **own),

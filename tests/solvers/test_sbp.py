@@ -338,7 +338,8 @@ def test_nu_is_the_geometric_mean_of_the_hinges_in_and_out_of_the_sample_over_th
     solver, set_nu = StochasticBatchPerceptron(), StochasticBatchPerceptron._set_nu
 
     def watched(self, problem, state, sample):
-        seen.append((sample.chosen, sample.others, state.trial.alpha.copy(), state.trial.bias))
+        chosen = sample.chosen[: sample.size][sample.places]
+        seen.append((chosen, sample.others, state.trial.alpha.copy(), state.trial.bias))
         set_nu(self, problem, state, sample)
 
     monkeypatch.setattr(StochasticBatchPerceptron, "_set_nu", watched)
