@@ -298,6 +298,9 @@ def take_rows(X: DenseRows | CSRRows, chosen: np.ndarray) -> DenseRows | CSRRows
     """A copy of the chosen rows, in their order."""
     if isinstance(X, DenseRows):
         return DenseRows(X.values[chosen])
+    if X.indices.dtype == X.indptr.dtype == np.int32:
+        found = as_matrix(X)[chosen]
+        return CSRRows(found.data, found.indices, found.indptr, X.n_features)
     # by hand: SciPy would copy all 64-bit indices to 32 bits first
     sizes = np.diff(X.indptr)[chosen]
     indptr = np.zeros(chosen.size + 1, X.indptr.dtype)

@@ -367,7 +367,8 @@ class _Kernel(TrainedByRun):
             solver = perceptron
         rung = ladder.best
         outcome = None
-        if not ladder.interrupted and (fits or perceptron is not None):
+        late = rung is not None and now() >= until
+        if not (ladder.interrupted or late) and (fits or perceptron is not None):
             outcome = self._run(solver, problem, rng=rng, started=started, until=limit, **options)
             outcome.history = ladder.history.followed_by(outcome.history)
             if rung is None or outcome.stop_reason == "tol" or outcome.objective <= rung.objective:

@@ -25,6 +25,8 @@ from ..solvers.smo import SMO
 
 #: Examples of the first rung, which is solved however little time there is; most examples of the probe.
 FIRST, PROBE = 500, 2048
+#: With less time than so many seconds the first rung is half of that, and the probe a quarter.
+HURRY = 0.1
 #: A rung is at most this many times the one before, and no less than LEAST times.
 GROWTH, LEAST = 4.0, 1.4
 #: The share of the time left that a rung is allowed to take by the square law; and that of all examples.
@@ -62,11 +64,13 @@ class Ladder:
         if n <= 2 * FIRST:
             return True
         order = self._order()
-        probe = np.arange(n) if n <= PROBE else np.sort(order[-PROBE:])
-        size, begun = FIRST, self.clock()
+        begun = self.clock()
+        hurry = n > PROBE and deadline - begun < HURRY
+        first = size = FIRST // 2 if hurry else FIRST
+        probe = np.arange(n) if n <= PROBE else np.sort(order[-(PROBE // 4 if hurry else PROBE) :])
         while True:
             since = self.clock()
-            self._solve(np.sort(order[:size]), probe, until if size > FIRST else math.inf, begun)
+            self._solve(np.sort(order[:size]), probe, until if size > first else math.inf, begun)
             took, now = max(self.clock() - since, 1e-6), self.clock()
             if self.interrupted:
                 return False
