@@ -259,6 +259,22 @@ def test_rungs_grow_while_time_allows_and_the_first_comes_whatever_the_time(rng,
     assert grown[-1] <= problem.n // 2
 
 
+def test_samples_have_the_bounds_of_the_problem(rng, monkeypatch):
+    solved, seen = ladder.run, []
+
+    def watched(solver, part, **options):
+        seen.append(part)
+        return solved(solver, part, **options)
+
+    monkeypatch.setattr(ladder, "run", watched)
+    monkeypatch.setattr(ladder, "FIRST", 60)
+    _, problem = kernel_problem(rng, 500)
+    Ladder(problem, rng, 1e-3, Clock(0.01).perf_counter).climb(math.inf, math.inf)
+    (sample,) = seen
+    assert sample.n == 60
+    assert 1.0 / (sample.lam * sample.n) == pytest.approx(1.0 / (problem.lam * problem.n), rel=1e-12)
+
+
 def test_every_sample_has_both_classes(rng, monkeypatch):
     monkeypatch.setattr(ladder, "FIRST", 20)
     _, problem = kernel_problem(rng, 1000)

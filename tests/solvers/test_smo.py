@@ -432,6 +432,17 @@ def test_a_glimpse_is_the_point_that_the_end_of_the_episode_would_have(rng):
         compared += 1
 
 
+def test_a_glimpse_of_a_sample_proves_no_more_than_was_proven_before(rng):
+    """α of the sample is beyond the bounds of the problem, so its dual value is no bound."""
+    problem = make(rng, 2100, C=5.0)
+    solver = SMO(working_set=32)
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, 3)
+    assert state.episode.bound > 1.0
+    measured, _ = solver.glimpse(problem, state, np.inf)
+    assert measured["objective"] - measured["gap"] == pytest.approx(problem.lam * state.dual, abs=1e-12)
+
+
 def test_a_closing_in_any_portions_ends_at_the_same_bits(rng, tmp_path, monkeypatch):
     """The end of an episode is made of steps; it can be stopped, saved and gone on with."""
     from widemargin.solvers import smo as module
