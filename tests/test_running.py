@@ -627,3 +627,12 @@ def test_an_unknown_parameter_is_named_with_those_there_are():
 def test_a_history_may_be_given_empty():
     history = History()
     assert run(Toy(), ToyProblem(), max_epochs=1, history=history).history is history
+
+
+@pytest.mark.parametrize(("gap", "reason"), [(-1e-3, "tol"), (-0.1, "stalled"), (1e-3, "tol"), (0.1, "max_iter")])
+def test_a_dual_value_above_the_primal_one_is_rounding_and_no_proof(gap, reason):
+    class Rounded(Toy):
+        def evaluate(self, problem, state, model):
+            return {"objective": 1.0, "gap": gap}
+
+    assert run(Rounded(), ToyProblem(), max_epochs=4, tol=1e-2).stop_reason == reason

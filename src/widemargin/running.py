@@ -38,6 +38,8 @@ LOOKING = 0.05
 TELLING = 0.5
 #: Seconds that someone who pressed Ctrl-C waits for the value of the newest point.
 PATIENCE = 1.0
+#: A gap below minus this share of the objective says that dual values are wrong by rounding.
+ROUNDED = 1e-9
 #: Kernel values for a first look at a run out of time.
 FIRST_LOOK = 2**22
 
@@ -316,7 +318,7 @@ def run(
                 reason = "max_iter"
             elif unimproved >= patience:
                 reason = "early_stopping"
-            elif getattr(state, "stalled", False) and not measured.get("gap", math.inf) <= tol * abs(objective):
+            elif _is_stalled(state, measured, tol):
                 reason = "stalled"
             elif tol > 0.0 and measured.get("gap", abs(previous - objective)) <= tol * abs(objective):
                 doubt = doubts(problem, state, tol)
@@ -404,6 +406,14 @@ def _measure(
     measured = solver.evaluate(problem, state, model)
     best.offer(measured, lambda: model)
     return measured, model, True
+
+
+def _is_stalled(state: Any, measured: dict[str, float], tol: float) -> bool:
+    """Whether rounding ends the run: the solver says so, or the dual value is above the primal one."""
+    gap, share = measured.get("gap", math.inf), abs(measured["objective"])
+    return (getattr(state, "stalled", False) and not gap <= tol * share) or (
+        tol > 0.0 and gap < -max(tol, ROUNDED) * share
+    )
 
 
 def _doubling(per_epoch: int) -> Iterator[int]:

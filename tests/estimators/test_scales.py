@@ -18,6 +18,12 @@ X, LABELS = StandardScaler().fit_transform(X)[::4], LABELS[::4]
 TARGETS = X[:, 0] + 0.5 * X[:, 3]
 SCALES = [1e-300, 1e-160, 1e-25, 1e-10, 1e10, 1e20, 1e160, 1e300]
 
+
+def product(A, B):
+    """A black box."""
+    return A @ B.T
+
+
 #: Kernels that do not change with the scale of the data, and solvers.
 INVARIANT = [
     SVC(),
@@ -36,6 +42,13 @@ INVARIANT = [
 #: Kernel values of every size.
 OTHERS = [
     SVC(kernel="linear"),
+    SVC(gamma=0.1),
+    SVC(gamma=0.1, kernel="poly"),
+    SVC(kernel="laplacian"),
+    SVC(kernel=product),
+    SVR(kernel="linear"),
+    BudgetedSVC(budget=40, kernel="linear", maintenance="remove", random_state=0),
+    BudgetedSVC(budget=40, gamma=0.1, random_state=0),
     LinearSVC(max_iter=50),
     LinearSVC(solver="pegasos", max_iter=20, random_state=0),
     LinearSVC(loss="squared_hinge", max_iter=50),
@@ -87,7 +100,7 @@ def test_scores_of_float32_data_do_not_change_with_its_scale(estimator, scale):
 
 @pytest.mark.parametrize("column", [False, True])
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
-@pytest.mark.parametrize("estimator", INVARIANT + OTHERS, ids=repr)
+@pytest.mark.parametrize("estimator", INVARIANT + OTHERS, ids=lambda estimator: repr(estimator).split(" at 0x")[0])
 def test_a_model_of_any_scale_is_useful_or_there_is_a_sentence(estimator, layout, column):
     sentences = []
     for scale in SCALES:

@@ -1070,7 +1070,10 @@ class _FromFunction:
         if values.dtype.kind not in "biuf":
             raise ValueError(f"the kernel function must return real numbers, got dtype {values.dtype}.")
         if not np.isfinite(values).all():
-            raise ValueError("the kernel function returned NaN or infinity; its values must be finite.")
+            raise ValueError(
+                "the kernel function returned NaN or infinity, and its values must be finite: scale the data, or mend "
+                "the function"
+            )
         return values
 
     def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:

@@ -36,7 +36,7 @@ from ..core.rows import DenseRows, as_rows, dtype_of
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problem import Certificate, Certificates, KernelProblem
-from ..running import Outcome
+from ..running import ROUNDED, Outcome
 from ..solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
 from ..solvers.pairs import PairsProblem, PairwiseSMO
 from ..solvers.sbp import SHARE, StochasticBatchPerceptron
@@ -80,8 +80,6 @@ RECOMPUTED, RECOMPUTED_A_SECOND = 2e8, 2e7
 FOR_SAMPLES = 0.25
 #: The share of a certified gap, or of ``tol``, that errors of float32 kernel values may have without that.
 ERROR_SHARE = 0.25
-#: A gap that is negative by more than this share of P is not true.
-ROUNDED = 1e-9
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
 SHARED = 0.6
 #: More pairs of classes than this are trained in one run, where their kernel matrices have at most so many values, on
@@ -280,12 +278,9 @@ class _Kernel(TrainedByRun):
             self._preparation = replace(Preparation.of(kernel, divided(X, exponent), free), exponent=exponent)
             rows = self._preparation.rows(kernel, X)
             largest = largest_value(kernel, rows)
-        if not isinstance(kernel, (Precomputed, BlackBox)):
-            check_values(kernel, self._gamma, rows, largest, largest_entry(X))
-            C = self.C if self.lam is None else 1.0 / (float(self.lam) * X.shape[0])
-            warn_if_too_small(C, X.shape[0], largest, self._intercept(), X, "data")
-        elif not largest <= FLOAT32_LARGEST:
-            raise ValueError(f"{KernelProblem.overflow} (the largest is {largest:.1e})")
+        check_values(kernel, self._gamma, rows, largest, largest_entry(X))
+        C = self.C if self.lam is None else 1.0 / (float(self.lam) * X.shape[0])
+        warn_if_too_small(C, X.shape[0], largest, self._intercept(), X, "data")
         self._kernel_error = _rounding(kernel, rows, largest)
         return kernel, rows
 
@@ -317,7 +312,10 @@ class _Kernel(TrainedByRun):
         worse = reason in ("tol", "stalled") and certificate.primal > at_zero * (1.0 + 1e-3)
         if error <= allowed and not worse and certificate.gap >= -ROUNDED * abs(certificate.primal):
             return certificate
-        cause = f"kernel values are kept in float32, too coarse for dual variables up to {np.abs(model.coef).max():.1e}"
+        largest = np.abs(model.coef).max(initial=0.0)
+        cause = f"kernel values are kept in float32, too coarse for dual variables up to {largest:.1e}"
+        if largest == 0.0:
+            cause = "kernel values are kept in float32, and no dual variables are small enough for values so large"
         remedy = "lower C, or scale the data or gamma"
         affordable = min(RECOMPUTED, RECOMPUTED_A_SECOND * max(deadline - now(), 0.2))
         if model.support.size * problem.n > affordable:

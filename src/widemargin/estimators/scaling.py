@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.kernels import RBF, KernelMatrix, Laplacian, as_kernel, resolve_gamma, sizes
+from ..core.kernels import RBF, BlackBox, KernelMatrix, Laplacian, Precomputed, as_kernel, resolve_gamma, sizes
 from ..core.rows import as_matrix, shape, take_rows
 from ..problem import KernelProblem
 
@@ -91,7 +91,14 @@ def check_values(kernel: Any, gamma: float, rows: Any, largest: float, data_larg
     """
     if not largest <= FLOAT32_LARGEST:
         raise ValueError(f"{KernelProblem.overflow} (the largest is {largest:.1e}, of data up to {data_largest:.1e})")
-    if isinstance(kernel, (RBF, Laplacian)):
+    if isinstance(kernel, (Precomputed, BlackBox)):
+        if largest < SMALLEST:
+            warnings.warn(
+                f"kernel values of examples with themselves are {largest:.1e} at most, which is nothing in float32: "
+                "scale the kernel or the data",
+                stacklevel=5,
+            )
+    elif isinstance(kernel, (RBF, Laplacian)):
         _check_distances(kernel, gamma, rows, data_largest)
     elif largest < SMALLEST and largest_entry(as_matrix(rows)) > 0.0:
         raise ValueError(
