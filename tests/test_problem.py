@@ -10,8 +10,10 @@ import scipy.sparse as sp
 from widemargin.core import losses
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import DenseRows, as_rows
-from widemargin.models import LinearModel
+from widemargin.models import KernelModel, LinearModel
 from widemargin.problem import INTERCEPTS, NO_WEIGHTS, KernelProblem, Problem, sum_of_squares
+from widemargin.running import run
+from widemargin.solvers.smo import SMO
 
 N, D = 40, 6
 COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 0.25, 0.0]])
@@ -303,3 +305,26 @@ def test_an_unknown_intercept_is_refused_by_name(rng):
 def test_intercepts_of_one_output_at_a_time_refuse_a_joint_loss(name, intercept, rng):
     with pytest.raises(ValueError, match=rf"intercept='{intercept}' .*joint.*use .*'regularized'"):
         problem_of(name, rng, intercept)
+
+
+def test_a_model_of_the_freed_problem_is_one_of_the_problem_with_its_bias_charged(rng):
+    X, y = rng.normal(size=(30, 3)), np.where(rng.random(30) < 0.3, 1.0, -1.0)
+    problem = KernelProblem(RBF(0.4), as_rows(X), y, losses.Single(losses.Hinge()), 0.02, intercept="regularized")
+    free = problem.freed()
+    assert free.intercept == "unregularized"
+    assert free.freed() is free
+    K = np.exp(-0.4 * np.sum((X[:, None] - X[None]) ** 2, axis=2))
+    support = rng.choice(30, 8, replace=False)
+    c, b = rng.uniform(0.0, 1.0, 8) * y[support] / (0.02 * 30), rng.normal()
+    model = KernelModel(free.kernel, support, free.rows(support), c[None], np.array([b]), 0.0)
+    adopted, charge = problem.adopted(model)
+    np.testing.assert_allclose(adopted.decision_function(problem.X), model.decision_function(free.X), atol=1e-5)
+    # the textbook's objective of the weights (w, b) of (Φ(x), 1)
+    f = K[:, support] @ c
+    primal = 0.01 * (c @ f[support] + b * b) + np.mean(np.maximum(0.0, 1.0 - y * (f + b)))
+    found = problem.certificate_of(as_rows(X), support, c, float(adopted.intercept[0]))
+    assert found.primal == pytest.approx(primal, rel=1e-12)
+    assert free.certificate_of(as_rows(X), support, c, float(b)).primal + charge == pytest.approx(primal, rel=1e-12)
+    exact = run(SMO(tol=1e-9), problem, tol=1e-9, rng=rng)
+    assert found.dual <= exact.objective + 1e-6
+    assert run(SMO(tol=1e-9), free, tol=1e-9, rng=rng).dual <= exact.objective + 1e-6

@@ -519,6 +519,22 @@ class KernelProblem:
         loss = losses.scalar_loss(self.target)
         return lowest_on_ray(loss, f, self.signs[q], self.caps_of(q), norm2, self.has_free_bias)
 
+    def freed(self) -> KernelProblem:
+        """The problem whose intercept is free, if this one's is a constant feature; else the problem itself.
+
+        A constant feature adds its own direction to all Φ(x), along which coordinates and water levels crawl. The free
+        problem's objective is lower by ½λb², so that a lower bound of it is one of this problem's too.
+        """
+        return replace(self, intercept="unregularized") if self.intercept == "regularized" else self
+
+    def adopted(self, model: KernelModel) -> tuple[KernelModel, float]:
+        """A model of the :meth:`freed` problem as one of this problem, and by how much the objective is larger here."""
+        if self.constant == model.constant:
+            return model, 0.0
+        intercept = model.intercept - self.constant * model.coef.sum(axis=1)
+        charge = 0.5 * self.lam * float(model.intercept @ model.intercept)
+        return replace(model, intercept=intercept, constant=self.constant), charge
+
     def value_at_zero(self) -> float:
         """The objective of w = 0, b = 0, for the hinge and the ε-insensitive loss."""
         weights = self.sample_weight if self.sample_weight.size else 1.0
@@ -577,7 +593,9 @@ class KernelProblem:
             missed, linear = 1.0 - y * (f + bias), float(np.abs(c).sum())
             feasible = bool(np.all(c * y[support] >= 0.0))
         norm2 = float(c @ f[support])
-        primal = 0.5 * norm2 + float(caps @ np.maximum(missed, 0.0))
+        # a bias beside a constant feature is a part of its weight
+        squares = norm2 + self.constant * bias * (2.0 * float(c.sum()) + bias)
+        primal = 0.5 * squares + float(caps @ np.maximum(missed, 0.0))
         dual = 0.0
         if self.has_free_bias:
             feasible = feasible and abs(c.sum()) <= 1e-10 * np.abs(c).sum()

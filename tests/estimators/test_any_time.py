@@ -71,22 +71,25 @@ def objective(model, X, y, C):
         missed = np.abs(scores - y) - model.epsilon
     else:
         missed = 1.0 - np.where(y == model.classes_[1], 1.0, -1.0) * scores
+    if model.intercept == "regularized":  # the weight of a constant feature
+        norm2 += model.intercept_[0] ** 2
     return 0.5 * norm2 / (C * y.size) + float(np.mean(np.maximum(0.0, missed)))
 
 
 LIMITS = (0.2, 2.0, 4.0, 7.0, 10.0, 20.0, 40.0, 1e4)
 
 
+@pytest.mark.parametrize("intercept", ["none", "regularized"])
 @pytest.mark.parametrize("C", [1.0, 1e3])
 @pytest.mark.parametrize("solver", ["smo", "sdca", "sbp"])
-def test_more_time_is_not_worse_and_nothing_is_worse_than_zero(solver, C, clock, rng):
+def test_more_time_is_not_worse_and_nothing_is_worse_than_zero(solver, C, intercept, clock, rng):
     X, y = overlapping(rng, 300)
     reached = []
     for limit in LIMITS:
         clock.seconds = 0.0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = SVC(C, gamma=GAMMA, solver=solver, intercept="none", max_seconds=limit, random_state=0).fit(X, y)
+            model = SVC(C, gamma=GAMMA, solver=solver, intercept=intercept, max_seconds=limit, random_state=0).fit(X, y)
         value = objective(model, X, y, C)
         reached.append(value)
         assert value <= 1.0 + 1e-6

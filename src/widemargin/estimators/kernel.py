@@ -358,25 +358,36 @@ class _Kernel(TrainedByRun):
             only = self._run(solver, problem, rng=rng, started=started, until=limit, **options)
             return only, self._certify(solver, problem, only), False
         # a generator of its own, so that a limit that is not reached changes nothing
-        ladder, since = Ladder(problem, deepcopy(rng), float(self.tol), now), now()
-        perceptron = self._perceptron(problem)
+        free, since = problem.freed(), now()
+        ladder = Ladder(free, deepcopy(rng), float(self.tol), now)
+        perceptron = self._perceptron(free)
         fits = ladder.climb(since + (until - since) * (1.0 if perceptron is None else FOR_SAMPLES), until)
-        if not fits and perceptron is not None and not isinstance(solver, StochasticBatchPerceptron):
-            solver = perceptron
-        rung = ladder.best
-        outcome = None
+        rung, on = ladder.best, problem
+        if not fits and perceptron is not None:
+            solver, on = perceptron, free
+        outcome, least = None, math.inf
+        if rung is not None:
+            rung_model, charge = problem.adopted(rung.model)
+            least = rung.objective + charge
         late = rung is not None and now() >= until
         if not (ladder.interrupted or late) and (fits or perceptron is not None):
-            outcome = self._run(solver, problem, rng=rng, started=started, until=limit, **options)
+            outcome = self._run(solver, on, rng=rng, started=started, until=limit, **options)
             outcome.history = ladder.history.followed_by(outcome.history)
-            if rung is None or outcome.stop_reason == "tol" or outcome.objective <= rung.objective:
-                return outcome, self._certify(solver, problem, outcome), False
+            certificate = self._certify(solver, on, outcome)
+            outcome.model, charge = problem.adopted(outcome.model)
+            outcome.objective += charge
+            if certificate is not None and charge > 0.0:
+                certificate = Certificate(certificate.primal + charge, certificate.dual, certificate.gap + charge)
+                if certificate.gap > self.tol * certificate.primal and outcome.stop_reason == "tol":
+                    outcome.stop_reason = "max_seconds"  # the limit chose the free problem, whose optimum is another
+            if outcome.stop_reason == "tol" or outcome.objective <= least:
+                return outcome, certificate, False
         assert rung is not None
         if outcome is None:
             reason = "interrupted" if ladder.interrupted else "max_seconds"
-            outcome = Outcome(solver.init(problem, rng), None, ladder.history, reason, math.inf)
-        outcome.model, outcome.objective, outcome.is_last = rung.model, rung.objective, False
-        return outcome, self._certify(solver, problem, outcome) if rung.is_exact else None, True
+            outcome = Outcome(solver.init(on, rng), None, ladder.history, reason, math.inf)
+        outcome.model, outcome.objective, outcome.is_last = rung_model, least, False
+        return outcome, self._certify(solver, on, outcome) if rung.is_exact else None, True
 
     def _perceptron(self, problem: KernelProblem) -> StochasticBatchPerceptron | None:
         """The Stochastic Batch Perceptron, if it can solve the problem."""
