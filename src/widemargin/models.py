@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .core.kernels import BlackBox, KernelMatrix, Precomputed
+from .core.kernels import KernelMatrix
 from .core.pairs import all_combined, combine, first_pair
 from .core.rows import CSRRows, DenseRows, as_rows, shape
 
@@ -61,7 +61,7 @@ def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
     if not isinstance(X, (DenseRows, CSRRows)):
         if model.prepare is not None:
             X = model.prepare(X)
-        elif not isinstance(model.kernel, BlackBox):
+        elif not model.kernel.is_function:
             X = as_rows(X)
     return X, X.shape[0] if hasattr(X, "shape") else shape(X)[0]
 
@@ -101,7 +101,7 @@ class KernelModel:
         scores = np.tile(self.intercept + self.constant * self.coef.sum(axis=1), (n, 1))
         if self.support.size == 0 or n == 0:
             return scores
-        if isinstance(self.kernel, Precomputed):
+        if self.kernel.is_table:
             return scores + X.values[:, self.support] @ self.coef.T
         matrix = KernelMatrix(self.kernel, X, self.vectors, threads=threads)
         height = int(max(1, min(n, n_bytes // ((matrix.dtype.itemsize + 8) * self.support.size))))
@@ -149,7 +149,7 @@ class PairsModel:
         k, height = self.ends.size, self.HEIGHT
         offsets = self.intercept + self.constant * self.combined(np.ones((self.support.size, 1)))[:, 0]
         matrix = None
-        if self.support.size and not isinstance(self.kernel, Precomputed):
+        if self.support.size and not self.kernel.is_table:
             matrix = KernelMatrix(self.kernel, X, self.vectors, threads=threads)
         table, scores = np.zeros((self.support.size, height)), np.empty((k - 1, height))
         for first in range(0, n, height):

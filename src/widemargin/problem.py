@@ -28,7 +28,7 @@ from .core import losses
 from .core.bias import best_bias, lowest_on_ray, mixed_slope, smoothed_slopes
 from .core.dispatch import borrow, compiled
 from .core.kernel_cache import SharedRows
-from .core.kernels import KernelMatrix, Precomputed
+from .core.kernels import KernelMatrix
 from .core.rows import (
     CSRRows,
     DenseRows,
@@ -500,17 +500,13 @@ class KernelProblem:
 
     def rows(self, chosen: np.ndarray) -> Any:
         """A copy of the chosen rows."""
-        if isinstance(self.X, (DenseRows, CSRRows)) and not isinstance(self.kernel, Precomputed):
+        if isinstance(self.X, (DenseRows, CSRRows)) and not self.kernel.is_table:
             return take_rows(self.X, chosen)
-        return self.X[chosen] if not isinstance(self.kernel, Precomputed) else DenseRows(self.X.values[chosen])
+        return self.X[chosen] if not self.kernel.is_table else DenseRows(self.X.values[chosen])
 
     def take(self, chosen: np.ndarray, q: int = 0) -> KernelProblem:
         """Binary problem q on a copy of the chosen examples, with the same λ."""
-        X = (
-            DenseRows(self.X.values[np.ix_(chosen, chosen)])
-            if isinstance(self.kernel, Precomputed)
-            else self.rows(chosen)
-        )
+        X = DenseRows(self.X.values[np.ix_(chosen, chosen)]) if self.kernel.is_table else self.rows(chosen)
         s = self.weights_of(q)
         return replace(self, X=X, y=self.signs[q, chosen], sample_weight=s[chosen] if s.size else s, shared=None)
 
@@ -557,7 +553,7 @@ class KernelProblem:
         if self.shared is not None:
             rows_of_all, own = self.shared
             return rows_of_all.part(own[rows], own[columns])
-        if isinstance(self.kernel, Precomputed):
+        if self.kernel.is_table:
             whole = rows is columns and self._rows_or_all(rows) is self.X
             table = self.X if whole else DenseRows(self.X.values[np.ix_(rows, columns)])
             return KernelMatrix(self.kernel, table, dtype=np.float32)
@@ -575,7 +571,7 @@ class KernelProblem:
         The dual point is the best multiple of |c| within the bounds; 0 is a dual value too, since no loss is negative.
         """
         c, y, caps = coefficients, self.y, self.caps
-        if isinstance(self.kernel, Precomputed):
+        if self.kernel.is_table:
             matrix = KernelMatrix(self.kernel, DenseRows(rows.values[support]), dtype=np.float64)
         else:
             own = replace(self, X=rows, shared=None).rows(support)

@@ -65,22 +65,157 @@ from numba.extending import intrinsic
 
 from .dispatch import borrow, compiled, generic
 from .exp import exp
-from .rows import CSRRows, DenseRows, borrowed, n_rows, row_norm2
+from .measures import Absolute, Inner, Overlap, Squared, row_sum, sizes
+from .rows import CSRRows, DenseRows, borrowed, n_rows
+
+# ---------------------------------------------------------------------------------------------
+# What is known of a kernel
+
+#: Kernels by the names that users give.
+KERNELS: dict[str, Any] = {}
+
+
+@generic
+def measure_of(kernel):
+    """The measure of which a kernel of rows is a function."""
+
+
+@generic
+def value_of(kernel, total):
+    """The kernel value of a measure, in float64."""
+
+
+@generic
+def finish(kernel, sums, count, values):
+    """values[j] ← the kernel value of the measure sums[j], in place; changes sums, those of exp(−γΣ) to −γΣ."""
+
+
+@generic
+def between(kernel, X, i, Z, j):
+    """k(xᵢ, zⱼ) in float64; X and Z have the same layout, CSR rows their indices sorted."""
+
+
+def _of_measure(kernel, X, i, Z, j):
+    return value_of(kernel, row_sum(measure_of(kernel), X, i, Z, j))
+
+
+def kernel_class(name: str | None, measure: Any = None, **facts: Any) -> Callable[[Any], Any]:
+    """Enter a class of kernels under its name, and hang on it what all others may ask about its kernels.
+
+    ``measure``, a class of :mod:`.measures`, is what the kernel is a function of; :func:`value_of` and :func:`finish`
+    need a case for that function. A kernel of distances has a γ such that a value changes by at most γ times what its
+    distance changes by. The facts, each with the value it has unless the class says otherwise:
+
+    name            what users call it; None for a function of theirs
+    measure         None where values are not computed from rows here
+    of_rows         it has a measure
+    of_distances    by its measure: it does not change when all rows are moved alike
+    has_gamma       it has a parameter γ
+    power           dividing all rows by s multiplies γ by s to this power
+    unit_diagonal   k(x, x) = 1; True for kernels of distances
+    is_definite     positive semi-definite for certain; True
+    steepness       of a kernel of distances: |k(x, z) − k(x′, z)| ≤ steepness ‖x − x′‖ (the ‖·‖₁ of Absolute); infinite
+    is_linear       ⟨x, z⟩, so that the machine has weights of features; False
+    is_gaussian     exp(−γ‖x − z‖²), so that two vectors merge into one; False
+    is_table        the data matrix is the kernel matrix; False
+    is_function     a Python function, which takes the rows as users gave them; False
+    """
+
+    def enter(cls: Any) -> Any:
+        of_distances = measure in (Squared, Absolute)
+        known = {
+            "name": name, "measure": measure, "of_rows": measure is not None, "of_distances": of_distances,
+            "has_gamma": "gamma" in getattr(cls, "_fields", ()), "power": 1 if measure is Absolute else 2,
+            "unit_diagonal": of_distances, "is_definite": True, "steepness": math.inf, "is_linear": False,
+            "is_gaussian": False, "is_table": False, "is_function": False,
+        }  # fmt: skip
+        for fact, usual in known.items():
+            if fact not in vars(cls):
+                setattr(cls, fact, facts.get(fact, usual))
+        if name is not None:
+            KERNELS[name] = cls
+        if measure is not None:
+            measure_of.case(cls)(lambda kernel: measure())
+            between.case(cls)(_of_measure)
+        return cls
+
+    return enter
+
+
+def class_of(kernel: Any) -> Any:
+    """The class of a kernel given as users do, by name or as a function, or as an object; to read its facts.
+
+    Of a name that does not exist as little is known as of a function.
+    """
+    if isinstance(kernel, str):
+        return KERNELS.get(kernel, BlackBox)
+    return type(kernel) if is_kernel(kernel) else BlackBox
+
+
+def is_kernel(kernel: Any) -> bool:
+    """Whether this is an object of a class of kernels."""
+    return isinstance(kernel, (BlackBox, *KERNELS.values()))
+
+
+def names_of(fact: str = "name") -> tuple[str, ...]:
+    """Names of the kernels of which a fact is true."""
+    return tuple(name for name, cls in KERNELS.items() if getattr(cls, fact))
+
 
 # ---------------------------------------------------------------------------------------------
 # Kernels
 
 
+@kernel_class("linear", Inner, is_linear=True)
 class Linear(NamedTuple):
     """k(x, z) = ⟨x, z⟩."""
 
 
+@value_of.case(Linear)
+def _(kernel, total):
+    return total
+
+
+@finish.case(Linear)
+def _(kernel, sums, count, values):
+    for j in range(count):
+        values[j] = sums[j]
+
+
+# A distance may overflow; γ = 0 times infinity would be NaN.
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@kernel_class("rbf", Squared, is_gaussian=True)
 class RBF(NamedTuple):
     """k(x, z) = exp(−gamma‖x − z‖²)."""
 
     gamma: float
 
+    @property
+    def steepness(self) -> float:
+        """Of exp(−γt²)."""
+        return math.sqrt(2.0 * self.gamma / math.e)
 
+
+@value_of.case(RBF)
+def _(kernel, total):
+    return np.exp(-kernel.gamma * min(total, _LARGEST))
+
+
+@finish.case(RBF)
+def _(kernel, sums, count, values):
+    gamma, zero, largest = sums.dtype.type(kernel.gamma), sums.dtype.type(0), np.finfo(sums.dtype).max
+    for j in range(count):
+        distance = sums[j] if sums[j] <= largest else largest  # also where infinities met
+        distance = distance if distance > zero else zero
+        sums[j] = -gamma * distance
+        values[j] = sums[j]
+    for j in range(count):  # a loop of its own: sums may be wider numbers than values, and fewer of them fit a register
+        values[j] = exp(values[j])
+
+
+@kernel_class("poly", Inner)
 class Polynomial(NamedTuple):
     """k(x, z) = (gamma⟨x, z⟩ + coef0)^degree."""
 
@@ -89,6 +224,29 @@ class Polynomial(NamedTuple):
     degree: int
 
 
+@value_of.case(Polynomial)
+def _(kernel, total):
+    return (kernel.gamma * total + kernel.coef0) ** kernel.degree
+
+
+@finish.case(Polynomial)
+def _(kernel, sums, count, values):
+    gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
+    for j in range(count):
+        sums[j] = gamma * sums[j] + coef0
+        values[j] = 1
+    power = kernel.degree
+    while power > 0:
+        if power & 1:
+            for j in range(count):
+                values[j] *= sums[j]
+        power >>= 1
+        if power > 0:
+            for j in range(count):
+                sums[j] *= sums[j]
+
+
+@kernel_class("sigmoid", Inner, is_definite=False)
 class Sigmoid(NamedTuple):
     """k(x, z) = tanh(gamma⟨x, z⟩ + coef0)."""
 
@@ -96,16 +254,45 @@ class Sigmoid(NamedTuple):
     coef0: float
 
 
+@value_of.case(Sigmoid)
+def _(kernel, total):
+    return np.tanh(kernel.gamma * total + kernel.coef0)
+
+
+@finish.case(Sigmoid)
+def _(kernel, sums, count, values):
+    gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
+    for j in range(count):
+        values[j] = np.tanh(gamma * sums[j] + coef0)
+
+
+@kernel_class("laplacian", Absolute)
 class Laplacian(NamedTuple):
     """k(x, z) = exp(−gamma‖x − z‖₁)."""
 
     gamma: float
 
+    @property
+    def steepness(self) -> float:
+        """Of exp(−γt)."""
+        return self.gamma
 
+
+value_of.case(Laplacian)(value_of.table[RBF])
+finish.case(Laplacian)(finish.table[RBF])
+
+
+@kernel_class("precomputed", is_table=True, is_definite=False)
 class Precomputed(NamedTuple):
     """k(xᵢ, xⱼ) is entry (i, j) of the data matrix."""
 
 
+@between.case(Precomputed)
+def _(kernel, X, i, Z, j):
+    return np.float64(X.values[i, j])
+
+
+@kernel_class(None, is_function=True, is_definite=False)
 class BlackBox:
     """A user's function ``f(A, B)`` that returns the (len(A), len(B)) kernel values of two sets of rows.
 
@@ -129,15 +316,8 @@ class BlackBox:
         return f"BlackBox({self.function!r}, rows_per_call={self.rows_per_call})"
 
 
-#: scikit-learn's names of the kernels.
-KERNELS: dict[str, type] = {
-    "linear": Linear,
-    "rbf": RBF,
-    "poly": Polynomial,
-    "sigmoid": Sigmoid,
-    "laplacian": Laplacian,
-    "precomputed": Precomputed,
-}
+# ---------------------------------------------------------------------------------------------
+# Kernels of users' arguments
 
 
 def _number(name: str, value: Any) -> float:
@@ -178,14 +358,14 @@ def as_kernel(kernel: Any, gamma: Any = 1.0, degree: Any = 3, coef0: Any = 0.0) 
     if isinstance(kernel, BlackBox):
         return kernel
     cls: Any
-    if isinstance(kernel, tuple(KERNELS.values())):
-        given, cls = kernel._asdict(), type(kernel)  # type: ignore[attr-defined]
+    if is_kernel(kernel):
+        given, cls = kernel._asdict(), type(kernel)
     elif isinstance(kernel, str) and kernel in KERNELS:
         given, cls = {"gamma": gamma, "degree": degree, "coef0": coef0}, KERNELS[kernel]
     elif callable(kernel):
         return BlackBox(kernel)
     else:
-        names = ", ".join(repr(name) for name in KERNELS)
+        names = ", ".join(map(repr, KERNELS))
         raise ValueError(f"kernel must be one of {names} or a function f(A, B), got {kernel!r}.")
     check = {"gamma": _gamma, "degree": _degree, "coef0": lambda value: _number("coef0", value)}
     return cls(*(check[name](given[name]) for name in cls._fields))
@@ -233,151 +413,6 @@ def resolve_gamma(gamma: Any, X: Any) -> float:
 # Two rows
 
 
-@generic
-def row_inner(X, i, Z, j):
-    """⟨xᵢ, zⱼ⟩ in float64."""
-
-
-@row_inner.case(DenseRows)
-def _(X, i, Z, j):
-    x, z = X.values[i], Z.values[j]
-    total = 0.0
-    for k in range(x.size):
-        total += np.float64(x[k]) * np.float64(z[k])
-    return total
-
-
-@row_inner.case(CSRRows)
-def _(X, i, Z, j):
-    p, p_end = X.indptr[i], X.indptr[i + 1]
-    q, q_end = Z.indptr[j], Z.indptr[j + 1]
-    total = 0.0
-    while p < p_end and q < q_end:
-        a, b = X.indices[p], Z.indices[q]
-        if a == b:
-            total += np.float64(X.data[p]) * np.float64(Z.data[q])
-        p += a <= b
-        q += b <= a
-    return total
-
-
-@generic
-def row_distance(X, i, Z, j, squared):
-    """‖xᵢ − zⱼ‖² if squared else ‖xᵢ − zⱼ‖₁, from the differences, in float64."""
-
-
-@row_distance.case(DenseRows)
-def _(X, i, Z, j, squared):
-    x, z = X.values[i], Z.values[j]
-    total = 0.0
-    if squared:
-        for k in range(x.size):
-            difference = np.float64(x[k]) - np.float64(z[k])
-            total += difference * difference
-    else:
-        for k in range(x.size):
-            total += abs(np.float64(x[k]) - np.float64(z[k]))
-    return total
-
-
-@row_distance.case(CSRRows)
-def _(X, i, Z, j, squared):
-    p, p_end = X.indptr[i], X.indptr[i + 1]
-    q, q_end = Z.indptr[j], Z.indptr[j + 1]
-    total = 0.0
-    while p < p_end or q < q_end:
-        a = np.int64(X.indices[p]) if p < p_end else np.int64(X.n_features)
-        b = np.int64(Z.indices[q]) if q < q_end else np.int64(X.n_features)
-        difference = 0.0
-        if a <= b:
-            difference += np.float64(X.data[p])
-            p += 1
-        if b <= a:
-            difference -= np.float64(Z.data[q])
-            q += 1
-        total += difference * difference if squared else abs(difference)
-    return total
-
-
-@generic
-def row_norm1(X, i):
-    """Σₖ|xᵢₖ|, in float64."""
-
-
-@row_norm1.case(DenseRows)
-def _(X, i):
-    total = 0.0
-    for x in X.values[i]:
-        total += abs(np.float64(x))
-    return total
-
-
-@row_norm1.case(CSRRows)
-def _(X, i):
-    total = 0.0
-    for p in range(X.indptr[i], X.indptr[i + 1]):
-        total += abs(np.float64(X.data[p]))
-    return total
-
-
-# A distance may overflow; γ = 0 times infinity would be NaN.
-_LARGEST = float(np.finfo(np.float64).max)
-
-
-@generic
-def value_of(kernel, total):
-    """The kernel value of an inner product or a distance, in float64."""
-
-
-@value_of.case(Linear)
-def _(kernel, total):
-    return total
-
-
-@value_of.case(Polynomial)
-def _(kernel, total):
-    return (kernel.gamma * total + kernel.coef0) ** kernel.degree
-
-
-@value_of.case(Sigmoid)
-def _(kernel, total):
-    return np.tanh(kernel.gamma * total + kernel.coef0)
-
-
-for _distance in (RBF, Laplacian):
-
-    @value_of.case(_distance)
-    def _(kernel, total):
-        return np.exp(-kernel.gamma * min(total, _LARGEST))
-
-
-@generic
-def between(kernel, X, i, Z, j):
-    """k(xᵢ, zⱼ) in float64; X and Z have the same layout, CSR rows their indices sorted."""
-
-
-for _product in (Linear, Polynomial, Sigmoid):
-
-    @between.case(_product)
-    def _(kernel, X, i, Z, j):
-        return value_of(kernel, row_inner(X, i, Z, j))
-
-
-@between.case(RBF)
-def _(kernel, X, i, Z, j):
-    return value_of(kernel, row_distance(X, i, Z, j, True))
-
-
-@between.case(Laplacian)
-def _(kernel, X, i, Z, j):
-    return value_of(kernel, row_distance(X, i, Z, j, False))
-
-
-@between.case(Precomputed)
-def _(kernel, X, i, Z, j):
-    return np.float64(X.values[i, j])
-
-
 @compiled
 def pair(kernel, X, i, j):
     """k(xᵢ, xⱼ) in float64."""
@@ -394,14 +429,14 @@ def _self_values(kernel, X, out):
 
 def largest_value(kernel: Any, X: Any) -> float:
     """max k(x, x), which bounds all values of a positive semi-definite kernel; of a function, over some rows."""
-    if isinstance(kernel, RBF | Laplacian):
+    if kernel.unit_diagonal:
         return 1.0
-    if isinstance(kernel, BlackBox):
+    if kernel.is_function:
         matrix = _matrix(X)
         n = matrix.shape[0]
         some = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(np.int64))
         values = KernelMatrix(kernel, matrix[some]).diagonal()
-    elif isinstance(kernel, Precomputed):
+    elif kernel.is_table:
         values = _matrix(X).diagonal()
     else:
         values = np.empty(_shape(X)[0])
@@ -420,22 +455,6 @@ DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and
 GROUP_BYTES = 48 if binding.get_host_cpu_features().get("avx512f") else 24
 HEIGHT = 96  # dense rows held against a tile before the next tile is read
 TILE_ENTRIES = 2**17  # of sparse rows in a tile, unless one row alone has more
-
-
-class Inner(NamedTuple):
-    """Σ xz."""
-
-
-class Squared(NamedTuple):
-    """Σ (x − z)²."""
-
-
-class Absolute(NamedTuple):
-    """Σ |x − z|."""
-
-
-class Overlap(NamedTuple):
-    """Σ min(|x|, |z|) over features where x and z have the same sign."""
 
 
 def _add_term(builder: ir.IRBuilder, measure: type, total: Any, x: Any, z: Any) -> Any:
@@ -570,100 +589,23 @@ def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s)
 
 
 @generic
-def finish(kernel, sums, count, values):
-    """values[j] ← the kernel value of Σ = sums[j], j < count, in place; changes sums, distances to −γΣ."""
+def _complete(measure, sums, weight, x_size, z_size):
+    """sums ← the measure of whole rows, in place: distances are x_size + z_size + weight · sums."""
 
 
-@finish.case(Linear)
-def _(kernel, sums, count, values):
-    for j in range(count):
-        values[j] = sums[j]
+@_complete.case(Inner)
+def _(measure, sums, weight, x_size, z_size):
+    pass
 
 
-@finish.case(Polynomial)
-def _(kernel, sums, count, values):
-    gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
-    for j in range(count):
-        sums[j] = gamma * sums[j] + coef0
-        values[j] = 1
-    power = kernel.degree
-    while power > 0:
-        if power & 1:
-            for j in range(count):
-                values[j] *= sums[j]
-        power >>= 1
-        if power > 0:
-            for j in range(count):
-                sums[j] *= sums[j]
+def _add_sizes(measure, sums, weight, x_size, z_size):
+    weight = sums.dtype.type(weight)
+    for j in range(CHUNK):
+        sums[j] = x_size + z_size[j] + weight * sums[j]
 
 
-@finish.case(Sigmoid)
-def _(kernel, sums, count, values):
-    gamma, coef0 = sums.dtype.type(kernel.gamma), sums.dtype.type(kernel.coef0)
-    for j in range(count):
-        values[j] = np.tanh(gamma * sums[j] + coef0)
-
-
-def _exponential(kernel, sums, count, values):
-    gamma, zero, largest = sums.dtype.type(kernel.gamma), sums.dtype.type(0), np.finfo(sums.dtype).max
-    for j in range(count):
-        distance = sums[j] if sums[j] <= largest else largest  # also where infinities met
-        distance = distance if distance > zero else zero
-        sums[j] = -gamma * distance
-        values[j] = sums[j]
-    for j in range(count):  # a loop of its own: sums may be wider numbers than values, and fewer of them fit a register
-        values[j] = exp(values[j])
-
-
-finish.case(RBF)(_exponential)
-finish.case(Laplacian)(_exponential)
-
-
-@generic
-def _complete(kernel, sums, weight, x_size, z_size):
-    """sums ← Σ of the whole rows, in place: distances are x_size + z_size + weight · sums."""
-
-
-for _product in (Linear, Polynomial, Sigmoid):
-
-    @_complete.case(_product)
-    def _(kernel, sums, weight, x_size, z_size):
-        pass
-
-
-for _distance in (RBF, Laplacian):
-
-    @_complete.case(_distance)
-    def _(kernel, sums, weight, x_size, z_size):
-        weight = sums.dtype.type(weight)
-        for j in range(CHUNK):
-            sums[j] = x_size + z_size[j] + weight * sums[j]
-
-
-@generic
-def _size(kernel, X, i):
-    """What a distance of this kernel is made of: ‖xᵢ‖² or ‖xᵢ‖₁, in float64."""
-
-
-@_size.case(RBF)
-def _(kernel, X, i):
-    return row_norm2(X, i)
-
-
-@_size.case(Laplacian)
-def _(kernel, X, i):
-    return row_norm1(X, i)
-
-
-@compiled
-def sizes(kernel, X):
-    """(largest, mean) ‖x‖² (RBF) or ‖x‖₁ (Laplacian) of all rows."""
-    X = borrowed(X)
-    largest, total = 0.0, 0.0
-    for i in range(n_rows(X)):
-        size = _size(kernel, X, i)
-        largest, total = max(largest, size), total + size
-    return largest, total / max(1, n_rows(X))
+_complete.case(Squared)(_add_sizes)
+_complete.case(Absolute)(_add_sizes)
 
 
 @compiled
@@ -867,7 +809,7 @@ def _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out):
     z_size = borrow(recipe.z_size)[a : a + CHUNK]
     b = min(a + CHUNK, last)
     for r in range(rows):
-        _complete(recipe.kernel, sums[r], recipe.weight, sizes[r], z_size)
+        _complete(measure_of(recipe.kernel), sums[r], recipe.weight, sizes[r], z_size)
         finish(recipe.kernel, sums[r], CHUNK, kept)
         place, i = places[start + r], I[start + r]
         for j in range(b - a):
@@ -949,7 +891,6 @@ class _FromRows:
             raise ValueError(f"X has {width} features and Z has {z_width}; they must have the same features.")
         self.kernel, self.X, self.Z, self.threads = kernel, X, Z, threads
         self.shape = (n, m)
-        self.one_on_diagonal = isinstance(kernel, RBF | Laplacian)
         data = Z.values if isinstance(Z, DenseRows) else Z.data
         self.dtype = np.dtype(data.dtype if dtype is None else dtype)
         self.entries_per_row = data.size // max(1, m)
@@ -960,12 +901,12 @@ class _FromRows:
     def _choose(self) -> Packed | Scattered | PairByPair:
         """Choose the measure, the dtype of the sums, and the sizes of Z, from Z and the kernel alone."""
         kernel, X, Z, m = self.kernel, self.X, self.Z, self.shape[1]
-        sparse, same = isinstance(Z, CSRRows), self.one_on_diagonal and Z is X
+        sparse, same = isinstance(Z, CSRRows), kernel.unit_diagonal and Z is X
         accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
         measure: Any = Inner()
         weight = 1.0
-        if self.one_on_diagonal:
-            largest = sizes(kernel, Z)[0]
+        if kernel.of_distances:
+            largest = sizes(kernel.measure(), Z)[0]
             # γ and the distances must both be in the range of the sums, with room to spare.
             most = float(np.finfo(accumulator).max) ** 0.75
             if largest > most or not (kernel.gamma == 0 or 1 / most < kernel.gamma < most):
@@ -975,11 +916,11 @@ class _FromRows:
             if sparse and cancels:
                 return PairByPair(kernel, X, Z, same)
             if sparse:
-                measure, weight = (Inner() if isinstance(kernel, RBF) else Overlap()), -2.0
-            elif isinstance(kernel, RBF) and not cancels:
+                measure, weight = (Overlap() if kernel.measure is Absolute else Inner()), -2.0
+            elif kernel.measure is Squared and not cancels:
                 weight = -2.0
             else:
-                measure = Squared() if isinstance(kernel, RBF) else Absolute()
+                measure = kernel.measure()
         z_size = np.zeros(-(-m // CHUNK) * CHUNK, accumulator)
         x_size = z_size if Z is X else np.zeros(self.shape[0], accumulator)
         if weight < 0.0:
@@ -1020,7 +961,7 @@ class _FromRows:
 
     def diagonal(self) -> tuple[np.ndarray, int]:
         out = np.ones(self.shape[0])
-        if self.one_on_diagonal:
+        if self.kernel.unit_diagonal:
             return out, 0
         _self_values(self.kernel, self.X, out)
         return out, len(out)
@@ -1130,13 +1071,13 @@ class KernelMatrix:
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
         if not isinstance(threads, Integral) or threads < 1:
             raise ValueError(f"threads must be an integer >= 1, got {threads!r}.")
-        if not isinstance(kernel, (BlackBox, *KERNELS.values())):
+        if not is_kernel(kernel):
             raise TypeError(f"kernel must be a kernel object (as_kernel makes one), got {kernel!r}.")
         self.kernel, self.threads = as_kernel(kernel), int(threads)
         self._source: _FromRows | _FromTable | _FromFunction
-        if isinstance(kernel, BlackBox):
+        if kernel.is_function:
             self._source = _FromFunction(kernel, X, Z, dtype)
-        elif isinstance(kernel, Precomputed):
+        elif kernel.is_table:
             self._source = _FromTable(X, Z, dtype)
         else:
             self._source = _FromRows(self.kernel, X, Z, dtype, self.threads)

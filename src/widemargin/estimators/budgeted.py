@@ -25,7 +25,9 @@ from ..core.kernels import (  # noqa: F401 (states in files name kernels)
     Polynomial,
     Sigmoid,
     as_kernel,
+    class_of,
     largest_value,
+    names_of,
 )
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..core.vectors import Vectors, is_sparse  # noqa: F401 (states in files name Vectors)
@@ -78,8 +80,6 @@ NAMED: dict[str, dict[str, Any]] = {
     "step": {name: rule() for name, rule in STEPS.items()},
     "maintenance": MAINTENANCES,
 }
-#: Kernels of vectors.
-OF_VECTORS = ("rbf", "linear", "poly", "sigmoid", "laplacian")
 #: Rows at a time brought to the layout of a model of the other one.
 BLOCK = 2**12
 #: Steps of partial_fit between looks at Ctrl-C.
@@ -174,12 +174,12 @@ class _Budgeted(TrainedByRun):
                 f"maintenance must be one of {', '.join(map(repr, MAINTENANCES))} or a policy such as Merge(), "
                 f"got {self.maintenance!r}"
             )
-        if self.kernel == "precomputed" or callable(self.kernel):
+        if class_of(self.kernel).is_table or callable(self.kernel):
             raise ValueError(
-                f"kernel must be one of {', '.join(map(repr, OF_VECTORS))}, got {self.kernel!r}: a stream has no "
-                "kernel matrix, and the compiled loop calls no Python"
+                f"kernel must be one of {', '.join(map(repr, names_of('of_rows')))}, got {self.kernel!r}: a stream has "
+                "no kernel matrix, and the compiled loop calls no Python"
             )
-        one_of("kernel", self.kernel, OF_VECTORS)
+        one_of("kernel", self.kernel, names_of("of_rows"))
         self._check_limits()
 
     # -- policies, by name or given, whose own parameters searches may set: step__eta, maintenance__threshold
@@ -374,8 +374,8 @@ class _Budgeted(TrainedByRun):
     def gamma_(self) -> float:
         """The γ of the kernel, as it was settled at the first call; "linear" has none."""
         check_is_fitted(self, "_state")
-        if self.kernel == "linear":
-            raise AttributeError("gamma_ exists for kernels with a γ only, and the kernel is 'linear'")
+        if not class_of(self.kernel).has_gamma:
+            raise AttributeError(f"gamma_ exists for kernels with a γ only, and the kernel is {self.kernel!r}")
         return self._gamma
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -868,7 +868,7 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
         raise TypeError(
             f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"
         )
-    merges = isinstance(old.kernel, RBF) and budget > 1
+    merges = old.kernel.is_gaussian and budget > 1
     if maintenance not in (None, "project") and not (maintenance == "merge" and merges):
         raise ValueError(
             f"compress takes maintenance='project', or 'merge' for kernel='rbf' and budget ≥ 2, got {maintenance!r} "
@@ -896,7 +896,7 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     centre, exponent = model._preparation.centre, model._preparation.exponent
     small.support_vectors_ = divided(as_matrix(rows) if centre is None else kept + centre, -exponent)
     small.dual_coef_, small.intercept_ = coefficients, intercept
-    if centre is not None and isinstance(old.kernel, Linear):  # the rows of the model are the user's less the centre
+    if centre is not None and old.kernel.is_linear:  # the rows of the model are the user's less the centre
         small.intercept_ = intercept - coefficients @ (kept @ centre)
     for name in ("support_", "n_support_", "certificate_"):
         if hasattr(small, name):

@@ -20,17 +20,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
 from ..core.kernel_cache import SharedRows
-from ..core.kernels import (
-    KERNELS,
-    RBF,
-    BlackBox,
-    Laplacian,
-    Linear,
-    Precomputed,
-    Sigmoid,
-    largest_value,
-    sizes,
-)
+from ..core.kernels import KERNELS, class_of, largest_value
+from ..core.measures import Absolute, sizes
 from ..core.pairs import add_votes, first_pair
 from ..core.rows import DenseRows, as_rows, dtype_of
 from ..history import History
@@ -95,15 +86,15 @@ FLOAT32_LARGEST = float(np.finfo(np.float32).max)
 INDEFINITE = 1e-5
 
 
-def moved_by_float32(kernel: RBF | Laplacian, X: Any, centre: np.ndarray | None = None) -> float:
+def moved_by_float32(kernel: Any, X: Any, centre: np.ndarray | None = None) -> float:
     """By how much at most a kernel value changes when rows are rounded to float32, in units of u = 2⁻²⁴.
 
     Rounding moves a row by at most u times its length, so a distance by at most 2uR, where R is the largest
-    length of a row (less the centre). exp(−γt²) has slopes up to √(2γ/e), exp(−γt) up to γ. Infinite where an entry
-    is beyond float32.
+    length of a row (less the centre), and a value by the kernel's steepness times that. Infinite where an entry is
+    beyond float32.
     """
     most, tiny = FLOAT32_LARGEST, float(np.finfo(np.float32).tiny)
-    squared, largest = isinstance(kernel, RBF), 0.0
+    squared, largest = kernel.measure is not Absolute, 0.0
     n, width = X.shape
     step = max(1, 2**20 // max(1, width))
     for first in range(0, n, step):
@@ -116,8 +107,8 @@ def moved_by_float32(kernel: RBF | Laplacian, X: Any, centre: np.ndarray | None 
         largest = max(largest, float(np.max(part.sum(axis=1))))
     # entries too small for float32 to keep their relative precision are moved by u times its smallest normal number
     if squared:
-        return 2.0 * math.sqrt(2.0 * kernel.gamma / math.e) * (math.sqrt(largest) + math.sqrt(width) * tiny)
-    return 2.0 * kernel.gamma * (largest + width * tiny)
+        return 2.0 * kernel.steepness * (math.sqrt(largest) + math.sqrt(width) * tiny)
+    return 2.0 * kernel.steepness * (largest + width * tiny)
 
 
 @dataclass
@@ -142,9 +133,9 @@ class Preparation:
     @classmethod
     def of(cls, kernel: Any, X: Any, free_bias: bool) -> Preparation:
         """Chosen by the training data."""
-        if isinstance(kernel, (Precomputed, BlackBox)):
+        if not kernel.of_rows:
             return cls(None, False, False)
-        of_distances, wide = isinstance(kernel, (RBF, Laplacian)), X.dtype == np.float64
+        of_distances, wide = kernel.of_distances, X.dtype == np.float64
         if sp.issparse(X):
             return cls(None, of_distances and wide and moved_by_float32(kernel, X) <= MOVED, True)
         if np.count_nonzero(X) < SPARSE_BELOW * X.size:
@@ -155,12 +146,12 @@ class Preparation:
         if of_distances and wide:
             centre = X.mean(axis=0, dtype=np.float64)
             return cls(centre, moved_by_float32(kernel, X, centre) <= MOVED, False)
-        shiftable = isinstance(kernel, Linear) and free_bias
+        shiftable = kernel.is_linear and free_bias
         return cls(X.mean(axis=0, dtype=np.float64) if shiftable else None, False, False)
 
     def rows(self, kernel: Any, X: Any) -> Any:
         """X as the rows the kernel takes."""
-        if isinstance(kernel, BlackBox):
+        if kernel.is_function:
             return X
         X = new_rows(kernel, X, self.exponent)
         if self.as_csr and not sp.issparse(X):
@@ -187,8 +178,9 @@ def _rounding(kernel: Any, rows: Any, largest: float) -> float:
     ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near 2u‖x‖² in float32, and is used up to γ max ‖x‖² = 145.
     """
     error = largest
-    if isinstance(kernel, (RBF, Laplacian)) and dtype_of(rows) == np.float32:
-        error += min(2.0 * kernel.gamma * sizes(kernel, rows)[1], 2.0 * 145.0 if isinstance(kernel, RBF) else MOVED)
+    if kernel.of_distances and dtype_of(rows) == np.float32:
+        most = MOVED if kernel.measure is Absolute else 2.0 * 145.0
+        error += min(2.0 * kernel.gamma * sizes(kernel.measure(), rows)[1], most)
     return FLOAT32_ROUNDING * error
 
 
@@ -254,7 +246,7 @@ class _Kernel(TrainedByRun):
 
     def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         X, y = check_rows(self, X, y, **options)
-        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+        if class_of(self.kernel).is_table:
             if sp.issparse(X):
                 raise TypeError("a precomputed kernel must be a dense matrix, got a sparse one: use X.toarray()")
             if X.shape[0] != X.shape[1]:
@@ -287,7 +279,7 @@ class _Kernel(TrainedByRun):
     def _along_centre(self, X: Any, support: np.ndarray) -> np.ndarray:
         """⟨x − centre, centre⟩ of the support vectors x of a linear kernel, which the intercept of the user's own rows
         takes up; zeros where rows were not centred."""
-        if self._preparation.centre is None or self.kernel != "linear":
+        if self._preparation.centre is None or not class_of(self.kernel).is_linear:
             return np.zeros(support.size)
         centred = np.asarray(X[support], np.float64) - self._preparation.centre
         return centred @ self._preparation.centre
@@ -323,8 +315,8 @@ class _Kernel(TrainedByRun):
                 f"{cause}, and there is no certificate: {remedy}, or raise tol", ConvergenceWarning, stacklevel=4
             )
             return None
-        X = X[np.ix_(chosen, chosen)] if isinstance(problem.kernel, Precomputed) else X[chosen]
-        X = X if isinstance(problem.kernel, BlackBox) else X.astype(np.float64, copy=False)
+        X = X[np.ix_(chosen, chosen)] if problem.kernel.is_table else X[chosen]
+        X = X if problem.kernel.is_function else X.astype(np.float64, copy=False)
         rows = replace(self._preparation, as_float32=False).rows(problem.kernel, X)
         values = np.zeros(3)
         for part, coefficients, bias in zip(parts, model.coef, model.intercept, strict=True):
@@ -460,7 +452,7 @@ class _Kernel(TrainedByRun):
 
     def _is_indefinite(self, kernel: Any, rows: Any, n: int, rng: np.random.Generator) -> bool:
         """Whether a sample of the kernel matrix has a negative eigenvalue; known definite kernels are not asked."""
-        if not isinstance(kernel, (Sigmoid, BlackBox, Precomputed)):
+        if kernel.is_definite:
             return False
         chosen = np.sort(rng.choice(n, min(n, 200), replace=False))
         problem = KernelProblem(kernel, rows, np.ones(n), losses.Single(losses.Hinge()), 1.0)
@@ -527,7 +519,7 @@ class _Kernel(TrainedByRun):
     @property
     def gamma_(self) -> float:
         """The γ in use; for the kernels that have one."""
-        if not isinstance(self.kernel, str) or self.kernel in ("linear", "precomputed"):
+        if not class_of(self.kernel).has_gamma:
             raise AttributeError(f"gamma_ exists for kernels with a γ only, and the kernel is {self.kernel!r}")
         check_is_fitted(self)
         return self._gamma
@@ -535,7 +527,7 @@ class _Kernel(TrainedByRun):
     @property
     def coef_(self) -> np.ndarray:
         """Weights of the features, one row per binary problem; for ``kernel="linear"`` only."""
-        if not (isinstance(self.kernel, str) and self.kernel == "linear"):
+        if not class_of(self.kernel).is_linear:
             raise AttributeError(f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}")
         check_is_fitted(self)
         vectors, centre = self.support_vectors_, self._preparation.centre
@@ -546,8 +538,8 @@ class _Kernel(TrainedByRun):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = class_of(self.kernel).is_table
+        tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
 
@@ -719,7 +711,7 @@ class SVC(ClassifierMixin, _Kernel):
                 "break_ties decides by scores of classes, and decision_function_shape='ovo' has scores of pairs: "
                 "use decision_function_shape='ovr'"
             )
-        if self.early_stopping and isinstance(self.kernel, str) and self.kernel == "precomputed":
+        if self.early_stopping and class_of(self.kernel).is_table:
             raise ValueError(
                 "early_stopping needs rows to hold out, and a precomputed kernel has none: switch it off or give data"
             )
@@ -822,7 +814,7 @@ class SVC(ClassifierMixin, _Kernel):
             n_bytes *= 1.0 - SHARED
 
         def problem(chosen: np.ndarray, y: np.ndarray, s: np.ndarray) -> KernelProblem:
-            if isinstance(kernel, Precomputed):
+            if kernel.is_table:
                 own = DenseRows(rows.values[np.ix_(chosen, chosen)]) if chosen.size < codes.size else rows
             else:
                 own = whole_problem.rows(chosen) if chosen.size < codes.size else rows
@@ -1076,10 +1068,10 @@ class SVC(ClassifierMixin, _Kernel):
     def _set_support(self, X: Any, codes: np.ndarray, support: np.ndarray) -> None:
         self.support_ = support
         self.n_support_ = np.bincount(codes[support], minlength=self.classes_.size).astype(np.int32)
-        self.support_vectors_ = X[support] if self.kernel != "precomputed" else np.empty((0, 0))
+        self.support_vectors_ = np.empty((0, 0)) if class_of(self.kernel).is_table else X[support]
 
     def _support_rows(self, kernel: Any, X: Any) -> Any:
-        if isinstance(kernel, Precomputed):
+        if kernel.is_table:
             return None
         return self._preparation.rows(kernel, X[self.support_])
 
@@ -1239,7 +1231,7 @@ class SVR(RegressorMixin, _Kernel):
         self._warn([certificate], indefinite, [outcome.stop_reason], is_sample and certificate is None)
         self._model = outcome.model
         self.support_ = outcome.model.support
-        self.support_vectors_ = X[self.support_] if self.kernel != "precomputed" else np.empty((0, 0))
+        self.support_vectors_ = np.empty((0, 0)) if class_of(self.kernel).is_table else X[self.support_]
         self.dual_coef_ = outcome.model.coef
         shift = problem.constant - self._along_centre(X, self.support_)
         self.intercept_ = outcome.model.intercept + self.dual_coef_ @ shift

@@ -15,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.kernels import RBF, BlackBox, KernelMatrix, Laplacian, Precomputed, as_kernel, resolve_gamma, sizes
+from ..core.kernels import KernelMatrix, as_kernel, class_of, resolve_gamma
+from ..core.measures import sizes
 from ..core.rows import as_matrix, shape, take_rows
 from ..problem import KernelProblem
 
@@ -71,10 +72,11 @@ def times_power(value: float, exponent: int) -> float:
 
 def scaled_kernel(name: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> tuple[Any, int, float]:
     """(kernel of rows divided by 2ᵉ, e, γ of the rows as they are) for a kernel's name or function."""
-    if not isinstance(name, str) or name in ("linear", "precomputed"):
+    cls = class_of(name)
+    if not cls.has_gamma:
         return as_kernel(name, 1.0, degree, coef0), 0, 1.0
     exponent = exponent_of(X)
-    power = exponent if name == "laplacian" else 2 * exponent
+    power = cls.power * exponent
     if isinstance(gamma, str) and gamma == "scale":  # 1/(d var), which is that of a squared length
         at_unit = resolve_gamma(gamma, divided(X, exponent))
         given, own = times_power(at_unit, -2 * exponent), times_power(at_unit, power - 2 * exponent)
@@ -91,14 +93,14 @@ def check_values(kernel: Any, gamma: float, rows: Any, largest: float, data_larg
     """
     if not largest <= FLOAT32_LARGEST:
         raise ValueError(f"{KernelProblem.overflow} (the largest is {largest:.1e}, of data up to {data_largest:.1e})")
-    if isinstance(kernel, (Precomputed, BlackBox)):
+    if not kernel.of_rows:
         if largest < SMALLEST:
             warnings.warn(
                 f"kernel values of examples with themselves are {largest:.1e} at most, which is nothing in float32: "
                 "scale the kernel or the data",
                 stacklevel=5,
             )
-    elif isinstance(kernel, (RBF, Laplacian)):
+    elif kernel.of_distances:
         _check_distances(kernel, gamma, rows, data_largest)
     elif largest < SMALLEST and largest_entry(as_matrix(rows)) > 0.0:
         raise ValueError(
@@ -108,7 +110,7 @@ def check_values(kernel: Any, gamma: float, rows: Any, largest: float, data_larg
 
 
 def _check_distances(kernel: Any, gamma: float, rows: Any, data_largest: float) -> None:
-    n, largest = shape(rows)[0], sizes(kernel, rows)[0]
+    n, largest = shape(rows)[0], sizes(kernel.measure(), rows)[0]
     remedy = f"gamma={gamma:.3g} and data up to {data_largest:.1e}: scale the data, or use another gamma"
     if largest > 0.0 and 4.0 * kernel.gamma * largest < ALIKE:
         warnings.warn(
@@ -128,7 +130,7 @@ def _check_distances(kernel: Any, gamma: float, rows: Any, data_largest: float) 
 def new_rows(kernel: Any, X: Any, exponent: int) -> Any:
     """Rows to predict, divided by 2ᵉ; for kernels of distances cut off far from all examples of training."""
     X = divided(X, exponent)
-    if isinstance(kernel, (RBF, Laplacian)) and largest_entry(X) > FAR:
+    if kernel.of_distances and largest_entry(X) > FAR:
         if sp.issparse(X):
             return sp.csr_matrix((np.clip(X.data, -FAR, FAR), X.indices, X.indptr), shape=X.shape)
         return np.clip(X, -FAR, FAR)

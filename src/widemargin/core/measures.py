@@ -1,0 +1,165 @@
+"""Measures of two rows: sums over the features, of which most kernels are functions.
+
+    Inner       Σ x z                                    ⟨x, z⟩
+    Squared     Σ (x − z)²                               ‖x − z‖²
+    Absolute    Σ |x − z|                                ‖x − z‖₁
+    Overlap     Σ min(|x|, |z|) if xz > 0, else 0        (‖x‖₁ + ‖z‖₁ − ‖x − z‖₁) / 2
+
+Here two rows are measured in float64; :mod:`.tiles` measures many at once.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .dispatch import compiled, generic
+from .rows import CSRRows, DenseRows, borrowed, n_rows, row_norm2
+
+
+class Inner(NamedTuple):
+    """Σ xz."""
+
+
+class Squared(NamedTuple):
+    """Σ (x − z)²."""
+
+
+class Absolute(NamedTuple):
+    """Σ |x − z|."""
+
+
+class Overlap(NamedTuple):
+    """Σ min(|x|, |z|) over features where x and z have the same sign."""
+
+
+@generic
+def row_inner(X, i, Z, j):
+    """⟨xᵢ, zⱼ⟩ in float64."""
+
+
+@row_inner.case(DenseRows)
+def _(X, i, Z, j):
+    x, z = X.values[i], Z.values[j]
+    total = 0.0
+    for k in range(x.size):
+        total += np.float64(x[k]) * np.float64(z[k])
+    return total
+
+
+@row_inner.case(CSRRows)
+def _(X, i, Z, j):
+    p, p_end = X.indptr[i], X.indptr[i + 1]
+    q, q_end = Z.indptr[j], Z.indptr[j + 1]
+    total = 0.0
+    while p < p_end and q < q_end:
+        a, b = X.indices[p], Z.indices[q]
+        if a == b:
+            total += np.float64(X.data[p]) * np.float64(Z.data[q])
+        p += a <= b
+        q += b <= a
+    return total
+
+
+@generic
+def row_distance(X, i, Z, j, squared):
+    """‖xᵢ − zⱼ‖² if squared else ‖xᵢ − zⱼ‖₁, from the differences, in float64."""
+
+
+@row_distance.case(DenseRows)
+def _(X, i, Z, j, squared):
+    x, z = X.values[i], Z.values[j]
+    total = 0.0
+    if squared:
+        for k in range(x.size):
+            difference = np.float64(x[k]) - np.float64(z[k])
+            total += difference * difference
+    else:
+        for k in range(x.size):
+            total += abs(np.float64(x[k]) - np.float64(z[k]))
+    return total
+
+
+@row_distance.case(CSRRows)
+def _(X, i, Z, j, squared):
+    p, p_end = X.indptr[i], X.indptr[i + 1]
+    q, q_end = Z.indptr[j], Z.indptr[j + 1]
+    total = 0.0
+    while p < p_end or q < q_end:
+        a = np.int64(X.indices[p]) if p < p_end else np.int64(X.n_features)
+        b = np.int64(Z.indices[q]) if q < q_end else np.int64(X.n_features)
+        difference = 0.0
+        if a <= b:
+            difference += np.float64(X.data[p])
+            p += 1
+        if b <= a:
+            difference -= np.float64(Z.data[q])
+            q += 1
+        total += difference * difference if squared else abs(difference)
+    return total
+
+
+@generic
+def row_norm1(X, i):
+    """Σₖ|xᵢₖ|, in float64."""
+
+
+@row_norm1.case(DenseRows)
+def _(X, i):
+    total = 0.0
+    for x in X.values[i]:
+        total += abs(np.float64(x))
+    return total
+
+
+@row_norm1.case(CSRRows)
+def _(X, i):
+    total = 0.0
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        total += abs(np.float64(X.data[p]))
+    return total
+
+
+@generic
+def row_sum(measure, X, i, Z, j):
+    """The measure of row i of X and row j of Z, of the same layout, in float64."""
+
+
+@row_sum.case(Inner)
+def _(measure, X, i, Z, j):
+    return row_inner(X, i, Z, j)
+
+
+@row_sum.case(Squared)
+def _(measure, X, i, Z, j):
+    return row_distance(X, i, Z, j, True)
+
+
+@row_sum.case(Absolute)
+def _(measure, X, i, Z, j):
+    return row_distance(X, i, Z, j, False)
+
+
+@generic
+def own_size(measure, X, i):
+    """What distances of row i are made of, ‖xᵢ‖² or ‖xᵢ‖₁, in float64."""
+
+
+@own_size.case(Squared)
+def _(measure, X, i):
+    return row_norm2(X, i)
+
+
+@own_size.case(Absolute)
+def _(measure, X, i):
+    return row_norm1(X, i)
+
+
+@compiled
+def sizes(measure, X):
+    """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows."""
+    X = borrowed(X)
+    largest, total = 0.0, 0.0
+    for i in range(n_rows(X)):
+        size = own_size(measure, X, i)
+        largest, total = max(largest, size), total + size
+    return largest, total / max(1, n_rows(X))
