@@ -1,0 +1,56 @@
+"""Files that older versions wrote still load, say the same, and go on."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from widemargin import BudgetedSVC, BudgetedSVR
+from widemargin.models import LinearModel
+
+FOLDER = Path(__file__).parent / "fixtures" / "v0.1"
+NAMES = sorted(path.name.removesuffix(".expected.npz") for path in FOLDER.glob("sv*.expected.npz"))
+#: Vectors may be in float32, and other processors fuse other products.
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def rows(name, X):
+    if "frame" in name:
+        return pd.DataFrame(X, columns=["length", "width", "height"])
+    return sp.csr_matrix(X) if "sparse" in name else X
+
+
+def scores(model, X):
+    return model.decision_function(X) if isinstance(model, BudgetedSVC) else model.predict(X)
+
+
+def test_a_linear_model_of_version_01_scores_as_it_did():
+    model, expected = LinearModel.load(FOLDER / "linear_model.npz"), np.load(FOLDER / "linear_model.expected.npz")
+    np.testing.assert_array_equal(model.coef, expected["coef"])
+    np.testing.assert_array_equal(model.intercept, expected["intercept"])
+    np.testing.assert_allclose(model.decision_function(expected["X"]), expected["scores"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_estimator_of_version_01_predicts_and_goes_on_as_it_did(name):
+    expected = np.load(FOLDER / f"{name}.expected.npz")
+    model = (BudgetedSVC if "svc" in name else BudgetedSVR).load(FOLDER / f"{name}.npz")
+    X = rows(name, expected["X"])
+    np.testing.assert_allclose(scores(model, X), expected["scores"], **CLOSE)
+    if "svc" in name:
+        np.testing.assert_array_equal(model.predict(X), expected["predicted"])
+        assert model.classes_.dtype == expected["predicted"].dtype
+    np.testing.assert_array_equal(model.dual_coef_, expected["dual_coef_"])
+    assert model.n_samples_seen_ == expected["n_samples_seen_"]
+    np.testing.assert_array_equal(model.history_["objective"], expected["objective"])
+    saved = str(expected["parameters"])  # as a dictionary's text; later versions may have more of them
+    parameters = {key: value for key, value in model.get_params().items() if f"{key!r}: " in saved}
+    assert all(f"{key!r}: {value!r}" in saved for key, value in parameters.items())
+    assert len(parameters) == saved.count("': ")
+    if "frame" in name:
+        assert model.feature_names_in_.tolist() == ["length", "width", "height"]
+        assert model.feature_names_in_.dtype == object
+    model.partial_fit(rows(name, expected["more_X"]), expected["more_y"])
+    np.testing.assert_allclose(scores(model, X), expected["more_scores"], **CLOSE)
