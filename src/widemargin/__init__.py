@@ -26,6 +26,7 @@ _HOMES = {
     "KernelPerceptron": "solvers.kernel_steps",
     "StochasticBatchPerceptron": "solvers.sbp",
     "BudgetedSGD": "solvers.budgeted",
+    "load": "files",
     "plots": "plots",
 }
 
@@ -44,6 +45,7 @@ __all__ = [
     "Pegasos",
     "StochasticBatchPerceptron",
     "compress",
+    "load",
     "pareto_path",
     "plots",
     "svm_path",
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from .estimators.linear import LinearSVC as LinearSVC
     from .estimators.linear import LinearSVR as LinearSVR
     from .estimators.pareto import pareto_path as pareto_path
+    from .files import load as load
     from .solvers.budgeted import BudgetedSGD as BudgetedSGD
     from .solvers.interior import Interior as Interior
     from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from .files import savable
 
+
+@savable()
 @dataclass
 class Counters:
     """Work done by a solver, exactly.
@@ -58,6 +61,7 @@ class Stopwatch:
         self.seconds += time.perf_counter() - self._since
 
 
+@savable()
 @dataclass
 class History:
     """One row per checkpoint, as columns.
@@ -87,6 +91,21 @@ class History:
         before = {name: self.last(name) for name in names}
         rows = [{k: v + before[k] if k in before else v for k, v in row.items()} for row in later.rows]
         return History([*self.rows, *rows])
+
+    def _to_parts(self) -> dict[str, Any]:
+        """The number of rows, and of each column the rows that have it (None: all of them) and its values there."""
+        places = {name: [i for i, row in enumerate(self.rows) if name in row] for name in self.columns}
+        values = {name: np.array([self.rows[i][name] for i in found]) for name, found in places.items()}
+        some = {name: None if len(found) == len(self) else np.array(found) for name, found in places.items()}
+        return {"length": len(self), "columns": {name: (some[name], values[name]) for name in places}}
+
+    @classmethod
+    def _from_parts(cls, length: int, columns: dict[str, Any]) -> History:
+        rows: list[dict[str, float]] = [{} for _ in range(length)]
+        for name, (places, values) in columns.items():
+            for i, value in zip(range(length) if places is None else places.tolist(), values.tolist(), strict=True):
+                rows[i][name] = value
+        return cls(rows)
 
     @property
     def columns(self) -> list[str]:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +11,12 @@ import numpy as np
 from .core.kernels import KernelMatrix
 from .core.pairs import all_combined, combine, first_pair
 from .core.rows import CSRRows, DenseRows, as_rows, shape
-
-#: Version of the file format; files of a newer one are refused.
-FORMAT = 1
+from .files import Saved, savable
 
 
+@savable()
 @dataclass
-class LinearModel:
+class LinearModel(Saved):
     """Scores XWᵀ + b for ``coef`` of shape (n_outputs, n_features) and ``intercept`` of shape (n_outputs,).
 
     >>> model = LinearModel(np.array([[1.0, -1.0]]), np.array([0.5]))
@@ -41,19 +34,8 @@ class LinearModel:
             X = self.prepare(X)
         return np.asarray(X @ self.coef.T) + self.intercept
 
-    def save(self, path: str | os.PathLike[str], **header: Any) -> None:
-        """Write a ``.npz`` file with a JSON header; the old file stays until the new one is whole."""
-        write_npz(path, {"kind": "LinearModel", **header}, coef=self.coef, intercept=self.intercept)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LinearModel:
-        """Read a file written by :meth:`save`."""
-        header, arrays = read_npz(path)
-        if header.get("kind") != "LinearModel":
-            raise ValueError(f"{os.fspath(path)} holds a {header.get('kind')}, not a LinearModel")
-        if not {"coef", "intercept"} <= arrays.keys():
-            raise ValueError(f"{os.fspath(path)} is not a whole widemargin file: it lacks coef or intercept")
-        return cls(arrays["coef"], arrays["intercept"])
+    def _to_parts(self) -> dict[str, Any]:
+        return {"coef": self.coef, "intercept": self.intercept}
 
 
 def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
@@ -66,8 +48,9 @@ def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
     return X, X.shape[0] if hasattr(X, "shape") else shape(X)[0]
 
 
+@savable()
 @dataclass
-class KernelModel:
+class KernelModel(Saved):
     """Scores Σ_j coef[c, j] k(x, vector_j) + b_c over support vectors.
 
     Attributes
@@ -114,8 +97,9 @@ class KernelModel:
         return scores
 
 
+@savable()
 @dataclass
-class PairsModel:
+class PairsModel(Saved):
     """Scores of the machines of all pairs of classes, each over the vectors of its own two.
 
     Attributes
@@ -180,40 +164,3 @@ class PairsModel:
         """The same machines with a coefficient for each pair and vector."""
         coef = self.combined(np.eye(self.support.size))
         return KernelModel(self.kernel, self.support, self.vectors, coef, self.intercept, self.constant, self.prepare)
-
-
-def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np.ndarray) -> None:
-    """Write arrays and a JSON header to ``path`` at once: a crash or a full disk leaves the old file as it was."""
-    path = Path(path)
-    text = json.dumps({"widemargin": FORMAT, **header})
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder; make it first")
-    part = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            np.savez(file, header=np.array(text), **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays of a file written by :func:`write_npz`."""
-    try:
-        with open(path, "rb") as stream, np.lib.npyio.NpzFile(stream, allow_pickle=False) as file:
-            header = json.loads(str(file["header"]))
-            arrays = {name: file[name] for name in file.files if name != "header"}
-        if not isinstance(header, dict):
-            raise ValueError("its header is not a JSON object")
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
-        raise
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as bad:
-        raise ValueError(f"{os.fspath(path)} is not a whole widemargin file: {bad}") from bad
-    if header.get("widemargin", 0) > FORMAT:
-        raise ValueError(
-            f"{os.fspath(path)} has format {header['widemargin']} and this version reads up to {FORMAT}: upgrade it"
-        )
-    return header, arrays

@@ -40,6 +40,7 @@ from .core.rows import (
     shape,
     take_rows,
 )
+from .files import savable
 from .models import KernelModel, LinearModel
 
 #: Treatments of the intercept (Pegasos Sec. 6): no intercept; (1) a constant feature;
@@ -49,6 +50,7 @@ INTERCEPTS = ("none", "regularized", "unregularized", "exact", "search")
 NO_WEIGHTS = np.empty(0)
 
 
+@savable()
 class Certificate(NamedTuple):
     """Primal value, dual value and their difference, which bounds the suboptimality of the model."""
 
@@ -62,6 +64,7 @@ class Certificate(NamedTuple):
         return self.gap / max(abs(self.primal), np.finfo(float).tiny)
 
 
+@savable()
 class Certificates(Sequence):
     """Those of many binary problems, in the memory of their numbers; read as a list of Certificate.
 
@@ -71,6 +74,9 @@ class Certificates(Sequence):
 
     def __init__(self, primal: np.ndarray, dual: np.ndarray) -> None:
         self.primal, self.dual = primal, dual
+
+    def _to_parts(self) -> dict[str, Any]:
+        return vars(self)
 
     def __len__(self) -> int:
         return self.primal.size

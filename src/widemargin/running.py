@@ -12,20 +12,19 @@ a time limit it is looked at between checkpoints too, as often as that costs a t
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
 
-from .history import Counters, History, Stopwatch
-from .models import read_npz, write_npz
+from .files import dump, load
+from .history import History, Stopwatch
 
 #: Seconds a compiled slice should take, so that Ctrl-C and time limits are prompt.
 SLICE = 0.1
@@ -428,60 +427,12 @@ def _doubling(per_epoch: int) -> Iterator[int]:
 
 def save_state(path: str | os.PathLike[str], state: Any, **header: Any) -> None:
     """Write a solver's state to a file from which :func:`load_state` goes on, bit for bit."""
-    arrays: dict[str, np.ndarray] = {}
-    tree = _flatten(state, "", arrays)
-    write_npz(path, {"kind": "State", "state": tree, **header}, **arrays)
+    dump(path, state, **header)
 
 
-def load_state(path: str | os.PathLike[str], cls: type) -> Any:
-    """Read a state of class ``cls`` written by :func:`save_state`."""
-    header, arrays = read_npz(path)
-    if header.get("kind") != "State":
-        raise ValueError(f"{os.fspath(path)} holds a {header.get('kind')}, not a solver's state")
-    if header["state"].get("class") != cls.__name__:
-        raise ValueError(f"{os.fspath(path)} holds a {header['state'].get('class')}, not a {cls.__name__}")
-    return _rebuild(header["state"], arrays, _classes(cls))
-
-
-def _flatten(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(value, np.ndarray):
-        arrays[name] = value
-        return {"array": name}
-    if isinstance(value, np.random.Generator):
-        return {"generator": json.loads(json.dumps(value.bit_generator.state, default=lambda v: v.tolist()))}
-    if is_dataclass(value) or hasattr(value, "_fields"):
-        names = [f.name for f in fields(value)] if is_dataclass(value) else value._fields  # type: ignore[union-attr]
-        parts = {part: _flatten(getattr(value, part), f"{name}/{part}", arrays) for part in names}
-        return {"class": type(value).__name__, "parts": parts}
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": repr(value)}
-    return {"value": value}
-
-
-def _rebuild(tree: Any, arrays: dict[str, np.ndarray], classes: dict[str, type]) -> Any:
-    if "array" in tree:
-        return arrays[tree["array"]]
-    if "generator" in tree:
-        bits = getattr(np.random, tree["generator"]["bit_generator"])()
-        bits.state = tree["generator"]
-        return np.random.Generator(bits)
-    if "class" in tree:
-        parts = {name: _rebuild(part, arrays, classes) for name, part in tree["parts"].items()}
-        return classes[tree["class"]](**parts)
-    if "float" in tree:
-        return float(tree["float"])
-    return tree["value"]
-
-
-def _classes(cls: type) -> dict[str, type]:
-    """State classes by name: those of the module that defines ``cls``, and the counters."""
-    import sys
-
-    found = {
-        name: value
-        for name, value in vars(sys.modules[cls.__module__]).items()
-        if isinstance(value, type) and (is_dataclass(value) or hasattr(value, "_fields"))
-    }
-    return {**found, "Counters": Counters}
+def load_state(path: str | os.PathLike[str]) -> Any:
+    """Read a state written by :func:`save_state`; the file knows which solver's it is."""
+    state = load(path)
+    if not hasattr(state, "counters"):
+        raise ValueError(f"{os.fspath(path)} holds a {type(state).__name__}, not a solver's state")
+    return state

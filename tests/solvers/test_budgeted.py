@@ -26,7 +26,6 @@ from widemargin.solvers.budgeted import (
     NormaStep,
     PassiveAggressiveStep,
     PegasosStep,
-    State,
     reduced,
     scores,
 )
@@ -525,7 +524,7 @@ def test_a_projectron_by_class_projects_each_class_onto_its_own_vectors(eta, bud
     for i, x in enumerate(dense(problem)):
         if i % 100 == 50:
             save_state(tmp_path / "state.npz", state)
-            state = load_state(tmp_path / "state.npz", State)
+            state = load_state(tmp_path / "state.npz")
         V, A, lost, before = vectors_of(state), state.coefficients.T, state.values[budgeted.LOST], state.counts.copy()
         scores, own = A.T @ gauss(V, x[None])[:, 0], int(problem.y[i])
         other = int(np.argmax(np.where(np.arange(4) == own, -np.inf, scores)))
@@ -590,7 +589,7 @@ def test_steps_in_parts_saved_and_loaded_are_the_steps_in_one(policy, rng, tmp_p
     for k, steps in enumerate((1, 99, 0, 60, 90)):
         solver.advance(problem, parts, steps)
         save_state(tmp_path / f"{k}.npz", parts)
-        parts = load_state(tmp_path / f"{k}.npz", State)
+        parts = load_state(tmp_path / f"{k}.npz")
     for one, other in zip((*parts.budget[1:], *parts.budget.vectors), (*whole.budget[1:], *whole.budget.vectors)):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(parts.values, whole.values)

@@ -19,7 +19,6 @@ from widemargin.core.losses import (
 from widemargin.core.rows import as_rows
 from widemargin.problem import Problem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.interior import State
 
 LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), SquaredEpsilon(0.2)]
 INTERCEPTS = ["none", "regularized", "unregularized"]
@@ -115,7 +114,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(rng, tmp_path):
     for _ in range(3):
         solver.advance(problem, halted, 1)
     save_state(tmp_path / "state.npz", halted)
-    halted = load_state(tmp_path / "state.npz", State)
+    halted = load_state(tmp_path / "state.npz")
     for _ in range(8):
         solver.advance(problem, whole, 1)
     for _ in range(5):

@@ -22,7 +22,7 @@ from widemargin.core.losses import (
 from widemargin.core.rows import as_rows
 from widemargin.problem import KernelProblem, Problem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA, State
+from widemargin.solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
 from widemargin.solvers.sdca import LONGEST_REST, SDCA
 from widemargin.solvers.smo import SMO
 
@@ -155,7 +155,7 @@ def test_a_saved_state_goes_on_bit_for_bit(solver, rng, tmp_path):
     state = solver().init(problem, rng)
     solver().advance(problem, state, 77)
     save_state(tmp_path / "state.npz", state)
-    other = load_state(tmp_path / "state.npz", State)
+    other = load_state(tmp_path / "state.npz")
     for each in (state, other):
         solver().advance(problem, each, 100)
     assert state.alpha.tobytes() == other.alpha.tobytes()
@@ -368,7 +368,7 @@ def test_every_loss_may_be_advanced_in_any_portions_with_any_cache(loss, rng, tm
         for portion in portions:
             KernelSDCA().advance(problem, state, portion)
             save_state(tmp_path / "state.npz", state)
-            state = load_state(tmp_path / "state.npz", State)
+            state = load_state(tmp_path / "state.npz")
         assert state.t == state.counters.visits == 700
         arrays = (state.alpha, state.f, state.order, state.rest, state.wait)
         results.append((*(array.tobytes() for array in arrays), state.awake, state.position, state.counters.updates))

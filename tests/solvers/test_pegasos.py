@@ -16,8 +16,9 @@ from reference import pegasos as textbook
 from widemargin.core import losses
 from widemargin.core.bias import best_bias, mixed_slope
 from widemargin.core.rows import as_rows
+from widemargin.files import _Writer
 from widemargin.problem import INTERCEPTS, NO_WEIGHTS, Problem, StructuredProblem
-from widemargin.running import _flatten, load_state, run, save_state
+from widemargin.running import load_state, run, save_state
 from widemargin.solvers import pegasos as module
 from widemargin.solvers.pegasos import (
     AVERAGES,
@@ -28,7 +29,6 @@ from widemargin.solvers.pegasos import (
     InverseTime,
     Norma,
     Pegasos,
-    State,
 )
 
 #: Double precision: about a hundred steps, each rounding a few times by 1e-16 of the largest weight so far, and no
@@ -113,11 +113,12 @@ def assert_close(found, expected, scale, tolerance, message=""):
 
 def assert_same_state(one, other):
     """Equality of two states bit for bit: arrays, counters, generator, position."""
-    arrays, others = {}, {}
-    assert _flatten(one, "", arrays) == _flatten(other, "", others)
-    for name, array in arrays.items():
-        assert array.dtype == others[name].dtype, name
-        np.testing.assert_array_equal(array, others[name], err_msg=name, strict=True)
+    ours, theirs = _Writer(), _Writer()
+    assert ours.tree(one, "", "state") == theirs.tree(other, "", "state")
+    assert ours.random == theirs.random
+    for name, array in ours.arrays.items():
+        assert array.dtype == theirs.arrays[name].dtype, name
+        np.testing.assert_array_equal(array, theirs.arrays[name], err_msg=name, strict=True)
 
 
 # ---------------------------------------------------------------- the textbook
@@ -286,7 +287,7 @@ def test_a_run_that_was_saved_and_loaded_goes_on_as_if_nothing_had_happened(samp
     whole = run(solver, problem, rng=np.random.default_rng(seed), max_epochs=10)
     half = run(solver, problem, rng=np.random.default_rng(seed), max_epochs=5)
     save_state(tmp_path / "half.npz", half.state)
-    loaded = load_state(tmp_path / "half.npz", State)
+    loaded = load_state(tmp_path / "half.npz")
     assert_same_state(half.state, loaded)
     rest = run(solver, problem, state=loaded, max_epochs=5)
     assert_same_state(whole.state, rest.state)

@@ -12,7 +12,6 @@ from widemargin.core.rows import as_rows
 from widemargin.core.water_level import draw, pieces, pour
 from widemargin.problem import KernelProblem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.sbp import BatchState
 
 INTERCEPTS = ["unregularized", "regularized", "none"]
 
@@ -217,7 +216,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(nu, average, rng, tmp_
         problem._row_cache = problem._kept = None
         advance(halted, half)
         save_state(tmp_path / "state.npz", halted)
-        halted = load_state(tmp_path / "state.npz", BatchState)
+        halted = load_state(tmp_path / "state.npz")
         problem._row_cache = problem._kept = None
     assert (halted.polish is not None) == (nu is None)
     advance(whole, 5)
@@ -322,7 +321,7 @@ def test_the_search_for_nu_may_be_stopped_and_saved_anywhere(outputs, rng, tmp_p
             model = solver.model(problem, halted)  # there is one at any time
             assert np.isfinite(model.decision_function(problem.rows(np.arange(5)))).all()
             save_state(tmp_path / "state.npz", halted)
-            halted = load_state(tmp_path / "state.npz", BatchState)
+            halted = load_state(tmp_path / "state.npz")
         solver.advance(problem, halted, 1)
         rounds += 1
     assert rounds > 4 + outputs

@@ -16,7 +16,7 @@ from widemargin.core import losses
 from widemargin.core.rows import as_matrix, as_rows
 from widemargin.problem import Problem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.sdca import BLOCK, State, dual_step
+from widemargin.solvers.sdca import BLOCK, dual_step
 
 LOSSES = [
     losses.Hinge(),
@@ -278,7 +278,7 @@ def test_steps_can_be_cut_anywhere_and_a_state_goes_on_from_disk(threads, cut, r
     solver.advance(problem, whole, 1000)
     solver.advance(problem, part, cut)
     save_state(tmp_path / "sdca.npz", part)
-    part = load_state(tmp_path / "sdca.npz", State)
+    part = load_state(tmp_path / "sdca.npz")
     solver.advance(problem, part, 1000 - cut)
     np.testing.assert_array_equal(part.alpha, whole.alpha)
     for ours, theirs in zip(solver.weights(problem, part), solver.weights(problem, whole), strict=True):

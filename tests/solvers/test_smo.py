@@ -13,7 +13,7 @@ from widemargin.core.losses import EpsilonInsensitive, Hinge, Single, SquaredHin
 from widemargin.core.rows import as_rows
 from widemargin.problem import KernelProblem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.smo import SMO, State, Variables, balance, solve_pairs, solve_singles
+from widemargin.solvers.smo import SMO, Variables, balance, solve_pairs, solve_singles
 
 INTERCEPTS = ["unregularized", "regularized", "none"]
 KERNELS = [RBF(0.5), Linear(), Polynomial(0.5, 1.0, 2)]
@@ -287,7 +287,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(n, rng, tmp_path):
         for _ in range(3):
             solver.advance(problem, state, 1)
     save_state(tmp_path / "state.npz", halted)
-    halted = load_state(tmp_path / "state.npz", State)
+    halted = load_state(tmp_path / "state.npz")
     assert halted.episode is not None
     for state in (whole, halted):
         for _ in range(30):
@@ -457,7 +457,7 @@ def test_a_closing_in_any_portions_ends_at_the_same_bits(rng, tmp_path, monkeypa
         solver.advance(problem, halted, 1)
         if halted.closing is not None:
             save_state(tmp_path / "state.npz", halted)
-            halted = load_state(tmp_path / "state.npz", State)
+            halted = load_state(tmp_path / "state.npz")
             halts += 1
         if halted.episodes == 2:
             break

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
-import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -18,30 +16,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
-from ..core.kernels import (  # noqa: F401 (states in files name kernels)
-    RBF,
-    Laplacian,
-    Linear,
-    Polynomial,
-    Sigmoid,
-    as_kernel,
-    class_of,
-    largest_value,
-    names_of,
-)
+from ..core.kernels import as_kernel, class_of, largest_value, names_of
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
-from ..core.vectors import Vectors, is_sparse  # noqa: F401 (states in files name Vectors)
+from ..core.vectors import is_sparse
+from ..files import savable
 from ..history import History, Stopwatch
-from ..models import KernelModel, PairsModel, read_npz
+from ..models import KernelModel, PairsModel
 from ..problem import KernelProblem
-from ..running import Interrupts, load_state, save_state
+from ..running import Interrupts
 from ..solvers.budgeted import (
     STEPS,
     BudgetedSGD,
-    MarginPerceptronStep,
-    NormaStep,
-    PassiveAggressiveStep,
-    PegasosStep,
     State,
     reduced,
     scores,
@@ -50,7 +35,6 @@ from ..solvers.maintenance import (
     MAINTENANCES,
     NORM2,
     VISITS,
-    Budget,  # noqa: F401 (states in files name it)
     Forget,
     Merge,
     Nearest,
@@ -86,13 +70,6 @@ BLOCK = 2**12
 SLICE = 2**14
 #: Most memory of vectors that are merged in compress.
 MERGING_BYTES = 2**32
-POLICIES: dict[str, Any] = {
-    cls.__name__: cls
-    for cls in (
-        PegasosStep, NormaStep, MarginPerceptronStep, PassiveAggressiveStep, Merge, Project, Remove, Forget,
-        Nearest,
-    )
-}  # fmt: skip
 
 
 def weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
@@ -118,16 +95,6 @@ def labels(classes: Any) -> np.ndarray:
     except (TypeError, ValueError):
         pass
     raise ValueError(f"classes must be labels of one kind, numbers or strings, without NaN, got {classes!r}")
-
-
-@dataclass
-class Saved:
-    """What a model file holds beside parameters."""
-
-    state: State
-    kernel: Any
-    classes: np.ndarray
-    counts: np.ndarray
 
 
 class _Budgeted(TrainedByRun):
@@ -393,64 +360,29 @@ class _Budgeted(TrainedByRun):
 
     # -- files
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write parameters and the whole state to a ``.npz`` file, from which :meth:`load` predicts and goes on.
-
-        Callbacks, and a ``random_state`` that is no number, are left out.
-        """
-        check_is_fitted(self)
-        parameters = {
-            name: {"policy": type(value).__name__, **value._asdict()} if hasattr(value, "_asdict") else value
-            for name, value in self.get_params(deep=False).items()
-            if name != "callbacks" and not isinstance(value, (np.random.RandomState, np.random.Generator))
-        }
-        if isinstance(parameters.get("class_weight"), dict):  # JSON would turn its keys into strings
-            labels = [value.item() if hasattr(value, "item") else value for value in parameters["class_weight"]]
-            parameters["class_weight"] = {"pairs": list(zip(labels, parameters["class_weight"].values(), strict=True))}
-        try:
-            json.dumps(parameters)
-        except TypeError as error:
-            raise TypeError(f"a parameter of {type(self).__name__} cannot be written to a file: {error}") from error
-        classes = np.asarray(getattr(self, "classes_", np.empty(0)))
-        if classes.dtype == object:
-            classes = np.asarray(classes.tolist())
-        state = replace(self._state, order=np.empty(0, np.int64), position=0)
-        save_state(
-            path, Saved(state, self._trained_kernel, classes, getattr(self, "_counts", np.empty(0))),
-            estimator=type(self).__name__, parameters=parameters, policies=self._kind, exponent=self._exponent,
-            gamma=float(self._gamma),
-            n_features=int(self.n_features_in_), feature_names=getattr(self, "feature_names_in_", np.empty(0)).tolist(),
-            passes=self._passes, seconds=self._seconds, n_iter=self.n_iter_, stop_reason=self.stop_reason_,
-            history=[{name: np.asarray(value).item() for name, value in row.items()} for row in self.history_],
-        )  # fmt: skip
+    def _to_parts(self) -> dict[str, Any]:
+        parts = super()._to_parts()
+        # the order of visits is that of examples which are not in the file
+        parts["fitted"]["_state"] = replace(self._state, order=np.empty(0, np.int64), position=0)
+        return parts
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Any:
-        """Read a file written by :meth:`save`."""
-        header, _ = read_npz(path)
-        if header.get("estimator") != cls.__name__:
-            held = header.get("estimator") or header.get("kind") or "file of something else"
-            raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {held}: load it as what it is")
-        saved = load_state(path, Saved)
-        parameters = dict(header["parameters"])
-        for name, value in parameters.items():
-            if isinstance(value, dict) and "policy" in value:
-                given = dict(value)
-                parameters[name] = POLICIES[given.pop("policy")](**given)
-            elif isinstance(value, dict) and "pairs" in value:
-                parameters[name] = dict(value["pairs"])
-        model = cls(**parameters)
-        model._state, model._trained_kernel, model._kind = saved.state, saved.kernel, tuple(header["policies"])
-        model._exponent = header.get("exponent", 0)
-        model._gamma = header.get("gamma", getattr(saved.kernel, "gamma", 1.0))
-        model._passes, model._seconds, model.history_ = header["passes"], header["seconds"], History(header["history"])
-        model.n_iter_, model.stop_reason_ = header["n_iter"], header["stop_reason"]
-        model.n_features_in_, model.certificate_ = header["n_features"], None
+    def _of_format_1(
+        cls, parameters: dict[str, Any], header: dict[str, Any], state: State, kernel: Any, classes: Any, counts: Any
+    ) -> Any:
+        """The estimator in a file of version 0.1."""
+        fitted = {
+            "_state": state, "_trained_kernel": kernel, "_kind": tuple(header["policies"]),
+            "_exponent": header.get("exponent", 0), "_gamma": header.get("gamma", getattr(kernel, "gamma", 1.0)),
+            "_passes": header["passes"], "_seconds": header["seconds"], "history_": History(header["history"]),
+            "n_iter_": header["n_iter"], "stop_reason_": header["stop_reason"], "certificate_": None,
+            "n_features_in_": header["n_features"],
+        }  # fmt: skip
         if header["feature_names"]:
-            model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
-        if saved.classes.size:
-            model.classes_, model._counts = saved.classes, saved.counts
-        return model
+            fitted["feature_names_in_"] = np.array(header["feature_names"], dtype=object)
+        if classes.size:
+            fitted |= {"classes_": classes, "_counts": counts}
+        return cls._from_parts(parameters, fitted)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -458,6 +390,7 @@ class _Budgeted(TrainedByRun):
         return tags
 
 
+@savable()
 class BudgetedSVC(ClassifierMixin, _Budgeted):
     """Kernel classification with at most ``budget`` support vectors, in constant memory and constant time per example.
 
@@ -731,6 +664,7 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         return self.classes_[codes]
 
 
+@savable()
 class BudgetedSVR(RegressorMixin, _Budgeted):
     """Kernel regression with an ε-tube and at most ``budget`` support vectors.
 

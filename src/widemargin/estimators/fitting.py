@@ -26,6 +26,7 @@ from ..core.rows import unlocked
 from ..history import History
 from ..progress import ProgressBar
 from ..running import Outcome, Progress, run
+from .saving import SavedEstimator
 
 try:  # scikit-learn's own callback protocol, in versions that have it
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -270,7 +271,7 @@ def _say_what_compiling_took(estimator: Any, seconds: float) -> None:
 UNFINISHED = ("max_iter", "stalled", "max_seconds", "interrupted")
 
 
-class TrainedByRun(CallbackSupportMixin, BaseEstimator):
+class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that train with :func:`widemargin.running.run`.
 
     After ``fit`` they have ``history_``, ``certificate_``, ``stop_reason_``, ``n_iter_``.

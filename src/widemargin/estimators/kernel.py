@@ -24,6 +24,7 @@ from ..core.kernels import KERNELS, class_of, largest_value
 from ..core.measures import Absolute, sizes
 from ..core.pairs import add_votes, first_pair
 from ..core.rows import DenseRows, as_rows, dtype_of
+from ..files import savable
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problem import Certificate, Certificates, KernelProblem
@@ -111,6 +112,7 @@ def moved_by_float32(kernel: Any, X: Any, centre: np.ndarray | None = None) -> f
     return 2.0 * kernel.steepness * (largest + width * tiny)
 
 
+@savable()
 @dataclass
 class Preparation:
     """How rows are laid out for kernel values: what keeps their precision and costs least.
@@ -543,6 +545,7 @@ class _Kernel(TrainedByRun):
         return tags
 
 
+@savable()
 class SVC(ClassifierMixin, _Kernel):
     """Kernel support vector classification.
 
@@ -1122,6 +1125,7 @@ class SVC(ClassifierMixin, _Kernel):
         return self.classes_[codes]
 
 
+@savable()
 class SVR(RegressorMixin, _Kernel):
     """Kernel support vector regression with an ε-tube.
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
 from ..core.rows import as_matrix, as_rows
+from ..files import savable
 from ..history import History, Stopwatch
 from ..models import LinearModel
 from ..problem import INTERCEPTS, Certificate, Problem
@@ -234,6 +235,7 @@ class _Linear(TrainedByRun):
         return tags
 
 
+@savable()
 class LinearSVC(ClassifierMixin, _Linear):
     """Linear support vector classification at any scale.
 
@@ -560,6 +562,7 @@ class LinearSVC(ClassifierMixin, _Linear):
         return np.exp(self.predict_log_proba(X))
 
 
+@savable()
 class LinearSVR(RegressorMixin, _Linear):
     """Linear support vector regression at any scale.
 

@@ -84,6 +84,7 @@ from ..core.vectors import (
     with_rows,
     write_row,
 )
+from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import KernelProblem
@@ -130,16 +131,19 @@ CANCELS = 0.05
 # ---------------------------------------------------------------- step rules
 
 
+@savable()
 class PegasosStep(NamedTuple):
     """η_t = 1/(λt)."""
 
 
+@savable()
 class NormaStep(NamedTuple):
     """η_t = η/√t."""
 
     eta: float = 1.0
 
 
+@savable()
 class MarginPerceptronStep(NamedTuple):
     """η_t = η, without regularisation, and a projection to the ball of radius U."""
 
@@ -147,6 +151,7 @@ class MarginPerceptronStep(NamedTuple):
     radius: float = math.inf
 
 
+@savable()
 class PassiveAggressiveStep(NamedTuple):
     """The shortest step that makes the loss zero, but at most C (PA-I, or PA for C = ∞); without regularisation."""
 
@@ -432,6 +437,7 @@ def learn(
 # ---------------------------------------------------------------- state and solver
 
 
+@savable("BudgetedSGD.State")
 @dataclass
 class State:
     """Everything a run goes on from.
@@ -473,6 +479,7 @@ class State:
         return self.values[SCALE] * self.budget.A[:, : self.support].astype(np.float64)
 
 
+@savable()
 @dataclass
 class BudgetedSGD(Solver):
     """Stochastic gradient descent for kernel machines on a budget of support vectors (see the module).

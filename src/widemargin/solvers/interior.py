@@ -42,6 +42,7 @@ import scipy.sparse as sp
 
 from ..core import losses
 from ..core.rows import as_matrix
+from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
 from ..problem import Certificate, Problem
@@ -55,6 +56,7 @@ TO_THE_BOUND = 0.995
 BLOCK = 2**20
 
 
+@savable("Interior.State")
 @dataclass
 class State:
     """α and its multipliers l and m, of shape (outputs, 1 or 2, n); w, b, and which outputs can go no further."""
@@ -83,6 +85,7 @@ class Box:
     q: np.ndarray
 
 
+@savable()
 @dataclass
 class Interior(Solver):
     """Interior-point method for linear machines on data with few features.

@@ -47,6 +47,7 @@ from ..core.bias import weighted_losses
 from ..core.dispatch import borrow, compiled, generic
 from ..core.kernel_cache import RowCache
 from ..core.shuffling import shuffle
+from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
@@ -171,6 +172,7 @@ def would_change(rule, order, t, examples, slot_of, out):
     return found
 
 
+@savable("KernelSteps.State")
 @dataclass
 class State:
     """α, the responses f, the order of visits and where it stands.
@@ -330,6 +332,7 @@ class KernelSteps(Solver):
         )
 
 
+@savable()
 @dataclass
 class KernelPegasos(KernelSteps):
     """Kernelised Pegasos, Fig. 3 of the paper; α counts violations."""
@@ -345,6 +348,7 @@ class KernelPegasos(KernelSteps):
         return 1.0 / (problem.lam * max(state.t, 1))
 
 
+@savable()
 @dataclass
 class KernelSDCA(KernelSteps):
     """Stochastic dual coordinate ascent with a kernel, for every loss with a conjugate.
@@ -434,6 +438,7 @@ class KernelSDCA(KernelSteps):
         return {"objective": certificate.primal, "gap": certificate.gap}
 
 
+@savable()
 @dataclass
 class KernelPerceptron(KernelSteps):
     """The kernel Perceptron. One pass has a guarantee; more passes fit the training set without bound.

@@ -37,6 +37,7 @@ from ..core.dispatch import compiled, generic, use_wide_registers
 from ..core.kernels import finish
 from ..core.merging import best_partner, best_place, joint_degradations, merge_table
 from ..core.vectors import Vectors, drop_column, padded, vector_sums, write_column
+from ..files import savable
 
 #: Squared sizes that differ by less than this many units of the buffer's rounding are equal. Those of Pegasos steps,
 #: (η_t/scale_t)² with both rounded, differ by twelve at most.
@@ -53,12 +54,14 @@ RIDGE = 1e-8
 # ---------------------------------------------------------------- maintenance policies
 
 
+@savable()
 class Remove(NamedTuple):
     """Remove the "smallest", a "random", the "oldest" or the "newest" vector."""
 
     which: str = "smallest"
 
 
+@savable()
 class Project(NamedTuple):
     """Project the smallest vector onto the others; a new Φ(x) within ``threshold`` of their span at once.
 
@@ -71,6 +74,7 @@ class Project(NamedTuple):
     span: str = "all"
 
 
+@savable()
 class Merge(NamedTuple):
     """Merge the smallest vector with its ``vectors`` − 1 best partners (Gaussian kernel)."""
 
@@ -78,10 +82,12 @@ class Merge(NamedTuple):
     table_size: int = 400
 
 
+@savable()
 class Forget(NamedTuple):
     """Shrink the model as the self-tuned Forgetron does, and remove the oldest vector."""
 
 
+@savable()
 class Nearest(NamedTuple):
     """Project one vector onto the newest and its own nearest, the one that loses least (BPA-NN)."""
 
@@ -189,6 +195,7 @@ def by_class(maintenance: Any, outputs: int) -> bool:
 # ---------------------------------------------------------------- the buffer
 
 
+@savable()
 class Budget(NamedTuple):
     """The vectors with their coefficients; what stands behind the last one is zero.
 

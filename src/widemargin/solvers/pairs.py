@@ -22,6 +22,7 @@ import numpy as np
 
 from ..core.dispatch import borrow, compiled
 from ..core.pairs import first_pair
+from ..files import savable
 from ..history import Counters
 from ..models import PairsModel
 from ..problem import KernelProblem
@@ -47,6 +48,7 @@ class Rule(NamedTuple):
     tightening: float
 
 
+@savable("PairwiseSMO.Results")
 class Results(NamedTuple):
     """Of all pairs: signed dual variables in the layout of :mod:`widemargin.core.pairs`, and what was reached."""
 
@@ -225,6 +227,7 @@ class Kept(NamedTuple):
     space: Space
 
 
+@savable("PairwiseSMO.State")
 @dataclass
 class State:
     """β, what each pair has reached, and how many pairs were treated."""
@@ -239,6 +242,7 @@ class State:
         return [ENDS[end] for end in self.results.ended]
 
 
+@savable()
 @dataclass
 class PairwiseSMO(Solver):
     """SMO on all pairs of classes, one after another; a step is a pair.

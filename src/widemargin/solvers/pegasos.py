@@ -57,6 +57,7 @@ from ..core.bias import balanced_slopes
 from ..core.dispatch import borrow, compiled
 from ..core.rows import borrowed, prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
 from ..core.shuffling import draw_subsets, shuffle
+from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
 from ..problem import Certificate, Problem, StructuredProblem, sum_of_squares
@@ -65,11 +66,13 @@ from ..running import Solver
 # ---------------------------------------------------------------- step sizes
 
 
+@savable()
 @dataclass
 class InverseTime:
     """η_t = 1/(λt), the paper's own."""
 
 
+@savable()
 @dataclass
 class Norma:
     """η_t = p/(λ√t), Kivinen, Smola and Williamson's.
@@ -81,6 +84,7 @@ class Norma:
     p: float | None = None
 
 
+@savable()
 @dataclass
 class Constant:
     """η_t = η, Zhang's."""
@@ -88,6 +92,7 @@ class Constant:
     eta: float = 0.01
 
 
+@savable()
 @dataclass
 class Bottou:
     """η_t = η₀/(1 + λη₀t) = 1/(λ(1/(λη₀) + t)); ``eta0=None`` finds η₀ by trial runs on a sample."""
@@ -131,6 +136,7 @@ OUT_OF_REACH = 32.0
 SMALLEST_SCALE = 1e-3
 
 
+@savable("Pegasos.Iterate")
 class Iterate(NamedTuple):
     """w_c = scale[c]·V[:, c] with bias b[c]; norm2[c] = ‖w_c‖² (with b_c² if regularised) if projected."""
 
@@ -140,6 +146,7 @@ class Iterate(NamedTuple):
     norm2: np.ndarray
 
 
+@savable("Pegasos.Average")
 class Average(NamedTuple):
     """Σ ω_t w_t = S·V + U since the last restart; ``previous`` holds the span before it.
 
@@ -334,6 +341,7 @@ def take_steps(X, target, y, s, order, batch, t, w, average, rule, radius2, z, g
 # ---------------------------------------------------------------- state and solver
 
 
+@savable("Pegasos.Search")
 @dataclass
 class Search:
     """The outer search over b, for each output.
@@ -373,6 +381,7 @@ class Search:
 PLACES = (0.0, -1.0, 1.0)
 
 
+@savable("Pegasos.State")
 @dataclass
 class State:
     """All that a run of Pegasos knows; see :class:`Iterate` and :class:`Average` for the arrays."""
@@ -389,6 +398,7 @@ class State:
     counters: Counters = field(default_factory=Counters)
 
 
+@savable()
 @dataclass
 class Pegasos(Solver):
     """Primal stochastic sub-gradient solver, with all the options of the paper.

@@ -53,6 +53,7 @@ from ..core import losses
 from ..core.dispatch import borrow, compiled
 from ..core.kernel_cache import RowCache, SharedRows
 from ..core.water_level import draw, pieces, pour
+from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
@@ -100,6 +101,7 @@ def add_block(rows, slots, coefficients, constant, before, f, f_sum):
                 f_sum[q, first + j] += s * change[j]
 
 
+@savable("StochasticBatchPerceptron.State")
 @dataclass
 class BatchState:
     """Iterates and lazy sums of all binary problems, of shape (n_problems, n); w = scale × Σ alpha y Φ.
@@ -164,6 +166,7 @@ class Sample:
     size: int = 0
 
 
+@savable()
 @dataclass
 class StochasticBatchPerceptron(Solver):
     """Kernel classification in the slack-constrained form, with the fewest kernel values to a good classifier.

@@ -66,6 +66,7 @@ from ..core.dispatch import borrow, compiled, flat, generic
 from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
 from ..core.rows import CSRRows, borrowed, prefetch_rows, row_add, row_norm2, row_scores, row_size, touch
 from ..core.shuffling import shuffle
+from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
 from ..problem import Certificate, Problem, sum_of_squares
@@ -228,6 +229,7 @@ def exchange(board, thread, number, parts, totals, size):
 # ---------------------------------------------------------------- the compiled loops
 
 
+@savable("SDCA.Examples")
 class Examples(NamedTuple):
     """What belongs to the examples.
 
@@ -242,6 +244,7 @@ class Examples(NamedTuple):
     wait: np.ndarray
 
 
+@savable("SDCA.Weights")
 class Weights(NamedTuple):
     """w = (W, b) with W of shape (d, outputs); r = ⟨u, w⟩ and the late answer v, for each output."""
 
@@ -251,6 +254,7 @@ class Weights(NamedTuple):
     v: np.ndarray
 
 
+@savable("SDCA.Sums")
 class Sums(NamedTuple):
     """Sums of W, b and θ(v − r) over ``samples[0]`` samples; W is empty where weights are not averaged."""
 
@@ -610,6 +614,7 @@ def apart(values: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- state and solver
 
 
+@savable("SDCA.State")
 @dataclass
 class State:
     """All that a run of SDCA knows; see :class:`Examples`, :class:`Weights` and :class:`Sums`.
@@ -662,6 +667,7 @@ class State:
         return max(1, (self.split.size - 1) // len(self.alpha))
 
 
+@savable()
 @dataclass
 class SDCA(Solver):
     """Stochastic dual coordinate ascent: exact steps in one dual variable at a time, and a duality gap.

@@ -52,6 +52,7 @@ from ..core.dispatch import borrow, compiled
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache, fetch_rows
 from ..core.shuffling import shuffle
+from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
@@ -453,6 +454,7 @@ class Variables:
         return cls(np.concatenate([ones, -ones]), h, np.tile(caps, 2), np.tile(rows, 2))
 
 
+@savable("SMO.Episode")
 @dataclass
 class Episode:
     """An active set being worked on; arrays are over its variables, ``rows`` and ``f`` over their examples."""
@@ -480,6 +482,7 @@ class Kept(NamedTuple):
     space: Space
 
 
+@savable("SMO.Closing")
 @dataclass
 class Closing:
     """The end of an episode under way: what the changed rows, ``position`` of them so far, add to the other examples'
@@ -501,6 +504,7 @@ class Closing:
         return self.rows.size * self.others.size
 
 
+@savable("SMO.Point")
 class Point(NamedTuple):
     """A primal point: a multiple of w(α), a bias and the value, in the C-form."""
 
@@ -509,6 +513,7 @@ class Point(NamedTuple):
     primal: float
 
 
+@savable("SMO.State")
 @dataclass
 class State:
     """α and the responses f of all examples as of the last episode's end, and the episode under way.
@@ -532,6 +537,7 @@ class State:
     counters: Counters = field(default_factory=Counters)
 
 
+@savable()
 @dataclass
 class SMO(Solver):
     """Exact dual solver for kernel classification and regression.

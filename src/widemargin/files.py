@@ -1,0 +1,384 @@
+"""Files: arrays in ``.npz`` and a JSON header, never pickle.
+
+>>> import os, tempfile
+>>> path = os.path.join(tempfile.mkdtemp(), "kernel.npz")
+>>> dump(path, KERNELS["rbf"](0.5))
+>>> load(path)
+RBF(gamma=0.5)
+
+A file holds one object: a model, an estimator, a solver's state, or anything made of numbers, text, arrays, CSR
+matrices, random generators, lists, tuples, dictionaries and classes that are :func:`savable`. The header names the
+class and has a tree of what it is made of; arrays stand in the archive under their path in that tree. An array or a
+generator that is in two places is written once, and is one object again when it is read.
+
+Reading calls no code but the registered classes. A new file replaces an old one only when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .core import losses
+from .core.kernels import KERNELS
+from .core.rows import CSRRows, DenseRows
+from .core.vectors import Vectors
+
+#: Version of the file format; files of a newer one are refused.
+FORMAT = 2
+#: Where the content stands, among the arrays and in the header.
+CONTENT = "content"
+#: Sources of random numbers whose state can be saved.
+BITS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+
+
+class Refusal(ValueError):
+    """What is wrong with a file, as a sentence that its name begins."""
+
+
+# ---------------------------------------------------------------- what can be saved
+
+
+class Kind(NamedTuple):
+    """A class that can be saved: what an object is made of, by name, and how it is made of that again."""
+
+    cls: type
+    take: Callable[[Any], dict[str, Any]]
+    make: Callable[..., Any]
+
+
+_KINDS: dict[str, Kind] = {}
+_NAMES: dict[type, str] = {}
+
+
+def savable(name: str = "") -> Callable[[Any], Any]:
+    """Register a class, whose objects can then be saved.
+
+    A dataclass or NamedTuple is made of its fields. Another class, or one that wants it otherwise, has a method
+    ``_to_parts()`` that returns a dictionary and a class method ``_from_parts(**parts)``.
+
+    Parameters
+    ----------
+    name : str
+        What files call the class, its name if not given. A class may be moved or renamed if this stays the same.
+    """
+
+    def register(cls: Any) -> Any:
+        own = name or cls.__name__
+        known = _KINDS.get(own)
+        if known is not None and (known.cls.__module__, known.cls.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ValueError(f"files know {known.cls} as {own!r}, so {cls} needs another name")
+        _KINDS[own] = Kind(cls, getattr(cls, "_to_parts", _fields), getattr(cls, "_from_parts", cls))
+        _NAMES[cls] = own
+        return cls
+
+    return register
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    names = [f.name for f in fields(value)] if is_dataclass(value) else value._fields
+    return {name: getattr(value, name) for name in names}
+
+
+def _register_tuples() -> None:
+    """The tuples of the compiled floor: all kernels and losses, by their own registers, and layouts of rows."""
+    named = (KERNELS, losses.BINARY, losses.REGRESSION, losses.JOINT)
+    others = losses.StructuredHinge, losses.Single, losses.OneVsRest, DenseRows, CSRRows, Vectors
+    for cls in (*(cls for each in named for cls in each.values()), *others):
+        if cls not in _NAMES:
+            savable()(cls)
+
+
+def _name(cls: type) -> str | None:
+    """What files call a class; None if it is not registered."""
+    if cls not in _NAMES:
+        _register_tuples()
+    return _NAMES.get(cls)
+
+
+def _kind(name: Any) -> Kind:
+    """The registered class of this name; the modules of the public names register theirs when they are imported."""
+    if name not in _KINDS:
+        _register_tuples()
+        for home in sorted(set(sys.modules[__package__]._HOMES.values()) - {"files", "plots"}):
+            import_module(f"{__package__}.{home}")
+    if name not in _KINDS:
+        raise Refusal(f"holds a {name}, which this version does not know: upgrade it")
+    return _KINDS[name]
+
+
+class Saved:
+    """Base of what is saved by itself."""
+
+    def save(self, path: str | os.PathLike[str], **header: Any) -> None:
+        """Write a ``.npz`` file with a JSON header; the old file stays until the new one is whole."""
+        dump(path, self, **header)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Any:
+        """Read a file written by :meth:`save`."""
+        return load(path, cls)
+
+
+# ---------------------------------------------------------------- objects
+
+
+def dump(path: str | os.PathLike[str], value: Any, **header: Any) -> None:
+    """Write an object to a file, from which :func:`load` makes it again, bit for bit.
+
+    ``header`` are further entries of the JSON header, for those who read it with :func:`read_npz`.
+    """
+    writer = _Writer()
+    tree = writer.tree(value, CONTENT, type(value).__name__)
+    kind = _name(type(value)) or type(value).__name__
+    write_npz(path, {**header, "kind": kind, "random": writer.random, CONTENT: tree}, **writer.arrays)
+
+
+def load(path: str | os.PathLike[str], cls: type = object) -> Any:
+    """The object in a file: an estimator, a model, a solver's state or whatever else was saved.
+
+    Parameters
+    ----------
+    path : str or path
+    cls : type, optional
+        What it must be.
+
+    Examples
+    --------
+    >>> import widemargin
+    >>> model = widemargin.load("model.npz")  # doctest: +SKIP
+    """
+    header, arrays = read_npz(path)
+    with _refused(path):
+        if header["widemargin"] == 1:
+            found = _of_format_1(header, arrays)
+        else:
+            found = _Reader(arrays, header["random"]).value(header[CONTENT])
+    if not isinstance(found, cls):
+        held = header.get("estimator", header["kind"])
+        raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {held}: load it as what it is")
+    return found
+
+
+class _Writer:
+    """Takes an object apart into a tree for JSON, arrays, and the states of generators."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self.random: dict[str, Any] = {}
+        self.seen: dict[int, tuple[Any, Any]] = {}
+
+    def tree(self, value: Any, place: str, owner: str) -> Any:
+        """The tree of a value at a place in the file; ``owner`` is what a user would call it by."""
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, np.generic) and value.dtype.kind in "biufU":
+            return {"scalar": value.dtype.str, "value": self.tree(value.item(), place, owner)}
+        if type(value) is list:
+            return self._each(value, place, owner)
+        if type(value) is tuple:
+            return {"tuple": self._each(value, place, owner)}
+        if type(value) is dict:
+            return {"dict": [self._pair(key, item, place, owner, k) for k, (key, item) in enumerate(value.items())]}
+        if id(value) in self.seen:
+            return self.seen[id(value)][1]
+        found = self._object(value, place, owner)
+        self.seen[id(value)] = value, found  # held, so that nothing else gets its id
+        return found
+
+    def _each(self, values: Any, place: str, owner: str) -> list[Any]:
+        return [self.tree(value, f"{place}/{k}", f"{owner}[{k}]") for k, value in enumerate(values)]
+
+    def _pair(self, key: Any, item: Any, place: str, owner: str, k: int) -> list[Any]:
+        own = key if isinstance(key, str) and key.isidentifier() else k
+        return [self.tree(key, f"{place}/key {k}", owner), self.tree(item, f"{place}/{own}", f"{owner}[{key!r}]")]
+
+    def _object(self, value: Any, place: str, owner: str) -> Any:
+        name = _name(type(value))
+        if name is not None:
+            taken = _KINDS[name].take(value).items()
+            return {"class": name, "parts": {k: self.tree(v, f"{place}/{k}", f"{owner}.{k}") for k, v in taken}}
+        if isinstance(value, np.ndarray):
+            return self._array(value, place, owner)
+        if sp.issparse(value) and value.format == "csr":
+            parts = {k: self.tree(getattr(value, k), f"{place}/{k}", owner) for k in ("data", "indices", "indptr")}
+            return {"csr": type(value).__name__, "shape": list(map(int, value.shape)), **parts}
+        if isinstance(value, np.random.Generator) and type(value.bit_generator).__name__ in BITS:
+            self.random[place] = {"generator": self.tree(value.bit_generator.state, place, owner)}
+            return {"random": place}
+        if isinstance(value, np.random.RandomState):
+            self.random[place] = {"legacy": self.tree(value.get_state(legacy=False), place, owner)}
+            return {"random": place}
+        raise TypeError(
+            f"{owner} is {value!r:.100}, and a file holds no {type(value).__name__}: only numbers, text, arrays and "
+            "what widemargin.files.savable has registered"
+        )
+
+    def _array(self, value: np.ndarray, place: str, owner: str) -> Any:
+        if value.dtype.hasobject:
+            plain = value.ravel().tolist() if value.dtype == object else [value]
+            odd = [item for item in plain if not isinstance(item, (str, bool, int, float, np.generic))]
+            if odd:
+                raise TypeError(f"{owner} is an array of objects such as {odd[0]!r:.100}: only text and numbers go")
+            return {"objects": self._each(plain, place, owner), "shape": list(value.shape)}
+        self.arrays[place] = value
+        return {"array": place}
+
+
+class _Reader:
+    """Puts an object together again."""
+
+    TAGS = ("float", "scalar", "tuple", "dict", "class", "array", "objects", "csr", "random")
+
+    def __init__(self, arrays: dict[str, np.ndarray], random: dict[str, Any]) -> None:
+        self.arrays, self.random = arrays, random
+        self.made: dict[str, Any] = {}
+
+    def value(self, tree: Any) -> Any:
+        """The value of a tree."""
+        if isinstance(tree, list):
+            return [self.value(item) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        (tag, held), *_ = tree.items()
+        if tag not in self.TAGS:
+            raise ValueError(f"its header has {tag!r} where a value should be")
+        return getattr(self, f"_{tag}")(held, tree)
+
+    def _float(self, held: str, tree: Any) -> float:
+        return float(held)
+
+    def _scalar(self, held: str, tree: Any) -> Any:
+        return np.dtype(held).type(self.value(tree["value"]))
+
+    def _tuple(self, held: list[Any], tree: Any) -> tuple[Any, ...]:
+        return tuple(map(self.value, held))
+
+    def _dict(self, held: list[Any], tree: Any) -> dict[Any, Any]:
+        return {self.value(key): self.value(value) for key, value in held}
+
+    def _class(self, held: str, tree: Any) -> Any:
+        return _kind(held).make(**{name: self.value(part) for name, part in tree["parts"].items()})
+
+    def _array(self, held: str, tree: Any) -> np.ndarray:
+        return self.arrays[held]
+
+    def _objects(self, held: list[Any], tree: Any) -> np.ndarray:
+        found = np.empty(len(held), dtype=object)
+        found[:] = [self.value(item) for item in held]
+        return found.reshape(tree["shape"])
+
+    def _csr(self, held: str, tree: Any) -> Any:
+        cls = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}[held]
+        parts = tuple(self.value(tree[name]) for name in ("data", "indices", "indptr"))
+        return cls(parts, shape=tuple(tree["shape"]))
+
+    def _random(self, held: str, tree: Any) -> Any:
+        if held not in self.made:
+            ((tag, state),) = self.random[held].items()
+            state = self.value(state)
+            bits = getattr(np.random, BITS[BITS.index(state["bit_generator"])])()
+            bits.state = state
+            self.made[held] = np.random.Generator(bits) if tag == "generator" else np.random.RandomState(bits)
+            if tag == "legacy":
+                self.made[held].set_state(state)
+        return self.made[held]
+
+
+# ---------------------------------------------------------------- version 0.1
+
+
+def _of_format_1(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """What version 0.1 wrote: linear models, and estimators on a budget."""
+    if header.get("kind") == "LinearModel":
+        return _kind("LinearModel").make(coef=arrays["coef"], intercept=arrays["intercept"])
+    if "estimator" not in header:
+        raise Refusal("holds a solver's state of version 0.1, which does not go on in this one: train anew")
+    random: dict[str, Any] = {}
+    state = _Reader(arrays, random).value(_of_tree_1(header["state"], random))
+    parameters = dict(header["parameters"])
+    for name, value in parameters.items():
+        if isinstance(value, dict):
+            policy = {part: given for part, given in value.items() if part != "policy"}
+            parameters[name] = dict(value["pairs"]) if "pairs" in value else _kind(value["policy"]).make(**policy)
+    return _kind(header["estimator"]).cls._of_format_1(parameters, header, **state)  # type: ignore[attr-defined]
+
+
+def _of_tree_1(tree: Any, random: dict[str, Any]) -> Any:
+    """The same in the present format."""
+    if "class" in tree:
+        parts = {name: _of_tree_1(part, random) for name, part in tree["parts"].items()}
+        if tree["class"] == "Saved":
+            return {"dict": [list(part) for part in parts.items()]}
+        return {"class": {"State": "BudgetedSGD.State"}.get(tree["class"], tree["class"]), "parts": parts}
+    if "generator" in tree:
+        state = {**tree["generator"], "state": {"dict": list(tree["generator"]["state"].items())}}
+        random["rng"] = {"generator": {"dict": list(state.items())}}
+        return {"random": "rng"}
+    return tree.get("value", tree)
+
+
+# ---------------------------------------------------------------- arrays and a header
+
+
+def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np.ndarray) -> None:
+    """Write arrays and a JSON header to ``path`` at once: a crash or a full disk leaves the old file as it was."""
+    path = Path(path)
+    text = json.dumps({"widemargin": FORMAT, **header})
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder; make it first")
+    part = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    try:
+        with open(part, "xb") as file:
+            np.savez(file, header=np.array(text), **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a file written by :func:`write_npz`."""
+    with _refused(path):
+        with open(path, "rb") as stream, np.lib.npyio.NpzFile(stream, allow_pickle=False) as file:
+            header = json.loads(str(file["header"]))
+            arrays = {name: file[name] for name in file.files if name != "header"}
+        if not isinstance(header, dict) or not isinstance(header.get("widemargin"), int):
+            raise ValueError("its header is none of widemargin's")
+    if header["widemargin"] > FORMAT:
+        raise ValueError(
+            f"{os.fspath(path)} has format {header['widemargin']} and this version reads up to {FORMAT}: upgrade it"
+        )
+    return header, arrays
+
+
+@contextmanager
+def _refused(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say which file it is that cannot be read, and why."""
+    try:
+        yield
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except Refusal as bad:
+        raise ValueError(f"{os.fspath(path)} {bad}") from bad
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as bad:
+        said = f"it lacks {bad}" if isinstance(bad, KeyError) else bad
+        raise ValueError(f"{os.fspath(path)} is not a whole widemargin file: {said}") from bad

@@ -1,0 +1,216 @@
+"""Every estimator in a file: the same attributes, the same predictions, and the same way on."""
+
+import functools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+import widemargin
+from widemargin import (
+    SDCA,
+    SMO,
+    SVC,
+    SVR,
+    BudgetedSVC,
+    BudgetedSVR,
+    LinearSVC,
+    LinearSVR,
+    Pegasos,
+    StochasticBatchPerceptron,
+    compress,
+)
+from widemargin.files import _NAMES, _Writer
+from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep
+from widemargin.solvers.maintenance import Merge, Projectron
+from widemargin.solvers.pegasos import Bottou
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+NAMES = np.array(["ant", "bee", "cat"])
+
+
+def data(rng, classes):
+    X = rng.normal(size=(60, 3))
+    t = X[:, 0] + 0.3 * rng.normal(size=60)
+    codes = np.digitize(t, [-0.4, 0.4] if classes == 3 else [0.0])
+    codes[:classes] = range(classes)
+    return X, (t if classes == 0 else NAMES[codes])
+
+
+CASES = {
+    "linear classes by SDCA": (LinearSVC(warm_start=True, random_state=0), 3),
+    "linear classes by Pegasos": (
+        LinearSVC(solver=Pegasos(step=Bottou(0.1), batch_size=4, average="suffix"), max_iter=3, random_state=1),
+        2,
+    ),
+    "joint loss with a cost matrix": (
+        LinearSVC(multi_class="crammer_singer", cost_matrix=1.0 - np.eye(3), max_iter=2, random_state=1),
+        3,
+    ),
+    "linear search": (LinearSVC(intercept="search", max_iter=2, random_state=np.random.default_rng(3)), 2),
+    "linear by interior points": (LinearSVC(solver="interior", loss="squared_hinge", class_weight="balanced"), 2),
+    "linear regression": (LinearSVR(epsilon=0.1, solver=SDCA(lag=False), random_state=0), 0),
+    "linear stream": (LinearSVR(solver="pegasos", max_iter=1, random_state=np.random.RandomState(5)), 0),
+    "kernel, two classes": (SVC(C=2.0, warm_start=True, solver=SMO(working_set=16)), 2),
+    "kernel, pairs": (SVC(kernel="poly", degree=2, coef0=1.0, break_ties=True), 3),
+    "kernel, against the rest, SBP": (SVC(solver=StochasticBatchPerceptron(batch_size=4), multi_class="ovr"), 3),
+    "kernel, linear": (SVC(kernel="linear", early_stopping=True, random_state=3, class_weight={"ant": 2.0}), 2),
+    "kernel, sdca": (SVC(kernel="laplacian", gamma=0.5, solver="sdca"), 2),
+    "kernel regression": (SVR(C=5.0, epsilon=0.05), 0),
+    "budgeted, two classes": (BudgetedSVC(12, gamma=0.5, lam=0.01, maintenance=Merge(table_size=50)), 2),
+    "budgeted, three classes": (
+        BudgetedSVC(12, gamma=0.5, step=MarginPerceptronStep(0.5), maintenance=Projectron(0.1, span="class")),
+        3,
+    ),
+    "budgeted regression": (BudgetedSVR(12, gamma=0.5, lam=1e-3, step=NormaStep(0.5), random_state=0), 0),
+}
+
+
+def scores(model, X):
+    return model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
+
+
+def content(model):
+    """All that a file of the model holds, as text and bytes."""
+    writer = _Writer()
+    tree = writer.tree(model, "", "model")
+    return tree, writer.random, {name: (a.dtype, a.shape, a.tobytes()) for name, a in writer.arrays.items()}
+
+
+def public(model):
+    return [n for n in dir(model) if n.endswith("_") and n[0] != "_" and hasattr(model, n)]
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_saved_estimator_is_the_same_and_goes_on_alike(case, layout, rng, tmp_path):
+    template, classes = CASES[case]
+    X, y = data(rng, classes)
+    X = sp.csr_matrix(X * (rng.random(X.shape) < 0.7)) if layout == "sparse" else X
+    model = type(template)(**template.get_params(deep=False)).fit(X, y)
+    model.save(tmp_path / "model.npz")
+    loaded = type(model).load(tmp_path / "model.npz")
+    assert type(loaded) is type(widemargin.load(tmp_path / "model.npz")) is type(model)
+    assert content(loaded) == content(model)
+    assert repr(loaded.get_params()) == repr(model.get_params()) or "at 0x" in repr(model.get_params())
+    np.testing.assert_array_equal(scores(loaded, X), scores(model, X))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert public(loaded) == public(model)
+    for name in ("coef_", "intercept_", "support_", "dual_coef_", "n_support_", "n_iter_", "classes_"):
+        if hasattr(model, name):
+            np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name), strict=True)
+    assert loaded.history_ == model.history_
+    assert loaded.stop_reason_ == model.stop_reason_
+    for one in (model, loaded):
+        if getattr(one, "warm_start", False):
+            one.set_params(max_iter=2, C=3.0).fit(X, y)
+        elif hasattr(one, "partial_fit") and getattr(one, "intercept", "") != "search":
+            one.partial_fit(X, y).partial_fit(X[:7], y[:7])
+    np.testing.assert_array_equal(scores(loaded, X), scores(model, X))
+
+
+@pytest.mark.parametrize("cls", [LinearSVC, LinearSVR, SVC, SVR, BudgetedSVC, BudgetedSVR])
+def test_every_estimator_is_registered_under_its_name_and_saved_only_when_fitted(cls, tmp_path):
+    assert _NAMES[cls] == cls.__name__
+    with pytest.raises(NotFittedError):
+        cls().save(tmp_path / "model.npz")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array([3, 7]), np.array([3, 7], np.uint8), np.array(["a", "bc"]), np.array(["ä", "b"], object),
+     np.array([False, True]), np.array([0.5, 1.5])],
+    ids=["int", "uint8", "str", "object", "bool", "float"],
+)  # fmt: skip
+@pytest.mark.parametrize("cls", [LinearSVC, SVC, BudgetedSVC])
+def test_labels_come_back_with_their_type(cls, labels, rng, tmp_path):
+    X, y = data(rng, 2)
+    model = cls().fit(X, labels[(y == NAMES[1]).astype(int)])
+    model.save(tmp_path / "model.npz")
+    found = cls.load(tmp_path / "model.npz").predict(X)
+    np.testing.assert_array_equal(found, model.predict(X))
+    assert found.dtype == labels.dtype
+
+
+@pytest.mark.parametrize("cls", [LinearSVC, SVC, BudgetedSVC])
+def test_names_of_features_come_back(cls, rng, tmp_path):
+    X, y = data(rng, 2)
+    frame = pd.DataFrame(X, columns=["length", "width", "height"])
+    cls().fit(frame, y).save(tmp_path / "model.npz")
+    model = cls.load(tmp_path / "model.npz")
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    assert model.n_features_in_ == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame)
+
+
+def test_a_file_of_another_estimator_is_refused(rng, tmp_path):
+    X, y = data(rng, 2)
+    SVC().fit(X, y).save(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match=r"model\.npz holds no LinearSVC but a SVC: load it as what it is"):
+        LinearSVC.load(tmp_path / "model.npz")
+
+
+def test_callbacks_are_left_out_with_a_warning(rng, tmp_path):
+    X, y = data(rng, 2)
+    model = LinearSVC(callbacks=lambda progress: None).fit(X, y)
+    with pytest.warns(UserWarning, match="LinearSVC is saved without callbacks, which are functions: set them again"):
+        model.save(tmp_path / "model.npz")
+    assert LinearSVC.load(tmp_path / "model.npz").callbacks is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(callbacks=None).save(tmp_path / "model.npz")
+
+
+def test_what_is_a_function_or_unknown_is_refused_by_name(rng, tmp_path):
+    X, y = data(rng, 2)
+    for kernel in (lambda A, B: A @ B.T, functools.partial(np.inner)):
+        with pytest.raises(TypeError, match=r"SVC with kernel=.* cannot be saved: a file holds no functions; pickle it"):
+            SVC(kernel=kernel).fit(X, y).save(tmp_path / "model.npz")
+    model = SVC().fit(X, y)
+    model.note_ = object()
+    with pytest.raises(TypeError, match=r"SVC\.fitted\['note_'\] is <object .*, and a file holds no object"):
+        model.save(tmp_path / "model.npz")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_machine_of_a_precomputed_kernel_and_a_compressed_one_are_saved(rng, tmp_path):
+    X, y = data(rng, 3)
+    table = SVC(kernel="precomputed").fit(X @ X.T, y)
+    small = compress(SVC(gamma=0.5).fit(X, y), 5)
+    for model, rows in ((table, X @ X.T), (small, X)):
+        model.save(tmp_path / "model.npz")
+        np.testing.assert_array_equal(scores(widemargin.load(tmp_path / "model.npz"), rows), scores(model, rows))
+
+
+def test_many_pairs_of_classes_keep_their_certificates(rng, tmp_path):
+    X, y = rng.normal(size=(150, 2)), np.arange(150) % 15
+    model = SVC().fit(X, y)
+    model.save(tmp_path / "model.npz")
+    loaded = widemargin.load(tmp_path / "model.npz")
+    assert type(loaded.certificate_) is type(model.certificate_)
+    assert list(loaded.certificate_) == list(model.certificate_)
+    np.testing.assert_array_equal(scores(loaded, X), scores(model, X))
+
+
+def test_a_generator_given_as_random_state_goes_on_where_it_was(rng, tmp_path):
+    X, y = data(rng, 2)
+    model = LinearSVC(random_state=np.random.default_rng(4)).partial_fit(X, y, classes=np.unique(y))
+    model.save(tmp_path / "model.npz")
+    loaded = LinearSVC.load(tmp_path / "model.npz")
+    assert loaded.random_state is loaded._state.rng
+    assert loaded.random_state.random() == model.random_state.random()
+
+
+def test_a_checkpoint_in_a_file_is_training_in_one_go(rng, tmp_path):
+    X, y = data(rng, 2)
+    settings = {"solver": "pegasos", "tol": 0, "random_state": 0, "warm_start": True}
+    whole = LinearSVC(max_iter=20, **settings).fit(X, y)
+    LinearSVC(max_iter=10, **settings).fit(X, y).save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(widemargin.load(tmp_path / "model.npz").fit(X, y).coef_, whole.coef_)
