@@ -15,7 +15,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from widemargin.core.dispatch import compiled
 from widemargin.core.exp import exp
-from widemargin.core.kernels import RBF, KernelMatrix
+from widemargin.core.kernel_matrix import KernelMatrix
+from widemargin.core.kernels import RBF
 from widemargin.core.rows import CSRRows, DenseRows
 
 N = 20_000

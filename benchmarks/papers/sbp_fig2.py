@@ -34,7 +34,8 @@ from benchmarks.timing import verdict
 from widemargin import SMO, StochasticBatchPerceptron
 from widemargin.core import losses
 from widemargin.core.kernel_cache import RowCache
-from widemargin.core.kernels import RBF, KernelMatrix
+from widemargin.core.kernel_matrix import KernelMatrix
+from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.problem import KernelProblem
 from widemargin.running import run

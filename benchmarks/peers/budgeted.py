@@ -18,7 +18,8 @@ from sklearn.svm import SVC as RivalSVC
 from benchmarks import datasets
 from benchmarks.timing import clock, verdict
 from widemargin import BudgetedSVC
-from widemargin.core.kernels import RBF, KernelMatrix
+from widemargin.core.kernel_matrix import KernelMatrix
+from widemargin.core.kernels import RBF
 from widemargin.core.rows import DenseRows
 
 GAMMA, LAM = 20.0, 1e-4  # of the checkerboard with attributes of unit variance

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .core.kernels import KernelMatrix
+from .core.kernel_matrix import KernelMatrix
 from .core.pairs import all_combined, combine, first_pair
 from .core.rows import CSRRows, DenseRows, as_rows, shape
 from .files import Saved, savable

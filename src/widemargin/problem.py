@@ -27,8 +27,8 @@ import numpy as np
 from .core import losses
 from .core.bias import best_bias, lowest_on_ray, mixed_slope, smoothed_slopes
 from .core.dispatch import borrow, compiled
-from .core.kernel_cache import SharedRows
-from .core.kernels import KernelMatrix
+from .core.kernel_cache import RowCache
+from .core.kernel_matrix import KernelMatrix
 from .core.rows import (
     CSRRows,
     DenseRows,
@@ -431,7 +431,7 @@ class KernelProblem:
         Memory for kernel rows.
     threads : int
         Threads that compute kernel values.
-    shared : (SharedRows, examples), optional
+    shared : (RowCache, examples), optional
         Kernel rows shared with other problems, and which of its examples are those of this problem.
     outputs : int
         Number of scores of one problem whose solver trains them together, with class numbers as y.
@@ -446,7 +446,7 @@ class KernelProblem:
     intercept: str = "unregularized"
     cache_bytes: float = 200 * 2**20
     threads: int = 1
-    shared: tuple[SharedRows, np.ndarray] | None = None
+    shared: tuple[RowCache, np.ndarray] | None = None
     outputs: int = 1
 
     dtype = np.dtype(np.float32)

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from widemargin.core.kernel_cache import LEAST_ROWS, RowCache
-from widemargin.core.kernels import RBF, KernelMatrix
+from widemargin.core.kernel_matrix import KernelMatrix
+from widemargin.core.kernels import RBF
 from widemargin.core.rows import DenseRows
 
 
@@ -94,3 +95,64 @@ def test_asking_for_nothing_computes_nothing():
     cache = cache_of(LEAST_ROWS)
     assert cache.fetch(np.empty(0, np.int64)).size == 0
     assert (cache.hits, cache.misses, cache.matrix.evaluations) == (0, 0, 0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["fetch", "insert", "discard"]), st.sets(st.integers(0, 59), max_size=LEAST_ROWS)),
+        max_size=15,
+    )
+)
+@settings(max_examples=60)
+def test_rows_may_be_inserted_and_discarded(calls):
+    cache = cache_of(LEAST_ROWS + 4)
+    whole = matrix().block(np.arange(60))
+    for call, rows in calls:
+        rows = np.array(sorted(rows), np.int64)
+        counted, held = (cache.hits, cache.misses), set(np.flatnonzero(cache.slot_of >= 0))
+        if call == "discard":
+            cache.discard(rows)
+            assert set(np.flatnonzero(cache.slot_of >= 0)) == held - set(rows)
+        else:
+            slots = cache.fetch(rows) if call == "fetch" else cache.insert(rows, whole[rows])
+            np.testing.assert_array_equal(cache.slot_of[rows], slots)
+            # nobody gives way while there is room
+            now = set(np.flatnonzero(cache.slot_of >= 0))
+            assert len(now) == min(len(held | set(rows)), cache.capacity)
+        assert call == "fetch" or counted == (cache.hits, cache.misses)
+        here = np.flatnonzero(cache.slot_of >= 0)
+        np.testing.assert_array_equal(cache.rows[cache.slot_of[here]], whole[here])
+        np.testing.assert_array_equal(cache.held.row_in[cache.slot_of[here]], here)
+        assert np.count_nonzero(cache.held.row_in >= 0) == here.size
+    assert cache.matrix.evaluations == 60 * cache.misses
+
+
+def test_an_inserted_row_takes_the_place_of_an_old_one():
+    cache = cache_of(LEAST_ROWS)
+    cache.fetch(np.arange(3))
+    cache.insert(np.array([1, 7]), np.full((2, 60), 5.0))
+    np.testing.assert_array_equal(cache.rows[cache.fetch(np.array([7, 1]))], 5.0)
+    assert (cache.hits, cache.misses) == (2, 3)
+
+
+def test_rows_that_could_not_be_computed_are_not_held():
+    cache = cache_of(LEAST_ROWS)
+    cache.fetch(np.arange(3))
+    cache.matrix = None
+    with pytest.raises(AttributeError):
+        cache.fetch(np.array([2, 30, 31]))
+    np.testing.assert_array_equal(np.flatnonzero(cache.slot_of >= 0), np.arange(3))
+
+
+def test_parts_of_a_cache_are_parts_of_its_matrix_and_share_its_rows():
+    cache = cache_of(LEAST_ROWS)
+    whole = matrix().block(np.arange(60))
+    rows, columns = np.arange(20, 50), np.array([3, 1, 40])
+    part, other = cache.part(rows, columns), cache.part(rows[:5], rows)
+    np.testing.assert_array_equal(part.block(np.arange(30)), whole[np.ix_(rows, columns)])
+    assert part.evaluations == 30 * 60
+    part.block(np.arange(5))
+    before = cache.misses
+    np.testing.assert_array_equal(other.block(np.arange(5)), whole[np.ix_(rows[:5], rows)])
+    assert (other.evaluations, cache.misses) == (0, before)
+    np.testing.assert_array_equal(part.diagonal(), np.ones(30))

@@ -18,7 +18,8 @@ from sklearn.svm import SVC as RivalSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, svm_path
-from widemargin.core.kernels import RBF, KernelMatrix, Linear, Precomputed
+from widemargin.core.kernel_matrix import KernelMatrix
+from widemargin.core.kernels import RBF, Linear, Precomputed
 from widemargin.estimators.fitting import threads
 from widemargin.estimators.kernel import ERROR_SHARE, SOLVERS
 

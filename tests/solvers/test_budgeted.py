@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import budgeted as textbook
-from widemargin.core.kernels import RBF, KernelMatrix, Laplacian, Linear, Polynomial, Sigmoid
+from widemargin.core.kernel_matrix import KernelMatrix
+from widemargin.core.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from widemargin.core.losses import EpsilonInsensitive, Hinge, MulticlassHinge, OneVsRest, Single
 from widemargin.core.merging import ROUNDS
 from widemargin.core.rows import as_matrix, as_rows

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import smo as textbook
-from widemargin.core.kernel_cache import SharedRows
+from widemargin.core.kernel_cache import RowCache
 from widemargin.core.kernels import RBF, Linear, Polynomial
 from widemargin.core.losses import EpsilonInsensitive, Hinge, Single, SquaredHinge
 from widemargin.core.rows import as_rows
@@ -327,7 +327,7 @@ def test_shared_rows_change_nothing_but_the_count(rows, rng):
     problem = make(rng, 600)
     plain = solved(problem, np.random.default_rng(seed), tol=1e-4)
     everything = np.arange(600)
-    shared = SharedRows(problem.matrix(everything, everything), 4 * 600 * rows)
+    shared = RowCache(problem.matrix(everything, everything), 4 * 600 * rows)
     problem.shared = shared, everything
     first = solved(problem, np.random.default_rng(seed), tol=1e-4)
     assert first.state.alpha.tobytes() == plain.state.alpha.tobytes()

@@ -1,6 +1,6 @@
 """A cache of kernel rows with a fixed number of bytes, least recently used rows giving way.
 
-A row is the same bits with whichever rows it is computed (see :mod:`.kernels`), so a value is the same whether
+A row is the same bits with whichever rows it is computed (see :mod:`.tiles`), so a value is the same whether
 it was kept or computed anew. The buffer stays within the bytes given; at least :data:`LEAST_ROWS` rows are
 held whatever was asked.
 
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .dispatch import borrow, compiled, generic
-from .kernels import KernelMatrix, Packed, PairByPair, Scattered, compute_rows
+from .kernel_matrix import KernelMatrix
+from .tiles import Packed, PairByPair, Scattered, compute_rows
 
 #: A solver can always hold this many rows at once.
 LEAST_ROWS = 16
@@ -169,10 +170,28 @@ class RowCache:
             try:
                 self.matrix.fill(wanted[missing], slots[missing], self.rows)
             except BaseException:
-                self.slot_of[wanted[missing]] = -1
-                self.held.row_in[slots[missing]] = -1
+                self.discard(wanted[missing])
                 raise
         return slots
+
+    def insert(self, wanted: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Hold rows that were computed elsewhere, distinct and at most ``capacity``, and return their slots.
+
+        Rows that were held get the new values; none of them counts as found or computed.
+        """
+        slots, counted = np.empty(wanted.size, np.int64), self.held.counts[1:3].copy()
+        claim(self.held, wanted, slots, np.empty(wanted.size, np.int64))
+        self.held.counts[1:3] = counted
+        self.rows[slots] = values
+        return slots
+
+    def discard(self, unwanted: np.ndarray) -> None:
+        """Forget rows, whose slots are the next to be filled; those that are not here are passed over."""
+        slots = self.slot_of[unwanted]
+        slots = slots[slots >= 0]
+        self.slot_of[unwanted] = -1
+        self.held.row_in[slots] = -1
+        self.held.used[slots] = 0
 
     def count_computed(self, since: int) -> None:
         """Tell the matrix of the rows that compiled code has computed since there were ``since`` misses."""
@@ -182,37 +201,22 @@ class RowCache:
         """Which of the wanted rows are here."""
         return self.slot_of[wanted] >= 0
 
-
-class SharedRows:
-    """Rows of one kernel matrix for several problems over its examples, each of which needs some rows and columns.
-
-    Parameters
-    ----------
-    matrix : KernelMatrix
-        Of all examples.
-    n_bytes : float
-        Memory for its rows.
-    """
-
-    def __init__(self, matrix: KernelMatrix, n_bytes: float):
-        self.cache = RowCache(matrix, n_bytes)
-
-    def part(self, rows: np.ndarray, columns: np.ndarray) -> SharedPart:
-        """The matrix between some of the examples."""
-        return SharedPart(self, rows, columns)
+    def part(self, rows: np.ndarray, columns: np.ndarray) -> Part:
+        """The matrix between some of the examples, for one of several problems that share the rows held here."""
+        return Part(self, rows, columns)
 
 
-class SharedPart:
-    """Some rows and columns of shared rows; as a :class:`KernelMatrix`, where ``evaluations`` are the values that
-    had to be computed, whole rows of the shared matrix.
+class Part:
+    """Some rows and columns of the matrix of a cache; as a :class:`KernelMatrix`, where ``evaluations`` are the values
+    that had to be computed, whole rows of that matrix.
     """
 
     recipe = None
 
-    def __init__(self, shared: SharedRows, rows: np.ndarray, columns: np.ndarray):
-        self.shared, self._rows, self._columns = shared, rows, columns
+    def __init__(self, cache: RowCache, rows: np.ndarray, columns: np.ndarray):
+        self.cache, self._rows, self._columns = cache, rows, columns
         self.shape = rows.size, columns.size
-        self.threads = shared.cache.matrix.threads
+        self.threads = cache.matrix.threads
         self.dtype = np.dtype(np.float32)
         self.evaluations = 0
 
@@ -224,7 +228,7 @@ class SharedPart:
 
     def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         """out[places] ← rows I of the part."""
-        cache = self.shared.cache
+        cache = self.cache
         before = cache.matrix.evaluations
         for first in range(0, len(I), cache.capacity):
             some = slice(first, first + cache.capacity)
@@ -234,7 +238,7 @@ class SharedPart:
 
     def diagonal(self) -> np.ndarray:
         """k(xᵢ, xᵢ) for every row of the part, in float64."""
-        matrix = self.shared.cache.matrix
+        matrix = self.cache.matrix
         before = matrix.evaluations
         values = matrix.diagonal()[self._rows]
         self.evaluations += matrix.evaluations - before

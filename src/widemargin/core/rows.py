@@ -309,11 +309,15 @@ def take_rows(X: DenseRows | CSRRows, chosen: np.ndarray) -> DenseRows | CSRRows
     return CSRRows(X.data[places], X.indices[places], indptr, X.n_features)
 
 
-def as_matrix(X: DenseRows | CSRRows) -> Any:
-    """The rows as a NumPy or SciPy matrix over the same memory."""
+def as_matrix(X: Any) -> Any:
+    """A layout as a NumPy or SciPy matrix over the same memory; any other matrix is itself, made sliceable by rows."""
     if isinstance(X, DenseRows):
         return X.values
-    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=shape(X), copy=False)
+    if isinstance(X, CSRRows):
+        return sp.csr_matrix((X.data, X.indices, X.indptr), shape=shape(X), copy=False)
+    if sp.issparse(X):
+        return X if X.format in ("csr", "csc") else X.tocsr()
+    return X if hasattr(X, "shape") else np.asarray(X)
 
 
 @compiled

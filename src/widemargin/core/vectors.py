@@ -5,7 +5,7 @@ vectors at once: for one feature after the other
 
     sums[j] ← sums[j] + m(x_k, Z[k, j])        (all j; sixteen or so in a register)
 
-with the measures of :mod:`.kernels`, and :func:`.kernels.finish` maps sums to kernel values. Columns behind the last
+with the measures of :mod:`.measures`, and :func:`.kernels.finish` maps sums to kernel values. Columns behind the last
 vector are zero, so loops run over whole registers (:func:`padded`).
 
 Dense data. Row k of Z is feature k. A centre is subtracted, in float64, before anything is rounded to the precision of
@@ -28,8 +28,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from .dispatch import borrow, compiled, flat, generic, use_wide_registers
-from .kernels import CHUNK, LANES, RBF, Absolute, Inner, Laplacian, Squared, accumulate, finish
+from .kernels import RBF, Laplacian, finish
+from .measures import Absolute, Inner, Squared
 from .rows import CSRRows, DenseRows, as_rows, borrowed, row_size
+from .tiles import CHUNK, LANES, accumulate
 
 #: Tiles of rows scored together, which share the reading of vectors.
 TILES = 8

@@ -16,7 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
-from ..core.kernels import as_kernel, class_of, largest_value, names_of
+from ..core.kernel_matrix import largest_value
+from ..core.kernels import as_kernel, class_of, names_of
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..core.vectors import is_sparse
 from ..files import savable

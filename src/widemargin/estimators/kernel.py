@@ -19,8 +19,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
-from ..core.kernel_cache import SharedRows
-from ..core.kernels import KERNELS, class_of, largest_value
+from ..core.kernel_cache import RowCache
+from ..core.kernel_matrix import largest_value
+from ..core.kernels import KERNELS, class_of
 from ..core.measures import Absolute, sizes
 from ..core.pairs import add_votes, first_pair
 from ..core.rows import DenseRows, as_rows, dtype_of
@@ -813,7 +814,7 @@ class SVC(ClassifierMixin, _Kernel):
 
         shared = None
         if n_classes > 2 and self.multi_class == "ovr" and n_bytes * SHARED / (4.0 * codes.size) >= codes.size / 3:
-            shared = SharedRows(whole_problem.matrix(everything, everything), SHARED * n_bytes)
+            shared = RowCache(whole_problem.matrix(everything, everything), SHARED * n_bytes)
             n_bytes *= 1.0 - SHARED
 
         def problem(chosen: np.ndarray, y: np.ndarray, s: np.ndarray) -> KernelProblem:

@@ -15,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.kernels import KernelMatrix, as_kernel, class_of, resolve_gamma
+from ..core.kernel_matrix import KernelMatrix
+from ..core.kernels import as_kernel, class_of, resolve_gamma
 from ..core.measures import sizes
 from ..core.rows import as_matrix, shape, take_rows
 from ..problem import KernelProblem

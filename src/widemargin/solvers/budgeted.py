@@ -45,21 +45,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.dispatch import borrow, compiled, generic, use_wide_registers
-from ..core.kernels import (
-    LANES,
-    RBF,
-    Inner,
-    KernelMatrix,
-    Laplacian,
-    Linear,
-    Polynomial,
-    Sigmoid,
-    finish,
-    value_of,
-)
+from ..core.kernel_matrix import KernelMatrix
+from ..core.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid, finish, value_of
 from ..core.losses import Hinge, MulticlassHinge, Single, output_count, slopes, total_value
+from ..core.measures import Inner
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, borrowed, dtype_of, row_size, shape
 from ..core.shuffling import shuffle
+from ..core.tiles import LANES
 from ..core.vectors import (
     FIRST_ROWS,
     Vectors,  # noqa: F401 (states in files name it)

@@ -51,7 +51,7 @@ import numpy as np
 
 from ..core import losses
 from ..core.dispatch import borrow, compiled
-from ..core.kernel_cache import RowCache, SharedRows
+from ..core.kernel_cache import RowCache
 from ..core.water_level import draw, pieces, pour
 from ..files import savable
 from ..history import Counters
@@ -159,7 +159,7 @@ class Sample:
     chosen: np.ndarray
     others: np.ndarray
     across: Any
-    shared: SharedRows | None
+    shared: RowCache | None
     part: KernelProblem
     places: np.ndarray
     sought: int = -1
@@ -366,8 +366,8 @@ class StochasticBatchPerceptron(Solver):
             across, shared = problem.matrix(chosen, others), None
             if problem.n_outputs > 1:
                 everything, n_bytes = np.arange(size), SAMPLE_SHARE * problem.cache_bytes
-                shared = SharedRows(problem.take(chosen).matrix(everything, everything), n_bytes)
-                across = SharedRows(across, n_bytes).part(everything, np.arange(others.size))
+                shared = RowCache(problem.take(chosen).matrix(everything, everything), n_bytes)
+                across = RowCache(across, n_bytes).part(everything, np.arange(others.size))
             kept = Sample(order, chosen, others, across, shared, problem, np.empty(0, np.int64))
         if (kept.sought, kept.size) != (state.sought, state.sample_size):
             kept.sought, kept.size = state.sought, state.sample_size

@@ -1,0 +1,328 @@
+"""The kernel matrix of some rows, by blocks of its rows on demand.
+
+Cancellation. ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near ε max(‖x‖², ‖z‖²), and γ times that
+is the relative error of the kernel value. Where γ max ‖zⱼ‖² exceeds 0.05/√ε (data far from the
+origin, or a large γ) dense rows are compared by Squared, which has no cancellation, costs up to
+twice as much, and needs no centred copy of the data. CSR rows are always accumulated in float64, which
+moves the limit to 3e6; beyond it they are compared pair by pair. The choice depends on Z and γ
+alone, so a prediction does not depend on its batch.
+"""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .dispatch import borrow, compiled
+from .kernels import as_kernel, between, is_kernel
+from .measures import Absolute, Inner, Overlap, Squared, sizes
+from .rows import CSRRows, DenseRows, as_matrix, borrowed, shape
+from .tiles import (
+    CHUNK,
+    LANES,
+    Packed,
+    PairByPair,
+    Scattered,
+    aligned,
+    compute_rows,
+    dense_sums,
+    pack,
+    sparse_sums,
+)
+
+
+@compiled
+def _self_values(kernel, X, out):
+    """out[i] ← k(xᵢ, xᵢ), in place."""
+    X, out = borrowed(X), borrow(out)
+    for i in range(out.size):
+        out[i] = between(kernel, X, i, X, i)
+
+
+def largest_value(kernel: Any, X: Any) -> float:
+    """max k(x, x), which bounds all values of a positive semi-definite kernel; of a function, over some rows."""
+    if kernel.unit_diagonal:
+        return 1.0
+    if kernel.is_function:
+        matrix = as_matrix(X)
+        n = matrix.shape[0]
+        some = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(np.int64))
+        values = KernelMatrix(kernel, matrix[some]).diagonal()
+    elif kernel.is_table:
+        values = as_matrix(X).diagonal()
+    else:
+        values = np.empty(shape(X)[0])
+        _self_values(kernel, X, values)
+    return float(np.abs(values).max(initial=0.0))
+
+
+def _of_data(dtype: Any) -> np.dtype:
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+def _check_layout(name: str, rows: Any) -> None:
+    if not isinstance(rows, DenseRows | CSRRows):
+        raise TypeError(f"{name} must be DenseRows or CSRRows, got {type(rows).__name__}.")
+    arrays = [rows.values] if isinstance(rows, DenseRows) else [rows.data, rows.indices, rows.indptr]
+    if arrays[0].dtype not in (np.float32, np.float64):
+        raise TypeError(f"{name} must hold float32 or float64 numbers, got {arrays[0].dtype}; use astype(np.float64).")
+    if not all(array.flags.c_contiguous for array in arrays):
+        raise ValueError(f"{name} must be C-ordered; use np.ascontiguousarray.")
+
+
+class _FromRows:
+    """Rows of K computed from rows of the data."""
+
+    def __init__(self, kernel: Any, X: Any, Z: Any, dtype: Any, threads: int):
+        Z = X if Z is None else Z
+        _check_layout("X", X)
+        _check_layout("Z", Z)
+        if type(X) is not type(Z):
+            raise TypeError(f"X is {type(X).__name__} and Z is {type(Z).__name__}; give both the same layout.")
+        (n, width), (m, z_width) = shape(X), shape(Z)
+        if width != z_width:
+            raise ValueError(f"X has {width} features and Z has {z_width}; they must have the same features.")
+        self.kernel, self.X, self.Z, self.threads = kernel, X, Z, threads
+        self.shape = (n, m)
+        data = Z.values if isinstance(Z, DenseRows) else Z.data
+        self.dtype = np.dtype(data.dtype if dtype is None else dtype)
+        self.entries_per_row = data.size // max(1, m)
+        self.recipe = self._choose()
+        # working space, one for each thread that was ever at work on sparse rows
+        self._slots = [self.recipe.slot] if isinstance(self.recipe, Scattered) else []
+
+    def _choose(self) -> Packed | Scattered | PairByPair:
+        """Choose the measure, the dtype of the sums, and the sizes of Z, from Z and the kernel alone."""
+        kernel, X, Z, m = self.kernel, self.X, self.Z, self.shape[1]
+        sparse, same = isinstance(Z, CSRRows), kernel.unit_diagonal and Z is X
+        accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
+        measure: Any = Inner()
+        weight = 1.0
+        if kernel.of_distances:
+            largest = sizes(kernel.measure(), Z)[0]
+            # γ and the distances must both be in the range of the sums, with room to spare.
+            most = float(np.finfo(accumulator).max) ** 0.75
+            if largest > most or not (kernel.gamma == 0 or 1 / most < kernel.gamma < most):
+                accumulator = np.dtype(np.float64)
+            limits = np.finfo(accumulator)
+            cancels = not (largest < limits.max and kernel.gamma * largest * math.sqrt(limits.eps) <= 0.05)
+            if sparse and cancels:
+                return PairByPair(kernel, X, Z, same)
+            if sparse:
+                measure, weight = (Overlap() if kernel.measure is Absolute else Inner()), -2.0
+            elif kernel.measure is Squared and not cancels:
+                weight = -2.0
+            else:
+                measure = kernel.measure()
+        z_size = np.zeros(-(-m // CHUNK) * CHUNK, accumulator)
+        x_size = z_size if Z is X else np.zeros(self.shape[0], accumulator)
+        if weight < 0.0:
+            own_sums = sparse_sums if sparse else dense_sums
+            own_sums(measure, Z, z_size)
+            if Z is not X:
+                own_sums(measure, X, x_size)
+        if sparse:
+            return Scattered(kernel, measure, weight, X, Z, x_size, z_size, same, np.zeros(X.n_features, np.int32))
+        tiles = aligned((-(-m // LANES), Z.values.shape[1], LANES), accumulator)
+        pack(Z.values, tiles)
+        return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
+
+    def _piece(self, I: np.ndarray, places: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
+        """Columns first to last of out; first is a multiple of CHUNK."""
+        recipe = self.recipe
+        if isinstance(recipe, Scattered):
+            try:
+                slot = self._slots.pop()
+            except IndexError:
+                slot = np.zeros(recipe.slot.size, np.int32)
+            recipe = recipe._replace(slot=slot)
+        compute_rows(recipe, I, places, first, last, out)
+        if isinstance(recipe, Scattered):
+            self._slots.append(recipe.slot)
+
+    def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+        m = self.shape[1]
+        pieces = min(self.threads, -(-m // CHUNK), len(I) * m * self.entries_per_row // 2**23)
+        if pieces <= 1:
+            self._piece(I, places, 0, m, out)
+            return
+        step = -(-m // (pieces * CHUNK)) * CHUNK
+        with ThreadPoolExecutor(pieces) as pool:
+            futures = [pool.submit(self._piece, I, places, a, min(a + step, m), out) for a in range(0, m, step)]
+        for future in futures:
+            future.result()
+
+    def diagonal(self) -> tuple[np.ndarray, int]:
+        out = np.ones(self.shape[0])
+        if self.kernel.unit_diagonal:
+            return out, 0
+        _self_values(self.kernel, self.X, out)
+        return out, len(out)
+
+
+class _FromTable:
+    """Rows of K taken from a given matrix."""
+
+    def __init__(self, X: Any, Z: Any, dtype: Any):
+        if isinstance(X, CSRRows) or sp.issparse(X):
+            raise TypeError("a precomputed kernel must be a dense matrix, got a sparse one; use X.toarray().")
+        if Z is not None:
+            raise ValueError("a precomputed kernel has its columns in X; leave Z out.")
+        self.table = as_matrix(X)
+        self.shape = self.table.shape
+        self.dtype = _of_data(self.table.dtype) if dtype is None else np.dtype(dtype)
+
+    def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+        out[places] = self.table[I]
+
+    def diagonal(self) -> tuple[np.ndarray, int]:
+        n, m = self.shape
+        if n != m:
+            raise ValueError(f"the diagonal of a precomputed kernel needs a square matrix, got shape ({n}, {m}).")
+        return np.asarray(self.table.diagonal(), dtype=np.float64), n
+
+
+class _FromFunction:
+    """Rows of K returned by a user's function."""
+
+    def __init__(self, kernel: Any, X: Any, Z: Any, dtype: Any):
+        self.kernel = kernel
+        self.A = as_matrix(X)
+        self.B = self.A if Z is None else as_matrix(Z)
+        self.shape = (self.A.shape[0], self.B.shape[0])
+        self.dtype = _of_data(getattr(self.B, "dtype", None)) if dtype is None else np.dtype(dtype)
+
+    def call(self, A: Any, B: Any) -> np.ndarray:
+        expected = (A.shape[0], B.shape[0])
+        values = self.kernel.function(A, B)
+        values = values.toarray() if sp.issparse(values) else np.asarray(values)
+        if values.shape != expected:
+            raise ValueError(
+                f"the kernel function must return an array of shape {expected} for {expected[0]} rows against "
+                f"{expected[1]}, got shape {values.shape}."
+            )
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"the kernel function must return real numbers, got dtype {values.dtype}.")
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "the kernel function returned NaN or infinity, and its values must be finite: scale the data, or mend "
+                "the function"
+            )
+        return values
+
+    def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+        step = self.kernel.rows_per_call
+        for start in range(0, len(I), step):
+            out[places[start : start + step]] = self.call(self.A[I[start : start + step]], self.B)
+
+    def diagonal(self) -> tuple[np.ndarray, int]:
+        n = self.shape[0]
+        return np.array([self.call(self.A[[i]], self.A[[i]])[0, 0] for i in range(n)], dtype=np.float64), n
+
+
+class KernelMatrix:
+    """The matrix K[i, j] = k(xᵢ, zⱼ), computed by blocks of rows on demand.
+
+    Parameters
+    ----------
+    kernel : a kernel of :mod:`.kernels`
+    X : DenseRows or CSRRows
+        Row i of K belongs to row i of X. With a function it may be any matrix that can be sliced by rows.
+        CSR rows have no duplicate indices, and sorted ones.
+    Z : same layout as X, optional
+        Column j of K belongs to row j of Z. Default: X itself.
+    dtype : float32 or float64, optional
+        Of the values handed out. Default: the dtype of the data (of Z). Sums have the dtype of Z or more.
+    threads : int
+        Threads that share the columns of a block. They do not change a bit of it.
+
+    Attributes
+    ----------
+    shape : (rows of X, rows of Z)
+    dtype : dtype of the values
+    evaluations : int
+        Kernel values computed so far: len(I) · shape[1] for each block, and the length of the diagonal where it
+        had to be computed (it is 1 for kernels of distances).
+
+    Examples
+    --------
+    >>> K = KernelMatrix(as_kernel("linear"), DenseRows(np.array([[1.0, 0.0], [1.0, 2.0]])))
+    >>> K.block([1])
+    array([[1., 5.]])
+    >>> K.evaluations
+    2
+    """
+
+    kernel: Any
+    shape: tuple[int, int]
+    dtype: np.dtype
+    threads: int
+    evaluations: int
+
+    def __init__(self, kernel: Any, X: Any, Z: Any = None, *, dtype: Any = None, threads: int = 1):
+        if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
+        if not isinstance(threads, Integral) or threads < 1:
+            raise ValueError(f"threads must be an integer >= 1, got {threads!r}.")
+        if not is_kernel(kernel):
+            raise TypeError(f"kernel must be a kernel object (as_kernel makes one), got {kernel!r}.")
+        self.kernel, self.threads = as_kernel(kernel), int(threads)
+        self._source: _FromRows | _FromTable | _FromFunction
+        if kernel.is_function:
+            self._source = _FromFunction(kernel, X, Z, dtype)
+        elif kernel.is_table:
+            self._source = _FromTable(X, Z, dtype)
+        else:
+            self._source = _FromRows(self.kernel, X, Z, dtype, self.threads)
+        n, m = self._source.shape
+        self.shape = (int(n), int(m))
+        self.dtype = self._source.dtype
+        self.evaluations = 0
+
+    def block(self, I: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Rows I of the matrix, written into ``out`` if given.
+
+        The bits of a row depend on neither the other rows of I nor its position.
+        """
+        I = self._indices(I)
+        expected = (len(I), self.shape[1])
+        if out is None:
+            out = np.empty(expected, self.dtype)
+        elif out.shape != expected or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"out must be a C-ordered {self.dtype} array of shape {expected}, got {out.dtype} of shape {out.shape}."
+            )
+        self.fill(I, np.arange(len(I)), out)
+        return out
+
+    def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+        """out[places] ← rows I of the matrix, both as int64 arrays; nothing is checked."""
+        if len(I) and self.shape[1]:
+            self._source.fill(I, places, out)
+        self.evaluations += len(I) * self.shape[1]
+
+    @property
+    def recipe(self) -> Any:
+        """What compiled code needs to compute rows by :func:`compute_rows`; None where only Python can."""
+        return getattr(self._source, "recipe", None)
+
+    def diagonal(self) -> np.ndarray:
+        """k(xᵢ, xᵢ) for every row of X, in float64."""
+        values, evaluations = self._source.diagonal()
+        self.evaluations += evaluations
+        return values
+
+    def _indices(self, I: Any) -> np.ndarray:
+        I = np.atleast_1d(np.asarray(I))
+        if I.size == 0:
+            return np.empty(0, np.int64)
+        if I.ndim != 1 or I.dtype.kind not in "iu":
+            raise TypeError(f"rows must be given as a list of integers, got {I.dtype} of shape {I.shape}.")
+        low, high = int(I.min()), int(I.max())
+        if low < 0 or high >= self.shape[0]:
+            bad = low if low < 0 else high
+            raise IndexError(f"row {bad} does not exist: the matrix has {self.shape[0]} rows, counted from 0.")
+        return np.ascontiguousarray(I, dtype=np.int64)

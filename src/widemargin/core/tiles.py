@@ -1,0 +1,438 @@
+"""Blocks of kernel values, computed in compiled code, whose bits never depend on the block.
+
+How a block is computed. Sixteen rows at a time are packed into a tile with one column per row, so
+that feature k of the sixteen stands in one or two vector registers. Then, for a row v, and for its
+entries vₖ in order,
+
+    s ← s + m(tileₖ, vₖ)        (sixteen sums, in registers)
+
+with one of the measures m of :mod:`.measures`.
+
+Dense data: all rows of Z are packed once, and the rows of X asked for are held against each tile, a dozen
+at a time. CSR data: the rows of X asked for are packed and held against each row of Z. Inner and Overlap
+vanish where x does, so only the columns that occur in the tile count: they are renumbered, the tile
+holds those alone, and its size is bounded by the entries of its rows however many features there are. Last,
+a pass maps sums to kernel values: both distances are Σ itself, or size(x) + size(z) − 2Σ, clipped at 0,
+with ‖x‖² or ‖x‖₁ as size. Sizes are sums of the same terms in the same order as Σ of a row with itself, so
+that the distance of two equal rows is 0 and their kernel value 1, to the bit.
+
+The law. The sixteen sums are independent, there are always sixteen (padded with zeros), and each
+runs over the same terms in the same order: the bits of a row are the same whichever rows it
+is asked for with, in whichever order, on any number of threads; and K[i, j] and K[j, i] are the same
+bits. Products by BLAS do not have this property. With OpenBLAS a row in a block differs in its last
+bits from the same row alone, and from itself at another place in the block (float32 on Haswell and
+Zen from 16 rows on; float64 on AVX-512 if the number of columns is no multiple of 8), in a block of another
+height (small matrices have kernels of their own), and on another number of threads. Calls of
+exactly 8 rows against padded columns would cure all but the last, at a quarter of the speed.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+
+from .dispatch import borrow, compiled, generic
+from .kernels import between, finish, measure_of
+from .measures import Absolute, Inner, Overlap, Squared
+from .rows import CSRRows, DenseRows, borrowed, n_rows
+
+LANES = 16  # rows in a tile
+CHUNK = 192  # columns between two maps from sums to kernel values
+DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and keeps the tile in the first cache
+# Dense rows held against a tile together, times bytes: 12 × 16 float32 sums are 12 registers of AVX-512, 6 × 16 are 12
+# of AVX2. What is left over goes in groups of a third of that.
+GROUP_BYTES = 48 if binding.get_host_cpu_features().get("avx512f") else 24
+HEIGHT = 96  # dense rows held against a tile before the next tile is read
+TILE_ENTRIES = 2**17  # of sparse rows in a tile, unless one row alone has more
+
+
+def _add_term(builder: ir.IRBuilder, measure: type, total: Any, x: Any, z: Any) -> Any:
+    """Emit total + m(x, z), for vectors."""
+    fused = ("contract",)
+    if measure is Inner:
+        return builder.fadd(total, builder.fmul(x, z, flags=fused), flags=fused)
+    if measure is Overlap:
+        zero = ir.Constant(x.type, [0.0] * LANES)
+        low = builder.select(builder.fcmp_ordered("<", x, z), x, z)
+        high = builder.select(builder.fcmp_ordered(">", x, z), x, z)
+        above = builder.select(builder.fcmp_ordered(">", low, zero), low, zero)
+        below = builder.select(builder.fcmp_ordered("<", high, zero), builder.fneg(high), zero)
+        return builder.fadd(total, builder.fadd(above, below))
+    difference = builder.fsub(x, z)
+    if measure is Squared:
+        return builder.fadd(total, builder.fmul(difference, difference, flags=fused), flags=fused)
+    bits = 32 if isinstance(x.type.element, ir.FloatType) else 64
+    name = f"llvm.fabs.v{LANES}f{bits}"
+    magnitude = cgutils.get_or_insert_function(builder.module, ir.FunctionType(x.type, [x.type]), name)
+    return builder.fadd(total, builder.call(magnitude, [difference]))
+
+
+class _Emitter:
+    """The vector instructions that the two loops below share."""
+
+    def __init__(self, context, builder, tile_type, source_type):
+        self.builder = builder
+        self.element = context.get_data_type(tile_type.dtype)
+        self.vector = ir.VectorType(self.element, LANES)
+        self.align = tile_type.dtype.bitwidth // 8
+        self.widen = source_type.dtype != tile_type.dtype
+
+    def sums(self) -> Any:
+        place = cgutils.alloca_once(self.builder, self.vector)
+        self.builder.store(ir.Constant(self.vector, [0.0] * LANES), place)
+        return place
+
+    def row(self, array: Any, index: Any) -> Any:
+        """Pointer to the sixteen entries of row ``index`` of an array with sixteen columns."""
+        start = self.builder.gep(array.data, [self.builder.mul(index, index.type(LANES))])
+        return self.builder.bitcast(start, self.vector.as_pointer())
+
+    def load(self, pointer: Any) -> Any:
+        return self.builder.load(pointer, align=self.align)
+
+    def store(self, value: Any, pointer: Any) -> None:
+        self.builder.store(value, pointer, align=self.align)
+
+    def spread(self, pointer: Any) -> Any:
+        """The number at a pointer, in all sixteen lanes."""
+        number = self.builder.load(pointer)
+        if self.widen:
+            number = self.builder.fpext(number, self.element)
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        i32 = ir.IntType(32)
+        first = self.builder.insert_element(undefined, number, i32(0))
+        return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, LANES), [0] * LANES))
+
+
+def _require_c_order(*arrays: Any) -> None:
+    if any(array.layout != "C" for array in arrays):
+        raise TypingError("arrays must be C-ordered")
+
+
+def _adder(group_bytes: int) -> Any:
+    """The intrinsic that holds ``group_bytes`` / itemsize rows against a tile at once."""
+
+    @intrinsic
+    def add(typingctx, measure, tile, V, j, start, end, sums, column):
+        """sums[j + g, column:column + 16] += Σₖ m(tile[k], V[j + g, k]) for a group of rows g and start ≤ k < end.
+
+        Rows behind the last one repeat it; sums must have room for a whole group.
+        """
+        _require_c_order(tile, V, sums)
+        signature = types.void(measure, tile, V, j, start, end, sums, column)
+
+        def codegen(context, builder, sig, args):
+            emit = _Emitter(context, builder, sig.args[1], sig.args[2])
+            array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 2, 6)}
+            tile, V, totals = array[1], array[2], array[6]
+            j, start, end, column = args[3], args[4], args[5], args[7]
+            n, width = builder.extract_value(V.shape, 0), builder.extract_value(V.shape, 1)
+            last = builder.sub(n, n.type(1))
+            group = range(group_bytes // emit.align)
+            sums = [emit.sums() for g in group]
+            rows = []
+            for g in group:
+                row = builder.add(j, j.type(g))
+                row = builder.select(builder.icmp_signed("<", row, last), row, last)
+                rows.append(builder.gep(V.data, [builder.mul(row, width)]))
+            with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
+                x = emit.load(emit.row(tile, k))
+                for g in group:
+                    z = emit.spread(builder.gep(rows[g], [k]))
+                    builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums[g]), x, z), sums[g])
+            for g in group:
+                row = builder.mul(builder.add(j, j.type(g)), builder.extract_value(totals.shape, 1))
+                place = builder.bitcast(builder.gep(totals.data, [builder.add(row, column)]), emit.vector.as_pointer())
+                emit.store(builder.fadd(emit.load(place), builder.load(sums[g])), place)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return add
+
+
+_add_many, _add_few = _adder(GROUP_BYTES), _adder(GROUP_BYTES // 3)
+
+
+@intrinsic
+def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s):
+    """S[s] ← Σₚ m(tile[slot[indices[p]]], data[p]) for start ≤ p < end, in place."""
+    _require_c_order(tile, slot, data, indices, S)
+    signature = types.void(measure, tile, slot, data, indices, start, end, S, s)
+
+    def codegen(context, builder, sig, args):
+        emit = _Emitter(context, builder, sig.args[1], sig.args[3])
+        array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 2, 3, 4, 7)}
+        tile, slot, data, indices, S = (array[k] for k in (1, 2, 3, 4, 7))
+        start, end, s = args[5], args[6], args[8]
+        sums = emit.sums()
+        with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (p, _):
+            column = builder.load(builder.gep(slot.data, [builder.load(builder.gep(indices.data, [p]))]))
+            x = emit.load(emit.row(tile, builder.sext(column, p.type)))
+            z = emit.spread(builder.gep(data.data, [p]))
+            builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums), x, z), sums)
+        emit.store(builder.load(sums), emit.row(S, s))
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@generic
+def _complete(measure, sums, weight, x_size, z_size):
+    """sums ← the measure of whole rows, in place: distances are x_size + z_size + weight · sums."""
+
+
+@_complete.case(Inner)
+def _(measure, sums, weight, x_size, z_size):
+    pass
+
+
+def _add_sizes(measure, sums, weight, x_size, z_size):
+    weight = sums.dtype.type(weight)
+    for j in range(CHUNK):
+        sums[j] = x_size + z_size[j] + weight * sums[j]
+
+
+_complete.case(Squared)(_add_sizes)
+_complete.case(Absolute)(_add_sizes)
+
+
+@compiled
+def dense_sums(measure, X, out):
+    """out[i] ← Σ of row i with itself, as a block of rows against tiles sums it; out has the dtype of the sums."""
+    values, out = borrow(X.values), borrow(out)
+    n, n_features = values.shape
+    few = GROUP_BYTES // 3 // out.itemsize
+    block, tile = np.empty((LANES, n_features), out.dtype), np.empty((n_features, LANES), out.dtype)
+    sums = np.empty((LANES + few, CHUNK), out.dtype)
+    for start in range(0, n, LANES):
+        rows = min(LANES, n - start)
+        for r in range(LANES):
+            for k in range(n_features):
+                value = out.dtype.type(values[start + min(r, rows - 1), k])
+                block[r, k] = value
+                tile[k, r] = value
+        sums[:] = 0
+        for k in range(0, n_features, DEPTH):
+            end = min(k + DEPTH, n_features)
+            for j in range(0, rows, few):
+                _add_few(measure, tile, block, j, k, end, sums, 0)
+        for r in range(rows):
+            out[start + r] = sums[r, r]
+
+
+@compiled
+def sparse_sums(measure, X, out):
+    """out[i] ← Σ of row i with itself, as a tile sums it against rows."""
+    X, out = borrowed(X), borrow(out)
+    longest = np.int64(0)
+    for i in range(n_rows(X)):
+        longest = max(longest, np.int64(X.indptr[i + 1] - X.indptr[i]))
+    places = np.arange(longest).astype(np.int32)
+    tile, own = np.zeros((longest, LANES), out.dtype), np.empty(longest, X.data.dtype)
+    S = np.empty((1, LANES), out.dtype)
+    for i in range(n_rows(X)):
+        low, size = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1] - X.indptr[i])
+        for k in range(size):
+            own[k] = X.data[low + k]
+            tile[k, 0] = own[k]
+        _sum_sparse(measure, tile, places, own, places, np.int64(0), size, S, np.int64(0))
+        out[i] = S[0, 0]
+
+
+class Packed(NamedTuple):
+    """Dense rows X, and all rows of Z in tiles of shape (tile, feature, row of the tile).
+
+    The sizes have the dtype of the sums, and ``z_size`` is padded to whole chunks; they are 0 where ``weight``, that of
+    sums in distances, is 1. ``same``: Z is X and the diagonal is 1.
+    """
+
+    kernel: Any
+    measure: Any
+    weight: float
+    X: DenseRows
+    tiles: np.ndarray
+    x_size: np.ndarray
+    z_size: np.ndarray
+    same: bool
+
+
+class Scattered(NamedTuple):
+    """CSR rows X and Z; ``slot`` (n_features, int32) is working space full of zeros. The rest as in Packed."""
+
+    kernel: Any
+    measure: Any
+    weight: float
+    X: CSRRows
+    Z: CSRRows
+    x_size: np.ndarray
+    z_size: np.ndarray
+    same: bool
+    slot: np.ndarray
+
+
+class PairByPair(NamedTuple):
+    """Rows of which no sum over tiles is precise enough."""
+
+    kernel: Any
+    X: Any
+    Z: Any
+    same: bool
+
+
+@generic
+def _compute(recipe, I, places, first, last, out):
+    """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last; first is a multiple of CHUNK."""
+
+
+@compiled
+def accumulate(V, measure, tile, S):
+    """S[j] ← Σₖ m(tile[k], V[j, k]) for every dense row of V; S has at least as many, and a multiple of a group's."""
+    few = GROUP_BYTES // 3 // S.itemsize
+    S[:] = 0
+    for k in range(0, V.shape[1], DEPTH):
+        end = min(k + DEPTH, V.shape[1])
+        j = 0
+        while V.shape[0] - j > 2 * few:
+            _add_many(measure, tile, V, j, k, end, S, 0)
+            j += 3 * few
+        while j < V.shape[0]:
+            _add_few(measure, tile, V, j, k, end, S, 0)
+            j += few
+
+
+@_compute.case(Packed)
+def _(recipe, I, places, first, last, out):
+    values, tiles, z_size = borrow(recipe.X.values), borrow(recipe.tiles), borrow(recipe.z_size)
+    n_features = values.shape[1]
+    height = min(HEIGHT, I.size)
+    many, few = GROUP_BYTES // z_size.itemsize, GROUP_BYTES // 3 // z_size.itemsize
+    V = np.empty((height, n_features), z_size.dtype)
+    sums = np.empty((height + many, CHUNK), z_size.dtype)
+    sizes, kept = np.empty(height, z_size.dtype), np.empty(CHUNK, out.dtype)
+    for start in range(0, I.size, height):
+        rows = min(height, I.size - start)
+        block = V[:rows]
+        for r in range(rows):
+            i = I[start + r]
+            sizes[r] = recipe.x_size[i]
+            for k in range(n_features):
+                block[r, k] = values[i, k]
+        for a in range(first, last, CHUNK):
+            u, end_tile = a // LANES, min((a + CHUNK) // LANES, tiles.shape[0])
+            sums[:] = 0
+            for k in range(0, n_features, DEPTH):
+                end = min(k + DEPTH, n_features)
+                j = 0
+                while rows - j > 2 * few:
+                    for v in range(u, end_tile):
+                        _add_many(recipe.measure, tiles[v], block, j, k, end, sums, (v - u) * LANES)
+                    j += many
+                while j < rows:
+                    for v in range(u, end_tile):
+                        _add_few(recipe.measure, tiles[v], block, j, k, end, sums, (v - u) * LANES)
+                    j += few
+            _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out)
+
+
+@_compute.case(Scattered)
+def _(recipe, I, places, first, last, out):
+    X, Z, z_size, slot = borrowed(recipe.X), borrowed(recipe.Z), borrow(recipe.z_size), borrow(recipe.slot)
+    S = np.empty((CHUNK, LANES), z_size.dtype)
+    sums = np.zeros((LANES, CHUNK), z_size.dtype)
+    sizes, kept = np.empty(LANES, z_size.dtype), np.empty(CHUNK, out.dtype)
+    start = 0
+    while start < I.size:
+        rows, entries = 0, np.int64(0)
+        while rows < LANES and start + rows < I.size:
+            i = I[start + rows]
+            more = np.int64(X.indptr[i + 1] - X.indptr[i])
+            if rows > 0 and entries + more > TILE_ENTRIES:
+                break
+            entries += more
+            rows += 1
+        # place 0 of the tile is a row of zeros, for all features that do not occur
+        tile, used = np.zeros((entries + 1, LANES), z_size.dtype), 0
+        for r in range(rows):
+            i = I[start + r]
+            sizes[r] = recipe.x_size[i]
+            for p in range(X.indptr[i], X.indptr[i + 1]):
+                column = X.indices[p]
+                if slot[column] == 0:
+                    used += 1
+                    slot[column] = used
+                tile[slot[column], r] = X.data[p]
+        for a in range(first, last, CHUNK):
+            b = min(a + CHUNK, last)
+            for j in range(a, b):
+                low, high = np.int64(Z.indptr[j]), np.int64(Z.indptr[j + 1])
+                _sum_sparse(recipe.measure, tile, slot, Z.data, Z.indices, low, high, S, j - a)
+            for t in range(rows):
+                for j in range(b - a):
+                    sums[t, j] = S[j, t]
+            _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out)
+        for r in range(rows):
+            i = I[start + r]
+            for p in range(X.indptr[i], X.indptr[i + 1]):
+                slot[X.indices[p]] = 0
+        start += rows
+
+
+@_compute.case(PairByPair)
+def _(recipe, I, places, first, last, out):
+    X, Z = borrowed(recipe.X), borrowed(recipe.Z)
+    for r in range(I.size):
+        for j in range(first, last):
+            out[places[r], j] = between(recipe.kernel, X, I[r], Z, j)
+        if recipe.same and first <= I[r] < last:
+            out[places[r], I[r]] = 1
+
+
+@compiled
+def _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out):
+    """out[places[start + r], j] ← the kernel values of sums[r, j − a], for a ≤ j < min(a + CHUNK, last).
+
+    Whole chunks are mapped, the last one with whatever stands behind its end, so that all values go through the
+    same vector instructions.
+    """
+    z_size = borrow(recipe.z_size)[a : a + CHUNK]
+    b = min(a + CHUNK, last)
+    for r in range(rows):
+        _complete(measure_of(recipe.kernel), sums[r], recipe.weight, sizes[r], z_size)
+        finish(recipe.kernel, sums[r], CHUNK, kept)
+        place, i = places[start + r], I[start + r]
+        for j in range(b - a):
+            out[place, a + j] = kept[j]
+        if recipe.same and a <= i < b:
+            out[place, i] = 1
+
+
+@compiled
+def compute_rows(recipe, I, places, first, last, out):
+    """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last, in place; first is a multiple of CHUNK."""
+    _compute(recipe, borrow(I), borrow(places), first, last, borrow(out))
+
+
+@compiled
+def pack(values, tiles):
+    """tiles[u, k, t] ← values[16 u + t, k]; rows behind the last are zeros."""
+    values, tiles = borrow(values), borrow(tiles)
+    n, n_features = values.shape
+    for u in range(tiles.shape[0]):
+        for k in range(n_features):
+            for t in range(LANES):
+                i = u * LANES + t
+                tiles[u, k, t] = values[i, k] if i < n else 0
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array whose first entry, and so every row of sixteen, starts a cache line."""
+    count = math.prod(shape)
+    raw = np.empty(count + LANES, dtype)
+    start = -raw.ctypes.data % 64 // dtype.itemsize
+    return raw[start : start + count].reshape(shape)

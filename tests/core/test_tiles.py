@@ -1,0 +1,77 @@
+"""Tiles: how rows are grouped, packed or shared out to threads never changes a bit of a kernel value."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import pairwise
+
+from reference.kernels import EXAMPLES, LAYOUTS, as_rows, every_combination
+from widemargin.core.kernel_matrix import KernelMatrix
+from widemargin.core.kernels import RBF
+from widemargin.core.rows import CSRRows
+from widemargin.core.tiles import TILE_ENTRIES
+
+
+@every_combination
+def test_a_row_has_the_same_bits_whatever_it_is_asked_for_with(name, layout):
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((421, 77)) / 8
+    D[rng.random(D.shape) < 0.6] = 0.0
+    X, _ = as_rows(D, layout)
+    K = KernelMatrix(EXAMPLES[name], X)
+    whole = K.block(np.arange(421))
+    for height in (1, 2, 3, 15, 16, 17, 40, 300):
+        I = rng.integers(421, size=height)
+        np.testing.assert_array_equal(K.block(I), whole[I])
+    np.testing.assert_array_equal(K.block(np.arange(421)[::-1]), whole[::-1])
+    np.testing.assert_array_equal([K.block([i])[0] for i in range(0, 421, 20)], whole[::20])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+@pytest.mark.parametrize("d", [1, 7, 300])
+def test_equal_rows_have_the_kernel_value_one(d, name, layout, rng):
+    D = rng.standard_normal((40, d)) * 2.0 / np.sqrt(d)
+    D[rng.random(D.shape) < 0.3] = 0.0
+    X, _ = as_rows(np.concatenate([D, D]), layout)
+    Z, _ = as_rows(D, layout)
+    I = np.arange(40)
+    K = KernelMatrix(EXAMPLES[name], X)
+    np.testing.assert_array_equal(K.block(I)[I, I + 40], 1.0)
+    np.testing.assert_array_equal([K.block([i])[0, (i + 40) % 80] for i in range(0, 80, 9)], 1.0)
+    # and where rows and columns are two matrices
+    np.testing.assert_array_equal(KernelMatrix(EXAMPLES[name], X, Z).block(I + 40)[I, I], 1.0)
+    np.testing.assert_array_equal(KernelMatrix(EXAMPLES[name], X, Z).block(I), K.block(I)[:, :40])
+
+
+@pytest.mark.parametrize("layout", ["dense float32", "CSR float64 int64"])
+def test_threads_do_not_change_a_bit(layout):
+    rng = np.random.default_rng(0)
+    X, _ = as_rows(rng.standard_normal((900, 40)) * (rng.random((900, 40)) < 0.7), layout)
+    one, three = (KernelMatrix(EXAMPLES["rbf"], X, threads=threads) for threads in (1, 3))
+    I = np.arange(900)
+    assert len(I) * 900 * 20 > 2**23  # enough work to be shared out
+    np.testing.assert_array_equal(one.block(I), three.block(I))
+
+
+def test_sparse_rows_with_millions_of_features_use_little_scratch():
+    rng = np.random.default_rng(4)
+    d = 2_000_000
+    S = sp.random(40, d, density=2e-5, format="csr", dtype=np.float32, rng=rng)
+    X = CSRRows(S.data, S.indices.astype(np.int32), S.indptr.astype(np.int32), d)
+    K = KernelMatrix(RBF(0.05), X)
+    np.testing.assert_allclose(K.block(range(40)), pairwise.rbf_kernel(S, S, 0.05), atol=1e-6)
+    (slot,) = K._source._slots
+    assert slot.nbytes == 4 * d
+    assert not slot.any()
+
+
+def test_long_sparse_rows_are_packed_fewer_at_a_time_and_keep_their_bits():
+    rng = np.random.default_rng(5)
+    S = sp.random(36, 20_000, density=0.6, format="csr", dtype=np.float32, rng=rng)
+    X = CSRRows(S.data, S.indices.astype(np.int32), S.indptr.astype(np.int32), 20_000)
+    assert S.nnz > 3 * TILE_ENTRIES
+    K = KernelMatrix(RBF(1e-4), X)
+    whole = K.block(range(36))
+    np.testing.assert_allclose(whole, pairwise.rbf_kernel(S, S, 1e-4), atol=1e-6)
+    np.testing.assert_array_equal(K.block([30, 2, 35]), whole[[30, 2, 35]])
