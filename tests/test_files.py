@@ -366,6 +366,22 @@ def test_a_file_that_is_no_model_is_refused_by_name(what, tmp_path):
             read(path)
 
 
+@given(places=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=3))
+def test_a_file_with_changed_bytes_is_read_or_refused_by_name(places, tmp_path_factory):
+    path = tmp_path_factory.mktemp("bytes") / "changed.npz"
+    dump(path, {"model": LinearModel(np.ones((2, 3)), np.ones(2)), "rng": np.random.default_rng(0)})
+    content = bytearray(path.read_bytes())
+    for place, byte in places:
+        content[int(place * len(content))] = byte
+    path.write_bytes(bytes(content))
+    said = "changed.npz was read: what changed means nothing"
+    try:
+        load(path)
+    except ValueError as refused:
+        said = str(refused)
+    assert "changed.npz" in said
+
+
 def test_a_file_of_another_kind_is_refused(tmp_path):
     dump(tmp_path / "state.npz", Counters())
     with pytest.raises(ValueError, match=r"state\.npz holds no LinearModel but a Counters: load it as what it is"):

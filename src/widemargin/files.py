@@ -20,7 +20,9 @@ import json
 import math
 import os
 import secrets
+import struct
 import sys
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -44,6 +46,11 @@ FORMAT = 2
 CONTENT = "content"
 #: Sources of random numbers whose state can be saved.
 BITS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+#: What goes wrong where bytes are missing, changed or somebody else's.
+UNREADABLE = (
+    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, EOFError, struct.error,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 class Refusal(ValueError):
@@ -169,7 +176,7 @@ def load(path: str | os.PathLike[str], cls: type = object) -> Any:
         else:
             found = _Reader(arrays, header["random"]).value(header[CONTENT])
     if not isinstance(found, cls):
-        held = header.get("estimator", header["kind"])
+        held = _name(type(found)) or type(found).__name__
         raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {held}: load it as what it is")
     return found
 
@@ -379,6 +386,6 @@ def _refused(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
     except Refusal as bad:
         raise ValueError(f"{os.fspath(path)} {bad}") from bad
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as bad:
+    except UNREADABLE as bad:
         said = f"it lacks {bad}" if isinstance(bad, KeyError) else bad
         raise ValueError(f"{os.fspath(path)} is not a whole widemargin file: {said}") from bad

@@ -124,7 +124,7 @@ def test_every_estimator_is_registered_under_its_name_and_saved_only_when_fitted
 @pytest.mark.parametrize(
     "labels",
     [np.array([3, 7]), np.array([3, 7], np.uint8), np.array(["a", "bc"]), np.array(["ä", "b"], object),
-     np.array([False, True]), np.array([0.5, 1.5])],
+     np.array([False, True]), np.array([-1.0, 2.0])],
     ids=["int", "uint8", "str", "object", "bool", "float"],
 )  # fmt: skip
 @pytest.mark.parametrize("cls", [LinearSVC, SVC, BudgetedSVC])
@@ -208,9 +208,11 @@ def test_a_generator_given_as_random_state_goes_on_where_it_was(rng, tmp_path):
     assert loaded.random_state.random() == model.random_state.random()
 
 
-def test_a_checkpoint_in_a_file_is_training_in_one_go(rng, tmp_path):
+@pytest.mark.parametrize("solver", ["pegasos", "sdca"])
+def test_a_fit_in_two_halves_does_not_notice_a_file_between_them(solver, rng, tmp_path):
     X, y = data(rng, 2)
-    settings = {"solver": "pegasos", "tol": 0, "random_state": 0, "warm_start": True}
-    whole = LinearSVC(max_iter=20, **settings).fit(X, y)
-    LinearSVC(max_iter=10, **settings).fit(X, y).save(tmp_path / "model.npz")
-    np.testing.assert_array_equal(widemargin.load(tmp_path / "model.npz").fit(X, y).coef_, whole.coef_)
+    model = LinearSVC(max_iter=10, solver=solver, tol=0, random_state=0, warm_start=True).fit(X, y)
+    model.save(tmp_path / "model.npz")
+    loaded = widemargin.load(tmp_path / "model.npz").fit(X, y)
+    np.testing.assert_array_equal(loaded.coef_, model.fit(X, y).coef_)
+    assert loaded.history_["visits"].tolist() == model.history_["visits"].tolist()
