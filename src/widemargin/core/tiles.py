@@ -337,7 +337,7 @@ def _(recipe, I, places, first, last, out):
                     for v in range(u, end_tile):
                         _add_few(recipe.measure, tiles[v], block, j, k, end, sums, (v - u) * LANES)
                     j += few
-            _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out)
+            _map(recipe, I[start : start + rows], places[start : start + rows], a, last, sums, sizes, kept, out)
 
 
 @_compute.case(Scattered)
@@ -375,7 +375,7 @@ def _(recipe, I, places, first, last, out):
             for t in range(rows):
                 for j in range(b - a):
                     sums[t, j] = S[j, t]
-            _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out)
+            _map(recipe, I[start : start + rows], places[start : start + rows], a, last, sums, sizes, kept, out)
         for r in range(rows):
             i = I[start + r]
             for p in range(X.indptr[i], X.indptr[i + 1]):
@@ -394,18 +394,18 @@ def _(recipe, I, places, first, last, out):
 
 
 @compiled
-def _map(recipe, I, places, start, rows, a, last, sums, sizes, kept, out):
-    """out[places[start + r], j] ← the kernel values of sums[r, j − a], for a ≤ j < min(a + CHUNK, last).
+def _map(recipe, I, places, a, last, sums, sizes, kept, out):
+    """out[places[r], j] ← the kernel values of sums[r, j − a], for a ≤ j < min(a + CHUNK, last).
 
     Whole chunks are mapped, the last one with whatever stands behind its end, so that all values go through the
     same vector instructions.
     """
     z_size = borrow(recipe.z_size)[a : a + CHUNK]
     b = min(a + CHUNK, last)
-    for r in range(rows):
+    for r in range(I.size):
         _complete(measure_of(recipe.kernel), sums[r], recipe.weight, sizes[r], z_size)
         finish(recipe.kernel, sums[r], CHUNK, kept)
-        place, i = places[start + r], I[start + r]
+        place, i = places[r], I[r]
         for j in range(b - a):
             out[place, a + j] = kept[j]
         if recipe.same and a <= i < b:
