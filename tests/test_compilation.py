@@ -164,3 +164,23 @@ def test_a_folder_that_others_could_have_filled_is_not_trusted(nowhere, spoil, t
     assert said == "0 None"
     assert warned.count("RuntimeWarning: widemargin finds no folder to keep machine code in") == 1
     assert "set NUMBA_CACHE_DIR" in warned
+
+
+STRANGER = """
+from typing import NamedTuple
+import numpy as np
+from widemargin.core.expansion import Expansion, smallest
+{own}
+norm2, age = np.array([2.0, 1.0]), np.array([1, 2])
+print(smallest({value}, 2))
+"""
+
+
+def test_machine_code_for_a_class_that_cannot_be_imported_is_no_hindrance(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from typing import NamedTuple\nimport numpy as np\n"
+        "class Mine(NamedTuple):\n    norm2: np.ndarray\n    age: np.ndarray\n"
+    )
+    folder, known = str(tmp_path / "code"), f"import sys; sys.path.append({str(tmp_path)!r}); from mine import Mine"
+    for own, value in ((known, "Mine(norm2, age)"), ("", "Expansion(None, None, norm2, age)")):
+        assert python(STRANGER.format(own=own, value=value), NUMBA_CACHE_DIR=folder)[0] == "1"

@@ -11,8 +11,6 @@ from widemargin.core import kernels
 SOURCES = Path(widemargin.__file__).parent
 HOME = SOURCES / "core" / "kernels.py"
 CLASSES = {cls.__name__ for cls in (*kernels.KERNELS.values(), kernels.BlackBox)}
-#: Files that name kernels still.
-WAITING = {SOURCES / "core/vectors.py", SOURCES / "solvers/budgeted.py"}
 
 
 def names_in(file):
@@ -28,7 +26,7 @@ def names_in(file):
 
 @pytest.mark.parametrize("file", sorted(SOURCES.rglob("*.py")), ids=lambda file: file.relative_to(SOURCES).as_posix())
 def test_kernel_classes_are_named_in_their_own_file_only(file):
-    assert file in {HOME, *WAITING} or not CLASSES & set(names_in(file))
+    assert file == HOME or not CLASSES & set(names_in(file))
 
 
 def test_names_of_kernels_are_listed_in_their_own_file_only():

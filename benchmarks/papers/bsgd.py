@@ -19,8 +19,7 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.peers.budgeted import checkerboard
 from widemargin import BudgetedSVC
-from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep, PassiveAggressiveStep
-from widemargin.solvers.maintenance import Projectron
+from widemargin.solvers.budget import MarginPerceptronStep, NormaStep, PassiveAggressiveStep, Projectron
 
 OUTPUT = datasets.ROOT / "bench_output" / "papers"
 FOLDS, ORDERS, MOST_ROWS = 3, 3, 10_000

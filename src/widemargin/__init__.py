@@ -25,7 +25,7 @@ _HOMES = {
     "Interior": "solvers.interior",
     "KernelPerceptron": "solvers.kernel_steps",
     "StochasticBatchPerceptron": "solvers.sbp",
-    "BudgetedSGD": "solvers.budgeted",
+    "BudgetedSGD": "solvers.budget",
     "load": "files",
     "plots": "plots",
 }
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from .estimators.linear import LinearSVR as LinearSVR
     from .estimators.pareto import pareto_path as pareto_path
     from .files import load as load
-    from .solvers.budgeted import BudgetedSGD as BudgetedSGD
+    from .solvers.budget import BudgetedSGD as BudgetedSGD
     from .solvers.interior import Interior as Interior
     from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos

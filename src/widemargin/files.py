@@ -36,9 +36,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .core import losses
+from .core.expansion import Vectors
 from .core.kernels import KERNELS
 from .core.rows import CSRRows, DenseRows
-from .core.vectors import Vectors
 
 #: Version of the file format; files of a newer one are refused.
 FORMAT = 2

@@ -16,8 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
 from widemargin.estimators import budgeted as estimators
 from widemargin.models import LinearModel
-from widemargin.solvers.budgeted import BudgetedSGD, MarginPerceptronStep, NormaStep
-from widemargin.solvers.maintenance import Merge, Project, Projectron, Remove
+from widemargin.solvers.budget import BudgetedSGD, MarginPerceptronStep, Merge, NormaStep, Project, Projectron, Remove
 
 STOCHASTIC = (
     "steps are stochastic: an example of weight 2 is one step of twice the length, a repeated one is two steps, in "

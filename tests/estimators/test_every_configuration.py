@@ -7,7 +7,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
-from widemargin.solvers.budgeted import STEPS
+from widemargin.solvers.budget import STEPS
 
 LINEAR = [
     *(kind(solver=solver) for kind in (LinearSVC, LinearSVR) for solver in ("pegasos", "sdca")),

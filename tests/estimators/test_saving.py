@@ -24,8 +24,7 @@ from widemargin import (
     compress,
 )
 from widemargin.files import _NAMES, _Writer
-from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep
-from widemargin.solvers.maintenance import Merge, Projectron
+from widemargin.solvers.budget import MarginPerceptronStep, Merge, NormaStep, Projectron
 from widemargin.solvers.pegasos import Bottou
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

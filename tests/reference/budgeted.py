@@ -6,7 +6,7 @@ Step rules of ``widemargin`` serve as names only.
 
 import numpy as np
 
-from widemargin.solvers.budgeted import MarginPerceptronStep, NormaStep, PegasosStep
+from widemargin.solvers.budget import MarginPerceptronStep, NormaStep, PegasosStep
 
 
 def step_size(rule, lam, t):

@@ -11,9 +11,15 @@ from widemargin.core.kernels import RBF
 from widemargin.core.losses import Hinge, Single
 from widemargin.core.rows import as_matrix, as_rows
 from widemargin.problem import KernelProblem
-from widemargin.solvers import budgeted
-from widemargin.solvers.budgeted import BudgetedSGD, MarginPerceptronStep, NormaStep, PegasosStep
-from widemargin.solvers.maintenance import Merge, Project, Remove
+from widemargin.solvers.budget import (
+    BudgetedSGD,
+    MarginPerceptronStep,
+    Merge,
+    NormaStep,
+    PegasosStep,
+    Project,
+    Remove,
+)
 
 N, LAM, RADIUS = 150, 0.3, 2.0
 
@@ -62,9 +68,9 @@ def test_every_step_and_the_regret_of_a_run_are_within_the_paper_s_bounds(step, 
     regret, degradation = 0.0, 0.0
     norm2, apart2, scores = known()
     for t in range(1, N + 1):
-        before, margin = state.values[budgeted.LOST], y[t - 1] * scores[t - 1]
+        before, margin = state.amounts.lost, y[t - 1] * scores[t - 1]
         solver.advance(problem, state, 1)
-        E, violated = state.values[budgeted.LOST] - before, float(margin < 1.0)
+        E, violated = state.amounts.lost - before, float(margin < 1.0)
         eta, _ = textbook.step_size(step, LAM, t)
         assert E <= 1.0 + 1e-9  # ‖E‖ ≤ 1, as the theorems ask
         gained = 0.5 * lam * (norm2 - u_norm2) + max(0.0, 1.0 - margin) - max(0.0, 1.0 - u_margins[t - 1])

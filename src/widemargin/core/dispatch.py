@@ -48,19 +48,44 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": REORDER, "error_model": "n
 SILENCE = 1.0
 
 
-def compiled(function: Callable[..., Any]) -> Any:
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function at its first call, and keep the machine code on disk where some folder can be written."""
+    options = {**OPTIONS, **options}
     try:
-        return njit(cache=True, **OPTIONS)(function)
+        return _for_strangers(njit(cache=True, **options)(function))
     except RuntimeError:  # Numba found no folder
-        dispatcher, folder, chosen = njit(**OPTIONS)(function), _temporary_folder(), config.CACHE_DIR
+        dispatcher, folder, chosen = njit(**options)(function), _temporary_folder(), config.CACHE_DIR
         if folder is not None:
             try:
                 config.CACHE_DIR = folder
                 dispatcher.enable_caching()
             finally:
                 config.CACHE_DIR = chosen
-        return dispatcher
+        return _for_strangers(dispatcher)
+
+
+def _for_strangers(dispatcher: Any) -> Any:
+    """Let the list of machine code on disk be empty where it names a class that this process cannot import.
+
+    Such as a policy of a user's own, in a file of another project.
+    """
+    listed = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if listed is not None:
+        load = listed._load_index
+
+        def load_what_is_known() -> Any:
+            try:
+                return load()
+            except (ImportError, AttributeError):
+                return {}
+
+        listed._load_index = load_what_is_known
+    return dispatcher
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a part of a loop that becomes code of its caller, so that its arguments cost nothing."""
+    return compiled(function, forceinline=True)
 
 
 @cache
@@ -136,17 +161,28 @@ class _CompilationNotice(event.Listener):
 event.register("numba:compile", _CompilationNotice())
 
 
-@intrinsic
-def borrow(typingctx, array):
-    """The same array without reference counting; for arguments of a compiled loop only."""
-
-    def codegen(context, builder, signature, args):
-        view = context.make_array(signature.args[0])(context, builder, args[0])
+def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """Emit the same array, or the same tuple of arrays and other things, without an owner."""
+    if isinstance(kind, types.BaseTuple):
+        for place, part in enumerate(kind):
+            held = _uncounted(context, builder, part, builder.extract_value(value, place))
+            value = builder.insert_value(value, held, place)
+    elif isinstance(kind, types.Array):
+        view = context.make_array(kind)(context, builder, value)
         view.meminfo = cgutils.get_null_value(view.meminfo.type)
         view.parent = cgutils.get_null_value(view.parent.type)
-        return view._getvalue()
+        value = view._getvalue()
+    return value
 
-    return array(array), codegen
+
+@intrinsic
+def borrow(typingctx, value):
+    """The same array, or NamedTuple with arrays, without reference counting; for arguments of a compiled loop only."""
+
+    def codegen(context, builder, signature, args):
+        return _uncounted(context, builder, signature.args[0], args[0])
+
+    return value(value), codegen
 
 
 @intrinsic

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -16,33 +16,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..core import losses
+from ..core.expansion import is_sparse
 from ..core.kernel_matrix import largest_value
 from ..core.kernels import as_kernel, class_of, names_of
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
-from ..core.vectors import is_sparse
 from ..files import savable
 from ..history import History, Stopwatch
 from ..models import KernelModel, PairsModel
 from ..problem import KernelProblem
 from ..running import Interrupts
-from ..solvers.budgeted import (
-    STEPS,
-    BudgetedSGD,
-    State,
-    reduced,
-    scores,
-)
-from ..solvers.maintenance import (
-    MAINTENANCES,
-    NORM2,
-    VISITS,
-    Forget,
-    Merge,
-    Nearest,
-    Project,
-    Remove,
-    by_class,
-)
+from ..solvers.budget import MAINTENANCES, STEPS, BudgetedSGD, Policy
+from ..solvers.budget.reduce import reduced
+from ..solvers.budget.sgd import State, scores
 from .fitting import (
     TrainedByRun,
     all_or_nothing,
@@ -60,17 +45,17 @@ from .fitting import (
 )
 from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_unequal
 
-#: Policies by their names.
-NAMED: dict[str, dict[str, Any]] = {
-    "step": {name: rule() for name, rule in STEPS.items()},
-    "maintenance": MAINTENANCES,
-}
 #: Rows at a time brought to the layout of a model of the other one.
 BLOCK = 2**12
 #: Steps of partial_fit between looks at Ctrl-C.
 SLICE = 2**14
 #: Most memory of vectors that are merged in compress.
 MERGING_BYTES = 2**32
+#: Parameters that are policies, with the policies by name; those may still be entered.
+NAMED: dict[str, Mapping[str, Any]] = {
+    "step": {name: rule() for name, rule in STEPS.items()},
+    "maintenance": MAINTENANCES,
+}
 
 
 def weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
@@ -137,7 +122,7 @@ class _Budgeted(TrainedByRun):
             )
         if isinstance(self.maintenance, str):
             one_of("maintenance", self.maintenance, MAINTENANCES)
-        elif not isinstance(self.maintenance, (Merge, Project, Remove, Forget, Nearest)):
+        elif not isinstance(self.maintenance, Policy):
             raise TypeError(
                 f"maintenance must be one of {', '.join(map(repr, MAINTENANCES))} or a policy such as Merge(), "
                 f"got {self.maintenance!r}"
@@ -160,7 +145,8 @@ class _Budgeted(TrainedByRun):
         """Parameters by name; ``deep`` also those of the step rule and of the maintenance, as ``step__eta``."""
         params = super().get_params(deep=False)
         for name in ("step", "maintenance") if deep else ():
-            own: dict[str, Any] = getattr(self._policy(name), "_asdict", dict)()
+            policy = self._policy(name)
+            own = vars(policy) if is_dataclass(policy) else {}
             params.update({f"{name}__{field}": value for field, value in own.items()})
         return params
 
@@ -174,7 +160,7 @@ class _Budgeted(TrainedByRun):
                     known = ", ".join(sorted(name for name in self.get_params() if "__" in name)) or "none"
                     owner = f": {name} is {getattr(self, name)!r}" if name in NAMED else ""
                     raise ValueError(f"{key} is no parameter of {type(self).__name__}{owner}; nested ones are: {known}")
-                setattr(self, name, self._policy(name)._replace(**{field: value}))
+                setattr(self, name, replace(self._policy(name), **{field: value}))
         return self
 
     def _solver(self, problem: KernelProblem, state: State | None = None) -> BudgetedSGD:
@@ -189,7 +175,7 @@ class _Budgeted(TrainedByRun):
         if self.max_bytes is None:
             return solver
         if state is not None:
-            held = sum(array.nbytes for array in (*state.budget.vectors, *state.budget[1:]))
+            held = state.held_bytes
             if held > self.max_bytes:
                 raise ValueError(
                     f"the running model would hold {held} bytes for {problem.n_outputs} outputs, max_bytes is "
@@ -271,7 +257,7 @@ class _Budgeted(TrainedByRun):
         state = replace(state)
         solver.bind(problem, state)
         solver.advance(problem, state, 0)
-        left, seen, failure = solver.steps_per_epoch(problem), int(state.counts[VISITS]), None
+        left, seen, failure = solver.steps_per_epoch(problem), int(state.tally.visits), None
         with Interrupts() as interrupts:
             self._undo = "forget"  # vectors change in place
             with Stopwatch() as watch:
@@ -336,7 +322,7 @@ class _Budgeted(TrainedByRun):
     def n_samples_seen_(self) -> int:
         """Examples that were visited so far."""
         check_is_fitted(self, "_state")
-        return int(self._state.counts[VISITS])
+        return int(self._state.tally.visits)
 
     @property
     def gamma_(self) -> float:
@@ -414,13 +400,13 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
     lam : float, default=1e-4
         λ. As a rule of thumb 1/n to 10/n.
     step : {"pegasos", "norma", "margin_perceptron", "passive_aggressive"} or a step rule, default="pegasos"
-        Rules with parameters are in :mod:`widemargin.solvers.budgeted`: ``NormaStep(eta=0.5)``,
+        Rules with parameters are in :mod:`widemargin.solvers.budget`: ``NormaStep(eta=0.5)``,
         ``MarginPerceptronStep(eta=1.0, radius=100.0)``. Searches set them as ``step__eta``.
     maintenance : {"merge", "multi_merge", "project", "projectron", "remove", "random", "oldest", "forget", "nearest", \
     "stop"} or a policy, default="merge"
         "merge" and "multi_merge" need the Gaussian kernel. "project" often loses less, once the budget is large, and
         costs time and memory quadratic in it. "projectron" and "forget" are for ``step="margin_perceptron"``.
-        Policies with parameters are in :mod:`widemargin.solvers.maintenance`:
+        Policies with parameters are in :mod:`widemargin.solvers.budget`:
         ``Project(threshold=0.1)``, ``Projectron(0.1, span="class")``; searches set them as ``maintenance__threshold``.
     max_iter : int, default=1
         Passes of ``fit`` over the examples.
@@ -595,27 +581,10 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         if classes.size == self.classes_.size:
             return
         places = np.searchsorted(classes, self.classes_)
-        budget, values = self._state.budget, self._state.values.copy()
-        old, norm2 = budget.A, budget.norm2.copy()
-        if old.shape[0] == 1:
-            # one score f becomes (−f, f), the margins against the rest, or (−f/2, f/2), whose difference is the margin
-            share = 1.0 if self.multi_class == "ovr" else 0.5
-            old = np.concatenate([-share * old, share * old])
-            norm2 *= 2.0 * share**2
-            values[NORM2] *= 2.0 * share**2
-            if by_class(self._policy("maintenance"), 2):  # every vector came with a step for both
-                twice = np.eye(2, dtype=np.int64)
-                budget = budget._replace(
-                    K=np.kron(budget.K, twice),
-                    inverse=np.kron(budget.inverse, twice),
-                    classes=np.tile(np.arange(2), old.shape[1]),
-                )
-        A = np.zeros((classes.size, old.shape[1]), old.dtype)
-        A[places] = old
-        budget = budget._replace(A=A, norm2=norm2, classes=places[budget.classes])
         counts = np.zeros(classes.size)
         counts[places] = self._counts
-        self._state = replace(self._state, budget=budget, values=values)
+        share = 1.0 if self.multi_class == "ovr" else 0.5
+        self._state = self._state.with_classes(places, classes.size, share, self._policy("maintenance"))
         self.classes_, self._counts = classes, counts
 
     def _of_examples(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
@@ -757,6 +726,25 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         return self._scores(X)[:, 0]
 
 
+def _ways(old: KernelModel, budget: int, maintenance: str | None) -> tuple[str, ...]:
+    """The ways to make a model smaller that were asked for, or those there are; refuses what cannot be."""
+    merges = old.kernel.is_gaussian and budget > 1
+    if maintenance not in (None, "project") and not (maintenance == "merge" and merges):
+        raise ValueError(
+            f"compress takes maintenance='project', or 'merge' for kernel='rbf' and budget ≥ 2, got {maintenance!r} "
+            f"for {type(old.kernel).__name__} and budget {budget}"
+        )
+    n = shape(old.vectors)[0]
+    features = shape(old.vectors)[1] if isinstance(old.vectors, DenseRows) else np.unique(old.vectors.indices).size
+    needed = 16 * n * features if n > budget else 0
+    if maintenance == "merge" and needed > MERGING_BYTES:
+        raise MemoryError(
+            f"merging {n} vectors with {features} features takes {needed / 2**30:.1f} GiB: use maintenance='project'"
+        )
+    both = ("merge", "project") if merges and needed <= MERGING_BYTES else ("project",)
+    return both if maintenance is None else (maintenance,)
+
+
 def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     """A copy of a trained kernel machine with at most ``budget`` support vectors.
 
@@ -803,26 +791,12 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
         raise TypeError(
             f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"
         )
-    merges = old.kernel.is_gaussian and budget > 1
-    if maintenance not in (None, "project") and not (maintenance == "merge" and merges):
-        raise ValueError(
-            f"compress takes maintenance='project', or 'merge' for kernel='rbf' and budget ≥ 2, got {maintenance!r} "
-            f"for {type(old.kernel).__name__} and budget {budget}"
-        )
+    ways = _ways(old, budget, maintenance)
     small, n = copy.copy(model), shape(old.vectors)[0]
     if n <= budget:
         small.degradation_ = small.relative_degradation_ = 0.0
         return small
-    features = shape(old.vectors)[1] if isinstance(old.vectors, DenseRows) else np.unique(old.vectors.indices).size
-    needed = 16 * n * features
-    if maintenance == "merge" and needed > MERGING_BYTES:
-        raise MemoryError(
-            f"merging {n} vectors with {features} features takes {needed / 2**30:.1f} GiB: use maintenance='project'"
-        )
-    both = ("merge", "project") if merges and needed <= MERGING_BYTES else ("project",)
-    kept, coefficients, lost, norm2 = reduced(
-        old.kernel, old.vectors, old.coef, budget, both if maintenance is None else (maintenance,)
-    )
+    kept, coefficients, lost, norm2 = reduced(old.kernel, old.vectors, old.coef, budget, ways)
     kept = as_matrix(kept).astype(dtype_of(old.vectors))
     rows = as_rows(kept)
     # a regularised intercept, kernel + 1, is the sum of the old coefficients

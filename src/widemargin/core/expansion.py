@@ -1,4 +1,6 @@
-"""Vectors kept feature by feature, so that every loop over vectors is vector code.
+"""The growing store of a kernel machine, W = Σ_j Φ(z_j) α_jᵀ: vectors that come and go, with their coefficients.
+
+Vectors are kept feature by feature, so that every loop over vectors is vector code.
 
 ``Z`` (rows × capacity) holds a vector in each column, a feature in each row. Row i of the data is compared with all
 vectors at once: for one feature after the other
@@ -28,9 +30,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .dispatch import borrow, compiled, flat, generic, use_wide_registers
-from .kernels import RBF, Laplacian, finish
+from .kernels import finish
 from .measures import Absolute, Inner, Squared
-from .rows import CSRRows, DenseRows, as_rows, borrowed, row_size
+from .rows import CSRRows, DenseRows, as_rows, row_size
 from .tiles import CHUNK, LANES, accumulate
 
 #: Tiles of rows scored together, which share the reading of vectors.
@@ -39,6 +41,17 @@ TILES = 8
 FIRST_ROWS = 1024
 #: Vectors further from the centre than this many times their distance from each other are centred anew.
 FAR = 100.0
+#: Squared sizes that differ by less than this many units of the buffer's rounding are equal. Those of Pegasos steps,
+#: (η_t/scale_t)² with both rounded, differ by twelve at most.
+TIED = 16
+
+
+class Metric(NamedTuple):
+    """How rows are compared with vectors: a kernel, its measure, and that beyond the size of the vector."""
+
+    kernel: Any
+    measure: Any
+    beyond: Any
 
 
 class Vectors(NamedTuple):
@@ -59,12 +72,17 @@ class Vectors(NamedTuple):
     rows: np.ndarray
 
 
-@borrowed.case(Vectors)
-def _(vectors):
-    return Vectors(
-        borrow(vectors.Z), borrow(vectors.size), borrow(vectors.centre), borrow(vectors.slot), borrow(vectors.feature),
-        borrow(vectors.held), borrow(vectors.free), borrow(vectors.rows),
-    )  # fmt: skip
+class Expansion(NamedTuple):
+    """Vectors with their coefficients; what stands behind the last one is zero.
+
+    A (outputs × capacity) are coefficients without a scale that all may share; norm2: ‖α_j‖² k(z_j, z_j); age: the
+    number of the update that brought a vector.
+    """
+
+    vectors: Vectors
+    A: np.ndarray
+    norm2: np.ndarray
+    age: np.ndarray
 
 
 def whole_rows(n: int) -> int:
@@ -127,7 +145,7 @@ def as_data(vectors: Vectors, count: int, dtype: Any) -> DenseRows | CSRRows:
 
 def recentre(kernel: Any, vectors: Vectors, count: int) -> None:
     """Move the centre to the median of the vectors, in place, if they are far from it compared with their spread."""
-    if is_sparse(vectors) or not isinstance(kernel, (RBF, Laplacian)) or count < 3:
+    if is_sparse(vectors) or not kernel.of_distances or count < 3:
         return
     V = vectors.Z[:, :count].astype(np.float64)
     middle = np.median(V, axis=1, keepdims=True)
@@ -135,7 +153,7 @@ def recentre(kernel: Any, vectors: Vectors, count: int) -> None:
     if np.sum(middle**2) > FAR**2 * np.median(np.sum(rest**2, axis=0)):
         vectors.centre[:] += middle[:, 0]
         vectors.Z[:, :count] = rest
-        vectors.size[:count] = np.sum(np.abs(rest) if isinstance(kernel, Laplacian) else rest**2, axis=0)
+        vectors.size[:count] = np.sum(np.abs(rest) if kernel.measure is Absolute else rest**2, axis=0)
 
 
 # ---------------------------------------------------------------- measures
@@ -149,13 +167,12 @@ class AbsoluteBeyond(NamedTuple):
     """|x − z| − |z|."""
 
 
-def measures(kernel: Any) -> tuple[Any, Any]:
-    """The measure of a kernel, and the same beyond the size of the vector, for sparse rows."""
-    if isinstance(kernel, RBF):
-        return Squared(), SquaredBeyond()
-    if isinstance(kernel, Laplacian):
-        return Absolute(), AbsoluteBeyond()
-    return Inner(), Inner()
+BEYOND: dict[Any, Any] = {Squared: SquaredBeyond, Absolute: AbsoluteBeyond, Inner: Inner}
+
+
+def metric_of(kernel: Any) -> Metric:
+    """How a kernel compares rows with vectors."""
+    return Metric(kernel, kernel.measure(), BEYOND[kernel.measure]())
 
 
 @generic
@@ -242,9 +259,9 @@ def _(measure, size):
 
 
 @compiled
-def add_terms(measure, a, b, c, d, za, zb, zc, zd, m, sums):
+def add_terms(measure, a, b, c, d, za, zb, zc, zd, sums):
     """sums[j] += the measures of four features, in place: one pass over the sums for four features."""
-    for j in range(m):
+    for j in range(sums.size):
         sums[j] += (term(measure, a, za[j]) + term(measure, b, zb[j])) + (
             term(measure, c, zc[j]) + term(measure, d, zd[j])
         )
@@ -253,12 +270,12 @@ def add_terms(measure, a, b, c, d, za, zb, zc, zd, m, sums):
 @compiled
 def vector_sums(measure, x, Z, m, sums):
     """sums[j] ← the measure of a vector x and column j of Z, j < m, in place."""
-    d = x.size
+    d, sums = x.size, sums[:m]
     for j in range(m):
         sums[j] = 0
     k = 0
     while k + 4 <= d:
-        add_terms(measure, x[k], x[k + 1], x[k + 2], x[k + 3], Z[k], Z[k + 1], Z[k + 2], Z[k + 3], m, sums)
+        add_terms(measure, x[k], x[k + 1], x[k + 2], x[k + 3], Z[k], Z[k + 1], Z[k + 2], Z[k + 3], sums)
         k += 4
     while k < d:
         a, za = x[k], Z[k]
@@ -294,24 +311,24 @@ def _(X, i, measure, vectors, x):
 
 
 @generic
-def row_sums(X, i, measure, beyond, vectors, m, x, sums):
+def row_sums(X, i, metric, vectors, m, x, sums):
     """sums[j] ← the measure of row i and vector j < m, in place; returns the size of the row; x is overwritten."""
 
 
 @row_sums.case(DenseRows)
-def _(X, i, measure, beyond, vectors, m, x, sums):
-    own = gather(X, i, measure, vectors, x)
-    vector_sums(measure, x, vectors.Z, m, sums)
+def _(X, i, metric, vectors, m, x, sums):
+    own = gather(X, i, metric.measure, vectors, x)
+    vector_sums(metric.measure, x, vectors.Z, m, sums)
     return own
 
 
 @row_sums.case(CSRRows)
-def _(X, i, measure, beyond, vectors, m, x, sums):
-    Z, slot, size, number = vectors.Z, vectors.slot, vectors.size, x.dtype.type
-    start, end = X.indptr[i], X.indptr[i + 1]
+def _(X, i, metric, vectors, m, x, sums):
+    Z, slot, size, number, beyond = vectors.Z, vectors.slot, vectors.size, x.dtype.type, metric.beyond
+    start, end, sums = X.indptr[i], X.indptr[i + 1], sums[:m]
     own = 0.0
     for p in range(start, end):
-        own += alone(measure, np.float64(number(X.data[p])))
+        own += alone(metric.measure, np.float64(number(X.data[p])))
     for j in range(m):
         sums[j] = base(beyond, size[j])
     p = start
@@ -319,7 +336,7 @@ def _(X, i, measure, beyond, vectors, m, x, sums):
         a, b, c, d = X.data[p], X.data[p + 1], X.data[p + 2], X.data[p + 3]
         add_terms(
             beyond, number(a), number(b), number(c), number(d), Z[slot[X.indices[p]]], Z[slot[X.indices[p + 1]]],
-            Z[slot[X.indices[p + 2]]], Z[slot[X.indices[p + 3]]], m, sums,
+            Z[slot[X.indices[p + 2]]], Z[slot[X.indices[p + 3]]], sums,
         )  # fmt: skip
         p += 4
     while p < end:
@@ -443,6 +460,61 @@ def drop_column(vectors, j, last):
 
 
 @compiled
+def drop_term(expansion, j, last):
+    """Take vector j with its coefficients out, in place: the last one moves to its column."""
+    A = expansion.A
+    drop_column(expansion.vectors, j, last)
+    for c in range(A.shape[0]):
+        A[c, j] = A[c, last]
+        A[c, last] = 0
+    expansion.norm2[j], expansion.age[j] = expansion.norm2[last], expansion.age[last]
+    expansion.norm2[last], expansion.age[last] = 0, 0
+
+
+@compiled
+def least(values, count):
+    """The place of the least entry; the first of several."""
+    best, place = values[0], 0
+    for j in range(1, count):
+        if values[j] < best:
+            best, place = values[j], j
+    return place
+
+
+@compiled
+def smallest(expansion, count):
+    """The place of the vector with the least ‖α_j‖² k(z_j, z_j); the oldest of those that share it up to rounding."""
+    norm2, age = expansion.norm2, expansion.age
+    place = least(norm2, count)
+    most = norm2[place] * (1.0 + TIED * np.finfo(norm2.dtype).eps)
+    for j in range(count):
+        if norm2[j] <= most and age[j] < age[place]:
+            place = j
+    return place
+
+
+@compiled
+def size2(A, j):
+    """‖α_j‖²."""
+    total = 0.0
+    for c in range(A.shape[0]):
+        total += np.float64(A[c, j]) * np.float64(A[c, j])
+    return total
+
+
+@compiled
+def correlation(A, j, k, m):
+    """⟨W, Φ(z_j)α_jᵀ⟩ without scales, from the kernel row k of vector j."""
+    total = 0.0
+    for c in range(A.shape[0]):
+        row, f = A[c], A.dtype.type(0)
+        for i in range(m):
+            f += row[i] * k[i]
+        total += np.float64(A[c, j]) * np.float64(f)
+    return total
+
+
+@compiled
 def padded(count):
     """Vectors to compute with: whole registers."""
     return (count + LANES - 1) // LANES * LANES
@@ -467,18 +539,18 @@ def _(measure, own, size, product):
 
 
 @generic
-def score(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
+def score(X, metric, V, expansion, count, scale, out):
     """out[i] ← the scores of row i, in place; no row depends on the others."""
 
 
 @score.case(CSRRows)
-def _(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
+def _(X, metric, V, expansion, count, scale, out):
     """Row by row, as in training."""
-    X, vectors, A, out, m = borrowed(X), borrowed(vectors), borrow(A), borrow(out), padded(count)
+    X, vectors, A, out, m = borrow(X), borrow(expansion.vectors), borrow(expansion.A), borrow(out), padded(count)
     x, sums, k = np.empty(0, A.dtype), np.empty(m, A.dtype), np.empty(m, A.dtype)
     for i in range(out.shape[0]):
-        row_sums(X, i, measure, beyond, vectors, m, x, sums)
-        finish(kernel, sums, m, k)
+        row_sums(X, i, metric, vectors, m, x, sums)
+        finish(metric.kernel, sums, m, k)
         for c in range(A.shape[0]):
             row, f = A[c], A.dtype.type(0)
             for j in range(m):
@@ -487,12 +559,12 @@ def _(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
 
 
 @score.case(DenseRows)
-def _(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
+def _(X, metric, V, expansion, count, scale, out):
     """A tile of rows at a time (see core.kernels), against the vectors as rows V; the last tile repeats its last row.
 
     V has two columns more where squared distances are made of norms: (−2z, 1, ‖z‖²)·(x, ‖x‖², 1) is ‖x − z‖².
     """
-    V, A, X, centre, out = borrow(V), borrow(A), borrowed(X), borrow(vectors.centre), borrow(out)
+    V, A, X, centre, out = borrow(V), borrow(expansion.A), borrow(X), borrow(expansion.vectors.centre), borrow(out)
     d, width = centre.size, V.shape[1]
     tiles, total = np.ones((TILES, width, LANES), A.dtype), np.empty((TILES, A.shape[0], LANES), A.dtype)
     S, K = np.empty((CHUNK, LANES), A.dtype), np.empty((CHUNK, LANES), A.dtype)
@@ -510,8 +582,8 @@ def _(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
         for a in range(0, count, CHUNK):
             b = min(a + CHUNK, count)
             for u in range(used):
-                accumulate(V[a:b], measure, tiles[u], S)
-                finish(kernel, sums, (b - a) * LANES, k)
+                accumulate(V[a:b], metric.measure, tiles[u], S)
+                finish(metric.kernel, sums, (b - a) * LANES, k)
                 weigh(A, a, b, K, total[u])
         for r in range(min(used * LANES, out.shape[0] - first)):
             for c in range(A.shape[0]):
@@ -538,7 +610,7 @@ def weigh(A, a, b, K, total):
 
 
 @compiled
-def score_rows(X, kernel, measure, beyond, V, vectors, A, count, scale, out):
+def score_rows(X, metric, V, expansion, count, scale, out):
     """out[i] ← the scores of row i, in place."""
     use_wide_registers()
-    score(X, kernel, measure, beyond, V, vectors, A, count, scale, out)
+    score(X, metric, V, expansion, count, scale, out)

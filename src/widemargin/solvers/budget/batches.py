@@ -1,0 +1,92 @@
+"""Examples of a step: one, or a batch whose scores come from one matrix product."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import generic
+from ...core.expansion import from_product, gather, row_sums
+
+
+class OneByOne(NamedTuple):
+    """A step for each example."""
+
+
+class Batch(NamedTuple):
+    """A step for ``size`` examples, whose scores come from one matrix product of their rows with the vectors."""
+
+    size: int
+    most: float  # largest ‖x‖² of a row whose distances may be made of norms and products
+    rows: np.ndarray
+    own: np.ndarray
+    products: np.ndarray
+
+
+@generic
+def examples_per_step(batch):
+    """Number of examples of a step: the constant 1 where the class says so."""
+
+
+@examples_per_step.case(OneByOne)
+def _(batch):
+    return 1
+
+
+@examples_per_step.case(Batch)
+def _(batch):
+    return batch.size
+
+
+@generic
+def multiply(batch, X, order, first, count, machine):
+    """batch.products ← inner products of ``count`` examples with all vectors, in place."""
+
+
+@multiply.case(OneByOne)
+def _(batch, X, order, first, count, machine):
+    pass
+
+
+@multiply.case(Batch)
+def _(batch, X, order, first, count, machine):
+    vectors = machine.expansion.vectors
+    for r in range(count):
+        batch.own[r] = gather(X, order[first + r], machine.metric.measure, vectors, batch.rows[r])
+    np.dot(batch.rows, vectors.Z, batch.products)
+
+
+@generic
+def sums_of(batch, X, i, r, m, machine):
+    """work.sums ← the measure of example r of a batch, row i, and all vectors, in place; returns its size."""
+
+
+@sums_of.case(OneByOne)
+def _(batch, X, i, r, m, machine):
+    return row_sums(X, i, machine.metric, machine.expansion.vectors, m, machine.work.x, machine.work.sums)
+
+
+@sums_of.case(Batch)
+def _(batch, X, i, r, m, machine):
+    own, products, size, sums = batch.own[r], batch.products[r], machine.expansion.vectors.size, machine.work.sums
+    if own > batch.most:
+        return row_sums(X, i, machine.metric, machine.expansion.vectors, m, machine.work.x, sums)
+    for j in range(m):
+        sums[j] = from_product(machine.metric.measure, own, size[j], products[j])
+    return np.float64(own)
+
+
+@generic
+def again(batch, changed):
+    """Whether the kernel values of an example must be computed anew, as vectors may have changed since its score."""
+
+
+@again.case(OneByOne)
+def _(batch, changed):
+    return changed
+
+
+@again.case(Batch)
+def _(batch, changed):
+    return True

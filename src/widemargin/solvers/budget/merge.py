@@ -1,0 +1,243 @@
+"""Merging: the smallest vector and its best partner (see :mod:`widemargin.core.merging`) become one.
+
+For the Gaussian kernel only. With ``vectors`` > 2 the smallest is merged with its several best partners, one after the
+other, and the search is shared among as many later steps; the worst of them are left out as long as all together would
+lose more than the removal of the smallest. So no merge loses more than that.
+
+Partners of opposite sign are tried too, which the paper does not, at the end point h = 0.
+
+Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012), Sec. 6.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import compiled
+from ...core.expansion import correlation, least, padded, vector_sums, write_column
+from ...core.kernels import finish
+from ...core.merging import best_partner, best_place, joint_degradations, merge_table
+from .policy import Policy, drop, instead, kernel_row, maintain, register
+
+
+class Merging(NamedTuple):
+    """Merge at work: tables in the precision of the vectors, and memory that is overwritten."""
+
+    h: np.ndarray
+    degradation: np.ndarray
+    vectors: int
+    z: np.ndarray  # the merged vector, as a column of Z
+    merged: np.ndarray  # its coefficients
+    out: np.ndarray  # what a merge with each vector loses
+    products: np.ndarray  # ⟨α_m, α_j⟩ and ‖α_j‖² for each vector, of several outputs
+    chosen: np.ndarray  # vectors to merge
+
+
+@dataclass(frozen=True)
+class Merge(Policy):
+    """Merge the smallest vector with its ``vectors`` − 1 best partners (Gaussian kernel)."""
+
+    vectors: int = 2
+    table_size: int = 400
+
+    def check(self, solver: Any, problem: Any, rule: Any) -> None:
+        """Refuse other kernels, and more vectors to merge than there are."""
+        if not problem.kernel.is_gaussian:
+            raise ValueError(
+                f"merging needs the Gaussian kernel 'rbf', got {type(problem.kernel).__name__}: use "
+                f"maintenance={instead(problem)}"
+            )
+        if not isinstance(self.vectors, (int, np.integer)):
+            raise TypeError(f"Merge takes a whole number of vectors, got {self.vectors!r}")
+        if solver.budget < 2 or not 2 <= self.vectors <= solver.budget + 1:
+            raise ValueError(
+                f"merging {self.vectors} vectors needs a budget ≥ 2 and 2 ≤ vectors ≤ budget + 1, got "
+                f"budget {solver.budget}"
+            )
+        if self.table_size < 2:
+            raise ValueError(f"table_size must be ≥ 2, got {self.table_size}")
+
+    def prepare(self, budget: Any, seed: int) -> Merging:
+        """Tables, which are made once, and memory."""
+        (outputs, capacity), dtype = budget.A.shape, budget.A.dtype
+        table = merge_table(self.table_size, dtype.name)
+        return Merging(
+            table.h, table.degradation, int(self.vectors), np.zeros(len(budget.vectors.Z), dtype), np.zeros(outputs),
+            np.zeros(capacity, dtype), np.zeros((2 if outputs > 1 else 0, capacity), dtype),
+            np.zeros(self.vectors + 1, np.int64),
+        )  # fmt: skip
+
+
+def MultiMerge(k: int = 4) -> Merge:
+    """Merge k vectors into one at a time."""
+    return Merge(vectors=k)
+
+
+@compiled
+def apart(Z, i, x):
+    """‖z_i − x‖²."""
+    total = 0.0
+    for k in range(x.size):
+        difference = np.float64(Z[k, i]) - np.float64(x[k])
+        total += difference * difference
+    return total
+
+
+@compiled
+def inner(A, i, coefficients):
+    """⟨α_i, coefficients⟩."""
+    total = 0.0
+    for c in range(A.shape[0]):
+        total += np.float64(A[c, i]) * coefficients[c]
+    return total
+
+
+@compiled
+def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
+    """‖Σ Φ(z_i)α_i − Φ(z) coefficients‖² over the chosen vectors; ``x`` is overwritten."""
+    total = 0.0
+    for a in range(found):
+        i = chosen[a]
+        total -= 2.0 * inner(A, i, coefficients) * np.exp(-gamma * apart(Z, i, z))
+    for c in range(A.shape[0]):
+        total += coefficients[c] * coefficients[c]
+    for a in range(found):
+        i = chosen[a]
+        for k in range(x.size):
+            x[k] = Z[k, i]
+        for b in range(found):
+            cross = 0.0
+            for c in range(A.shape[0]):
+                cross += np.float64(A[c, i]) * np.float64(A[c, chosen[b]])
+            total += cross * np.exp(-gamma * apart(Z, chosen[b], x))
+    return total
+
+
+@compiled
+def merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged):
+    """z, merged ← the chosen vectors merged one after the other, in place; returns what the last one lost.
+
+    ``log_kappa`` is that of the first two.
+    """
+    outputs = A.shape[0]
+    for k in range(z.size):
+        z[k] = Z[k, chosen[0]]
+    for c in range(outputs):
+        merged[c] = A[c, chosen[0]]
+    lost = 0.0
+    for a in range(1, found):
+        n = chosen[a]
+        if a > 1:
+            log_kappa = -gamma * apart(Z, n, z)
+        p, q, r = 0.0, inner(A, n, merged), 0.0
+        for c in range(outputs):
+            p += merged[c] * merged[c]
+            r += np.float64(A[c, n]) * np.float64(A[c, n])
+        if p <= r:
+            h = best_place(table, p, q, r, log_kappa, outputs > 1)
+        else:
+            h = 1.0 - best_place(table, r, q, p, log_kappa, outputs > 1)
+        near, far = np.exp(log_kappa * (1.0 - h) * (1.0 - h)), np.exp(log_kappa * h * h)
+        lost = p + r + 2.0 * np.exp(log_kappa) * q
+        for k in range(z.size):
+            z[k] = h * z[k] + (1.0 - h) * Z[k, n]
+        for c in range(outputs):
+            merged[c] = merged[c] * near + A[c, n] * far
+            lost -= merged[c] * merged[c]
+    return lost
+
+
+@compiled
+def follow_norm(policy, machine, found, lost):
+    """Keep ‖W‖² up to date, in place, for the chosen vectors that become the merged one; work.k is overwritten."""
+    A, work, tally, chosen, merged = machine.expansion.A, machine.work, machine.tally, policy.chosen, policy.merged
+    count, correlated = tally.vectors, 0.0
+    for a in range(found):
+        kernel_row(machine, chosen[a])
+        correlated += correlation(A, chosen[a], work.k, padded(count))
+    vector_sums(machine.metric.measure, policy.z, machine.expansion.vectors.Z, padded(count), work.sums)
+    finish(machine.metric.kernel, work.sums, padded(count), work.k)
+    tally.evals += (found + 1) * count
+    for c in range(A.shape[0]):
+        row, f = A[c], 0.0
+        for j in range(count):
+            f += np.float64(row[j]) * np.float64(work.k[j])
+        correlated -= merged[c] * f
+    machine.amounts.norm2 += lost - 2.0 * correlated
+
+
+@compiled
+def put_merged(policy, machine, found):
+    """The merged vector takes the place of the first partner, in place; the others that were chosen leave.
+
+    Those with the largest numbers leave first, so that the vectors which move into their columns are not among them.
+    """
+    expansion, chosen, z, merged = machine.expansion, policy.chosen, policy.z, policy.merged
+    keep = chosen[1]
+    norm2, size = 0.0, 0.0
+    for c in range(merged.size):
+        expansion.A[c, keep] = merged[c]
+        norm2 += merged[c] * merged[c]
+    for k in range(z.size):
+        size += np.float64(z[k]) * np.float64(z[k])
+    write_column(expansion.vectors, z, keep)
+    expansion.norm2[keep], expansion.vectors.size[keep], expansion.age[keep] = norm2, size, machine.tally.updates
+    chosen[1] = chosen[found - 1]
+    for _ in range(found - 1):
+        largest = 0
+        for a in range(found - 1):
+            if chosen[a] > chosen[largest]:
+                largest = a
+        drop(machine, chosen[largest])
+        chosen[largest] = -1
+
+
+@compiled
+def merge(policy, machine):
+    """Merge the smallest vector with its best partners, in place; returns ‖Δ‖² without scales.
+
+    As many as asked for, or as can be merged without losing more than the removal of the smallest; two always can.
+    """
+    expansion, work, tally, gamma = machine.expansion, machine.work, machine.tally, machine.metric.kernel.gamma
+    Z, A, out, chosen, z, merged = expansion.vectors.Z, expansion.A, policy.out, policy.chosen, policy.z, policy.merged
+    count, outputs = tally.vectors, A.shape[0]
+    m = least(expansion.norm2, count)
+    if m != count - 1:
+        kernel_row(machine, m)
+        tally.evals += count
+    if outputs > 1:
+        joint_degradations(A, m, work.sums, padded(count), policy.products, out)
+    chosen[0] = m
+    found = 1
+    while found < min(policy.vectors, count):
+        n = best_partner(policy.degradation, A[0], m, work.k, count) if outputs == 1 else least(out, count)
+        work.k[n], out[n] = -1, np.inf  # taken
+        chosen[found] = n
+        found += 1
+    log_kappa = np.float64(work.sums[chosen[1]])
+    lost = merge_chosen(policy.h, Z, A, chosen, found, log_kappa, gamma, z, merged)
+    while found > 2:
+        lost = lost_by_merging(Z, A, chosen, found, gamma, z, merged, work.x)
+        if lost <= expansion.norm2[m]:
+            break
+        found -= 1
+        lost = merge_chosen(policy.h, Z, A, chosen, found, log_kappa, gamma, z, merged)
+    lost = max(lost, 0.0)
+    if machine.track:
+        follow_norm(policy, machine, found, lost)
+    put_merged(policy, machine, found)
+    return lost
+
+
+@maintain.case(Merging)
+def _(policy, machine):
+    if machine.tally.vectors <= machine.limit:
+        return -1.0
+    return merge(policy, machine)
+
+
+register("merge", Merge())
+register("multi_merge", MultiMerge())

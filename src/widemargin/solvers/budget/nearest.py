@@ -1,0 +1,92 @@
+"""α_rΦ(z_r) is projected onto the newest vector x and the nearest one of z_r, for the r that loses least.
+
+Δ is orthogonal to Φ(x), so a passive-aggressive step followed by this is the joint optimum that BPA-NN asks for.
+
+Wang, Vucetic: Online passive-aggressive algorithms on a budget. AISTATS (2010).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import compiled
+from ...core.expansion import size2
+from ...core.inverse import SPAN
+from .policy import Policy, drop, instead, maintain, register
+
+
+class Nearing(NamedTuple):
+    """Nearest at work; K is the kernel matrix of the vectors."""
+
+    K: np.ndarray
+
+
+@dataclass(frozen=True)
+class Nearest(Policy):
+    """Project one vector onto the newest and its own nearest, the one that loses least (BPA-NN)."""
+
+    def places(self, outputs: int) -> int:
+        """One row of K for each vector."""
+        return 1
+
+    def check(self, solver: Any, problem: Any, rule: Any) -> None:
+        """Refuse kernels without distances, and steps with a radius."""
+        if not problem.kernel.of_distances:
+            raise ValueError(
+                f"Nearest needs a kernel of distances, 'rbf' or 'laplacian', got {type(problem.kernel).__name__}: use "
+                f"maintenance={instead(problem)}"
+            )
+        if math.isfinite(rule.radius):
+            raise ValueError("Nearest does not follow ‖w‖: use a step without a radius")
+
+    def prepare(self, budget: Any, seed: int) -> Nearing:
+        """K where it is kept."""
+        return Nearing(budget.K)
+
+
+@compiled
+def project_one(K, machine):
+    """Project the vector that loses least onto the newest and its nearest neighbour, and take it out, in place."""
+    A, new = machine.expansion.A, machine.tally.vectors - 1
+    lost, gone, near, onto_new, onto_near = np.inf, 0, new, 0.0, 0.0
+    for r in range(new):
+        n, row, norm2 = new, K[r], size2(A, r)
+        for j in range(new):
+            if j != r and row[j] > row[n]:
+                n = j
+        determinant = K[new, new] * K[n, n] - K[new, n] * K[new, n]
+        if n == new or determinant <= SPAN * K[new, new] * K[n, n]:
+            a, b = (row[new] / K[new, new], 0.0) if n == new else (0.0, row[n] / K[n, n])
+        else:
+            a = (row[new] * K[n, n] - row[n] * K[new, n]) / determinant
+            b = (row[n] * K[new, new] - row[new] * K[new, n]) / determinant
+        rest = norm2 * max(row[r] - a * row[new] - b * row[n], 0.0)
+        if rest < lost:
+            lost, gone, near, onto_new, onto_near = rest, r, n, a, b
+    for c in range(A.shape[0]):
+        A[c, new] += A[c, gone] * onto_new
+        A[c, near] += A[c, gone] * onto_near
+    for j in (new, near):
+        machine.expansion.norm2[j] = size2(A, j) * K[j, j]
+    for j in range(new):  # the last moves to the column of the one that goes
+        K[gone, j] = K[j, gone] = K[new, j]
+    K[gone, gone] = K[new, new]
+    drop(machine, gone)
+    return lost
+
+
+@maintain.case(Nearing)
+def _(policy, machine):
+    K, k, new = policy.K, machine.work.k, machine.tally.vectors - 1
+    for j in range(new + 1):
+        K[new, j] = K[j, new] = k[j]
+    if new < machine.limit:
+        return -1.0
+    return project_one(K, machine)
+
+
+register("nearest", Nearest())

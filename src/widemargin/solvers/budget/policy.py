@@ -1,0 +1,223 @@
+"""What a budget policy is: how a model of more than B vectors becomes one of B, W ← W − Δ, and what that loses, ‖Δ‖.
+
+A policy is a frozen dataclass of parameters, derived from :class:`Policy`. Its ``prepare`` makes the NamedTuple that
+the compiled loop sees, and :func:`maintain` has a case for that class: it is called after each vector that came,
+changes the :class:`Machine` in place, and returns what it lost. :func:`register` enters a policy under a name, which
+``BudgetedSVC(maintenance=…)`` then knows. Policies can be saved to files as
+they are.
+
+Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012), Sec. 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import compiled, generic, use_wide_registers
+from ...core.expansion import (
+    Expansion,
+    Metric,
+    Vectors,
+    correlation,
+    drop_term,
+    enlarged,
+    no_vectors,
+    padded,
+    vector_sums,
+    with_columns,
+)
+from ...core.kernels import finish
+from ...core.tiles import LANES
+from ...files import savable
+from ...problem import KernelProblem
+from .steps import Schedule
+
+# ---------------------------------------------------------------- the machine
+
+
+@savable()
+class Budget(NamedTuple):
+    """All arrays of a machine: those of an Expansion, and what its policy keeps.
+
+    K, inverse: the kernel matrix of the vectors and its inverse, of size 0 where the policy keeps none. Where classes
+    have spans of their own, vector j stands in K twice, at 2j for its own class and at 2j + 1 for the runner-up, K is 0
+    between classes, and ``classes`` says which those are; else that is of size 0.
+    """
+
+    vectors: Vectors
+    A: np.ndarray
+    norm2: np.ndarray
+    age: np.ndarray
+    K: np.ndarray
+    inverse: np.ndarray
+    classes: np.ndarray
+
+    @property
+    def expansion(self) -> Expansion:
+        """The vectors with their coefficients."""
+        return Expansion(self.vectors, self.A, self.norm2, self.age)
+
+
+#: Numbers of the loop: the scale of all coefficients, ‖W‖² without it (where it is followed), the sums of the losses at
+#: visits and of ‖Δ‖/η, and one that belongs to the policy.
+AMOUNTS = np.dtype((np.record, [(name, np.float64) for name in ("scale", "norm2", "loss", "lost", "own")]))
+#: Counts of the loop: steps, vectors held, maintenances, updates (vectors that came), kernel values, entries read, one
+#: that belongs to the policy, and examples visited.
+TALLY = np.dtype(
+    (
+        np.record,
+        [(name, np.int64) for name in ("steps", "vectors", "maintained", "updates", "evals", "reads", "own", "visits")],
+    )
+)
+
+
+class Scratch(NamedTuple):
+    """Memory that the loop overwrites."""
+
+    x: np.ndarray  # a vector, as a column of Z
+    sums: np.ndarray  # distances or inner products to all vectors; −γ‖x − z‖² once kernel values are made of them
+    k: np.ndarray  # kernel values with all vectors
+    z: np.ndarray  # scores
+    g: np.ndarray  # slopes of each example of a step
+    losses: np.ndarray  # of each example of a step
+
+
+class Machine(NamedTuple):
+    """What compiled code sees of a machine at work: named numbers, arrays and limits; all but the limits change."""
+
+    metric: Metric
+    expansion: Expansion
+    amounts: Any  # of AMOUNTS
+    tally: Any  # of TALLY
+    work: Scratch
+    limit: int  # most vectors
+    track: bool  # whether ‖W‖² must be kept up to date
+
+
+def columns(vectors: int) -> int:
+    """Columns for so many vectors and one to come: an odd number of registers, lest features share cache sets."""
+    lanes = -(-(vectors + 1) // LANES)
+    return LANES * (lanes + (lanes + 1) % 2)
+
+
+def no_budget(policy: Policy, d: int, outputs: int, capacity: int, dtype: Any, sparse: bool) -> Budget:
+    """Arrays without vectors, for d features."""
+    square = policy.places(outputs) * capacity
+    inverse, classes = square if policy.inverts else 0, square if policy.places(outputs) > 1 else 0
+    return Budget(
+        no_vectors(d, capacity, dtype, sparse), np.zeros((outputs, capacity), dtype), np.zeros(capacity, dtype),
+        np.zeros(capacity, np.int64), np.zeros((square, square)), np.zeros((inverse, inverse)),
+        np.zeros(classes, np.int64),
+    )  # fmt: skip
+
+
+def with_room(budget: Budget, vectors: int) -> Budget:
+    """The same with room for so many vectors."""
+    n = columns(vectors)
+    side = 2 * n if budget.classes.size else n
+    K, inverse = (enlarged(square, side, side) if square.size else square for square in (budget.K, budget.inverse))
+    return Budget(
+        with_columns(budget.vectors, n), enlarged(budget.A, len(budget.A), n), enlarged(budget.norm2, n),
+        enlarged(budget.age, n), K, inverse, enlarged(budget.classes, side if budget.classes.size else 0),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- policies
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Base of the policies, which are dataclasses of parameters."""
+
+    #: Whether the inverse of K is kept; vectors are then in double precision.
+    inverts: ClassVar[bool] = False
+    #: Whether ‖W‖² must be kept up to date.
+    follows_norm: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        savable()(cls)
+
+    def places(self, outputs: int) -> int:
+        """Rows and columns of K that are kept for each vector; where that is 0, there is no K."""
+        return 0
+
+    def check(self, solver: Any, problem: KernelProblem, rule: Schedule) -> None:
+        """Refuse parameters, kernels, losses or steps that the policy cannot work with, in a sentence."""
+
+    def prepare(self, budget: Budget, seed: int) -> Any:
+        """The NamedTuple that :func:`maintain` dispatches on, for these arrays; ``seed`` is that of the run."""
+        raise NotImplementedError
+
+    def divide(self, budget: Budget) -> Budget:
+        """What the policy keeps of one score, when it has become the scores of two classes."""
+        return budget
+
+
+#: Policies by the names that users give.
+MAINTENANCES: dict[str, Policy] = {}
+
+
+def register(name: str, policy: Policy) -> None:
+    """Let users call a policy by this name."""
+    MAINTENANCES[name] = policy
+
+
+def instead(problem: KernelProblem) -> str:
+    """Policies for the kernel of a problem that suits no other."""
+    return "'project' or 'remove'" if problem.kernel.is_definite else "'remove'"
+
+
+# ---------------------------------------------------------------- at work
+
+
+@generic
+def maintain(policy, machine):
+    """Keep the budget after a vector came, whose kernel row is work.k; returns ‖Δ‖² without scales, −1 if Δ = 0.
+
+    Changes the machine in place.
+    """
+
+
+@compiled
+def kernel_row(machine, j):
+    """work.k ← the kernel values of vector j and all, in place; work.x ← vector j."""
+    metric, Z, work, m = machine.metric, machine.expansion.vectors.Z, machine.work, padded(machine.tally.vectors)
+    x = work.x
+    for k in range(x.size):
+        x[k] = Z[k, j]
+    vector_sums(metric.measure, x, Z, m, work.sums)
+    finish(metric.kernel, work.sums, m, work.k)
+    work.sums[j] = 0 if work.sums[j] != work.sums[j] else work.sums[j]
+
+
+@compiled
+def drop(machine, j):
+    """Take vector j out, in place: the last one moves to its column, and the last column becomes zero."""
+    last = machine.tally.vectors - 1
+    drop_term(machine.expansion, j, last)
+    machine.tally.vectors = last
+
+
+@compiled
+def remove(machine, j, known):
+    """Remove vector j, in place; ``known`` says whether work.k is its kernel row. Returns ‖Δ‖² without scales."""
+    lost, tally, work = np.float64(machine.expansion.norm2[j]), machine.tally, machine.work
+    if machine.track:
+        if not known:
+            kernel_row(machine, j)
+            tally.evals += tally.vectors
+        machine.amounts.norm2 += lost - 2.0 * correlation(machine.expansion.A, j, work.k, padded(tally.vectors))
+    drop(machine, j)
+    return lost
+
+
+@compiled
+def shrink(policy, machine):
+    """Maintain until there are no more vectors than the limit, in place."""
+    use_wide_registers()
+    while machine.tally.vectors > machine.limit:
+        kernel_row(machine, machine.tally.vectors - 1)
+        maintain(policy, machine)

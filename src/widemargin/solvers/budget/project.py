@@ -1,0 +1,190 @@
+"""Projection of the smallest vector onto the span of the others.
+
+Δα = −(column p of K⁻¹)/(K⁻¹)_pp and ‖Δ‖² = ‖α_p‖²/(K⁻¹)_pp for the smallest vector p. K⁻¹ is kept, O(B²) for a vector
+that comes or goes, and computed anew when K K⁻¹ = I fails in a row that is then looked at. A new Φ(x) whose distance δ
+from the span is at most ``threshold`` is projected at once; so is one that nearly lies in it, lest K become singular,
+unless the budget is full and that loses more than the removal of the smallest would. With ``mistakes_only`` this is
+Projectron++ (see :mod:`.projectron`).
+
+Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012), Sec. 6.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ...core.dispatch import compiled
+from ...core.expansion import least, size2
+from ...core.inverse import SPAN, mended, product, ridge_of, with_one_more, without
+from .policy import Budget, Policy, drop, maintain, register
+from .projectron import ProjectingByClass, check_mistakes_only, shorten
+
+#: The ridge of K, as a share of its diagonal, is this or what rounding makes of kernel values: K is regular, whatever
+#: the vectors are.
+RIDGE = 1e-8
+#: The spans that Project knows.
+SPANS = ("all", "class")
+
+
+class Projecting(NamedTuple):
+    """Project at work: K and its inverse, and memory that is overwritten. Its own count is that of new inverses."""
+
+    threshold: float
+    mistakes_only: bool
+    ridge: float
+    K: np.ndarray
+    inverse: np.ndarray
+    onto: np.ndarray
+    others: np.ndarray
+
+
+@dataclass(frozen=True)
+class Project(Policy):
+    """Project the smallest vector onto the others; a new Φ(x) within ``threshold`` of their span at once.
+
+    With ``mistakes_only`` examples that are right, but inside the margin, bring no vectors (see :func:`Projectron`,
+    which alone has the ``span`` "class").
+    """
+
+    inverts: ClassVar[bool] = True
+
+    threshold: float = 0.0
+    mistakes_only: bool = False
+    span: str = "all"
+
+    def places(self, outputs: int) -> int:
+        """Two of each vector where classes have spans of their own; of one score, the two classes have the same."""
+        return 2 if self.span == "class" and outputs > 1 else 1
+
+    def check(self, solver: Any, problem: Any, rule: Any) -> None:
+        """Refuse indefinite kernels, and thresholds and spans that are none."""
+        if not problem.kernel.is_definite:
+            raise ValueError(
+                f"projection needs a positive definite kernel, and {problem.kernel.name!r} is none: use 'remove'"
+            )
+        if not (isinstance(self.threshold, Real) and 0.0 <= self.threshold < 1.0):
+            raise ValueError(
+                f"threshold is a distance from the span, of vectors of length 1 or so: 0 ≤ threshold < 1, got "
+                f"{self.threshold!r}"
+            )
+        if self.span not in SPANS:
+            raise ValueError(f"span must be 'all' or 'class', got {self.span!r}")
+        if self.span == "class" and not self.mistakes_only:
+            raise ValueError("span='class' is Projectron's: use Projectron(threshold, 'class'), or span='all'")
+        if self.mistakes_only:
+            check_mistakes_only(self.threshold, solver, problem, rule)
+
+    def prepare(self, budget: Budget, seed: int) -> Projecting | ProjectingByClass:
+        """K and its inverse where they are kept, and memory."""
+        ridge, K, inverse = max(RIDGE, 100.0 * float(np.finfo(budget.A.dtype).eps)), budget.K, budget.inverse
+        threshold, ridge, (onto, others) = float(self.threshold), ridge / (1.0 + ridge), np.zeros((2, len(K)))
+        if budget.classes.size:
+            return ProjectingByClass(threshold, ridge, K, inverse, budget.classes, onto, others)
+        return Projecting(threshold, bool(self.mistakes_only), ridge, K, inverse, onto, others)
+
+    def divide(self, budget: Budget) -> Budget:
+        """Every vector came with a step for both classes."""
+        if self.places(2) == 1:
+            return budget
+        twice = np.eye(2, dtype=np.int64)
+        K, inverse = np.kron(budget.K, twice), np.kron(budget.inverse, twice)
+        return budget._replace(K=K, inverse=inverse, classes=np.tile(np.arange(2), budget.A.shape[1]))
+
+
+def Projectron(threshold: float = 0.1, span: str = "all") -> Project:
+    """Grow by mistakes farther than ``threshold`` from the span, and step within it else (Projectron++).
+
+    ``span`` is that of "all" vectors, or for each "class" that of the vectors which came with a step for it; for two
+    classes these are the same.
+    """
+    return Project(threshold, True, span)
+
+
+@compiled
+def project(policy, machine):
+    """Take the newest vector into K and K⁻¹, and project it or the smallest if it must be, in place.
+
+    K has ridges on its diagonal, each the share ``ridge`` of it. The projection of Φ(z_p) onto the others minimises
+    ‖Φ(z_p) − Σ c_j Φ(z_j)‖² + ridge Σ c_j² K_jj, which is k_pp for c = 0: it never loses more than removal. Where one
+    vector comes and one goes, it goes first, since K is never worse conditioned for that.
+    """
+    threshold, ridge, limit = policy.threshold, policy.ridge, machine.limit
+    K, inverse, onto, others = policy.K, policy.inverse, policy.onto, policy.others
+    A, norm2, work, tally = machine.expansion.A, machine.expansion.norm2, machine.work, machine.tally
+    new = tally.vectors - 1
+    own = np.float64(work.k[new])
+    for j in range(new):
+        K[new, j] = K[j, new] = work.k[j]
+    K[new, new] = own / (1.0 - ridge)
+    # the projection of the new vector onto the others; pivot is its squared distance from them, ridges included
+    pivot = K[new, new]
+    product(K[new], inverse, new, onto)
+    onto[new] = 0.0
+    for i in range(new):
+        pivot -= onto[i] * K[new, i]
+    distance2 = max(pivot - ridge * K[new, new] - ridge_of(ridge, K, new, onto), 0.0)
+    inside = policy.mistakes_only and shorten(threshold, distance2, own, A, new, work)
+    if size2(A, new) == 0.0:  # no step
+        drop(machine, new)
+        tally.updates -= 1
+        return -1.0
+    p, light, lost = new, least(norm2, new + 1), distance2 * size2(A, new)
+    near = distance2 <= SPAN * own and (new < limit or lost <= norm2[light])
+    if not (inside or near or distance2 <= threshold * threshold):
+        pivot = max(pivot, ridge * K[new, new])
+        if new < limit:
+            with_one_more(inverse, new, onto, pivot)
+            tally.own += mended(K, inverse, new + 1, tally.updates % (new + 1), onto)
+            return -1.0
+        p = light
+    if p != new:
+        left = without(inverse, new, p, others)
+        # what the new vector had of p, it now has of p's projection
+        had = onto[p]
+        pivot += had * had * left
+        for i in range(new):
+            onto[i] += had * others[i]
+        onto[p] = 0.0
+        with_one_more(inverse, new, onto, pivot)
+        # the projection of p onto the others, and onto what is new in the new one
+        share = K[p, new]
+        for i in range(new):
+            share -= others[i] * K[new, i]
+        share /= pivot
+        for i in range(new):
+            onto[i] = others[i] - share * onto[i]
+        onto[new] = share
+        distance2 = left - share * share * pivot - ridge * K[p, p] - ridge_of(ridge, K, new + 1, onto)
+        lost = max(distance2, 0.0) * size2(A, p)
+    # Δ is orthogonal to what stays, but for the ridge: ⟨Φ(z_j), Φ(z_p) − Σ c Φ⟩ = ridge c_j K_jj
+    crossed = 0.0
+    for c in range(A.shape[0]):
+        a, row = np.float64(A[c, p]), A[c]
+        for j in range(new + 1):
+            row[j] += a * onto[j]
+            crossed += a * onto[j] * np.float64(row[j]) * K[j, j]
+    machine.amounts.norm2 -= lost + 2.0 * ridge * crossed
+    for j in range(new):  # the last moves to the column of p
+        if j != p:
+            K[p, j] = K[j, p] = K[new, j]
+            inverse[p, j] = inverse[j, p] = inverse[new, j]
+    if p != new:
+        K[p, p], inverse[p, p] = K[new, new], inverse[new, new]
+        tally.own += mended(K, inverse, new, tally.updates % new, onto)
+    drop(machine, p)
+    for j in range(new):
+        norm2[j] = size2(A, j) * K[j, j] * (1.0 - ridge)
+    return lost
+
+
+@maintain.case(Projecting)
+def _(policy, machine):
+    return project(policy, machine)
+
+
+register("project", Project())
+register("projectron", Projectron())

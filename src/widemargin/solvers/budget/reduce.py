@@ -1,0 +1,94 @@
+"""Models made smaller: a machine with many vectors is projected onto few, which are merged ones or some of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core.kernel_matrix import KernelMatrix
+from ...core.rows import CSRRows, DenseRows, as_matrix, as_rows, shape
+from ...core.tiles import LANES
+from .merge import Merge
+from .policy import no_budget, shrink
+from .sgd import new_state
+
+
+def merged_vectors(kernel: Any, vectors: np.ndarray, coefficients: np.ndarray, budget: int) -> np.ndarray:
+    """The ``budget`` vectors that are left when the smallest is merged with its best partner, again and again."""
+    n, d = vectors.shape
+    outputs, capacity, policy = coefficients.shape[0], -(-(n + 1) // LANES) * LANES, Merge()
+    held = no_budget(policy, d, outputs, capacity, np.float64, False)
+    held.vectors.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
+    held.vectors.size[:n] = np.einsum("ij,ij->i", vectors, vectors)
+    held.norm2[:n] = np.sum(coefficients**2, axis=0)
+    state = new_state(held, 0, np.random.default_rng(0))
+    state.tally.vectors = n
+    shrink(policy.prepare(held, 0), state.machine(kernel, budget, False))
+    return as_matrix(state.vectors())
+
+
+def spanning(matrix: KernelMatrix, scores: np.ndarray, budget: int) -> np.ndarray:
+    """Rows, one after the other, each the one that takes most from what is left of w (orthogonal matching pursuit).
+
+    ``scores`` are those of w (outputs × n). With L the rows of a Cholesky factor of the kernel matrix, of the rows
+    taken first, what is left of Φ(x_i) has the square d_i = k_ii − Σ_t L_ti², and of w at x_i the score f_i; taking
+    row i lessens ‖w‖² by Σ_c f_ci²/d_i.
+    """
+    left, own, f, taken = matrix.diagonal().astype(np.float64), matrix.diagonal(), scores.copy(), []
+    L = np.empty((budget, left.size))
+    for t in range(budget):
+        gain = np.where(left > 1e-8 * own, np.sum(f * f, axis=0) / np.maximum(left, 1e-300), 0.0)
+        i = int(gain.argmax())
+        if gain[i] == 0.0:
+            break
+        L[t] = (matrix.block(np.array([i]))[0] - L[:t, i] @ L[:t]) / math.sqrt(left[i])
+        f -= np.outer(f[:, i] / math.sqrt(left[i]), L[t])
+        left = left - L[t] ** 2
+        left[i] = 0.0
+        taken.append(i)
+    return np.array(taken, np.intp)
+
+
+def reduced(
+    kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray, budget: int, ways: tuple[str, ...]
+) -> tuple[DenseRows | CSRRows, np.ndarray, np.ndarray, np.ndarray]:
+    """(rows, coefficients, ‖w − w′‖², ‖w‖²): w = Σ_j coefficients[:, j] Φ(row j), and w′ of ``budget`` rows.
+
+    The norms are those of each output. ``ways`` to choose rows are "merge" and "project" (see :func:`spanning`); both
+    see outputs of norm 1. Then w is projected onto the span of those rows, with a ridge that keeps their kernel matrix
+    regular; of several ways the one that loses least is taken.
+    """
+    if not kernel.is_definite:
+        raise ValueError(
+            f"compress projects onto a span, and {kernel.name!r} is no positive definite kernel: use another"
+        )
+    matrix, n = as_matrix(rows).astype(np.float64), shape(rows)[0]
+    rows = as_rows(matrix)
+    whole, scores = KernelMatrix(kernel, rows), np.empty_like(coefficients, dtype=np.float64)
+    blocks = [np.arange(first, min(first + 1024, n)) for first in range(0, n, 1024)]
+    for some in blocks:
+        scores[:, some] = coefficients @ whole.block(some).T
+    norm2 = np.sum(scores * coefficients, axis=1)
+    unit = np.where(norm2 > 0.0, 1.0 / np.sqrt(np.maximum(norm2, 1e-300)), 0.0)[:, None]
+    found = []
+    for way in ways:
+        if way == "project":
+            kept = matrix[spanning(whole, unit * scores, budget)]
+        elif isinstance(rows, DenseRows):
+            kept = merged_vectors(kernel, matrix, unit * coefficients, budget)
+        else:  # features that no vector has stay zero
+            used = np.unique(rows.indices)
+            few = sp.csr_matrix(merged_vectors(kernel, matrix[:, used].toarray(), unit * coefficients, budget))
+            kept = sp.csr_matrix((few.data, used[few.indices], few.indptr), (few.shape[0], matrix.shape[1]))
+        chosen = as_rows(kept)
+        count = shape(chosen)[0]
+        K, across = KernelMatrix(kernel, chosen).block(np.arange(count)), KernelMatrix(kernel, rows, chosen)
+        onto = sum((coefficients[:, some] @ across.block(some) for some in blocks), np.zeros((len(norm2), count)))
+        ridge = 1e-10 * max(float(np.trace(K)) / max(count, 1), 1e-300)
+        best = np.linalg.solve(K + ridge * np.eye(count), onto.T).T
+        lost = norm2 - 2.0 * np.sum(best * onto, axis=1) + np.sum((best @ K) * best, axis=1)
+        found.append((chosen, best, np.maximum(lost, 0.0), norm2))
+    return min(found, key=lambda one: float(np.sum(one[2] * unit[:, 0] ** 2)))

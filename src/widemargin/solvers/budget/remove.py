@@ -1,0 +1,73 @@
+"""Removal: Δ = Φ(z_p)α_pᵀ for the smallest (‖α_p‖² k(z_p, z_p)), a random, the oldest or the newest p.
+
+Of several that are smallest up to rounding, as all are after Pegasos steps under a Gaussian kernel, the oldest goes.
+"smallest" is also the truncation of Norma and SILK. Without the newest the budget's first vectors stay (Stoptron).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.expansion import least, smallest
+from .policy import Policy, maintain, register, remove
+
+#: What Remove may remove; the loop sees the place in this list.
+WHICH = ("smallest", "random", "oldest", "newest")
+
+
+class Removing(NamedTuple):
+    """Remove at work."""
+
+    which: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Remove(Policy):
+    """Remove the "smallest", a "random", the "oldest" or the "newest" vector."""
+
+    which: str = "smallest"
+
+    def check(self, solver: Any, problem: Any, rule: Any) -> None:
+        """Refuse words that say nothing."""
+        if self.which not in WHICH:
+            raise ValueError(f"Remove takes {', '.join(map(repr, WHICH))}, got {self.which!r}")
+
+    def prepare(self, budget: Any, seed: int) -> Removing:
+        """The choice as a number, and the seed of random ones."""
+        return Removing(WHICH.index(self.which), seed)
+
+
+def Stop() -> Remove:
+    """Keep the first B vectors (Stoptron)."""
+    return Remove("newest")
+
+
+@maintain.case(Removing)
+def _(policy, machine):
+    count = machine.tally.vectors
+    if count <= machine.limit:
+        return -1.0
+    if policy.which == 0:
+        j = smallest(machine.expansion, count)
+    elif policy.which == 1:
+        # a hash of the number of maintenances: as good as a generator, and a resumed run goes on with the same
+        u = np.uint64(policy.seed) + np.uint64(machine.tally.maintained) * np.uint64(0x9E3779B97F4A7C15)
+        u = (u ^ (u >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        u = (u ^ (u >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        u = u ^ (u >> np.uint64(31))
+        j = int(np.float64(u >> np.uint64(11)) * 2.0**-53 * count)
+    elif policy.which == 2:
+        j = least(machine.expansion.age, count)
+    else:
+        j = count - 1
+    return remove(machine, j, j == count - 1)
+
+
+register("remove", Remove("smallest"))
+register("random", Remove("random"))
+register("oldest", Remove("oldest"))
+register("stop", Stop())

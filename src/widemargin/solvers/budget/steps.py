@@ -1,0 +1,111 @@
+"""Step sizes of budgeted SGD, with what each makes of λ and of a radius U that W is projected to.
+
+=====================  =====  ==============  =====
+step                   λ      η_t             U
+=====================  =====  ==============  =====
+PegasosStep            > 0    1/(λt)          –
+NormaStep              > 0    η/√t            –
+MarginPerceptronStep   0      η               U
+PassiveAggressiveStep  0      min(C, ℓ/‖gΦ‖²) –
+=====================  =====  ==============  =====
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import NamedTuple
+
+from ...files import savable
+
+#: Coefficients are multiples of 1/λ, and their squares, times weights and kernel values, are in single precision.
+SMALLEST_LAM = 1e-12
+
+
+class Schedule(NamedTuple):
+    """What the loop sees of a step rule: η_t = eta/t^power, at most loss/‖gΦ‖² if ``passive``."""
+
+    lam: float
+    eta: float
+    power: float
+    radius: float
+    passive: bool
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all steps have the same size: those of the Perceptron."""
+        return self.power == 0.0 and not self.passive
+
+
+@dataclass(frozen=True)
+class Step:
+    """Base of the step rules, whose fields are numbers."""
+
+    def __init_subclass__(cls) -> None:
+        savable()(cls)
+
+    def schedule(self, lam: float) -> Schedule:
+        """The rule for a λ, as the loop sees it; refuses what no loop can do."""
+        for name, value in vars(self).items():
+            if isinstance(value, bool) or not isinstance(value, Real) or value != value:
+                raise TypeError(f"{name} of {type(self).__name__} must be a number, got {value!r}")
+        rule = self._schedule(lam)
+        if not (rule.eta > 0.0 and (math.isfinite(rule.eta) or rule.passive) and rule.radius > 0.0):
+            raise ValueError(f"step sizes must be > 0 and finite, and a radius > 0, got {self!r}")
+        return rule
+
+    def _schedule(self, lam: float) -> Schedule:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PegasosStep(Step):
+    """η_t = 1/(λt)."""
+
+    def _schedule(self, lam: float) -> Schedule:
+        if lam < SMALLEST_LAM:
+            raise ValueError(f"Pegasos steps, 1/(lam t), need lam ≥ {SMALLEST_LAM:g}, got {lam}: use NormaStep(eta)")
+        return Schedule(lam, 1.0 / lam, 1.0, math.inf, False)
+
+
+@dataclass(frozen=True)
+class NormaStep(Step):
+    """η_t = η/√t."""
+
+    eta: float = 1.0
+
+    def _schedule(self, lam: float) -> Schedule:
+        if self.eta * lam >= 1.0:
+            raise ValueError(f"eta · lam must be < 1 for Norma steps, got {self.eta} · {lam}: choose a smaller eta")
+        return Schedule(lam, float(self.eta), 0.5, math.inf, False)
+
+
+@dataclass(frozen=True)
+class MarginPerceptronStep(Step):
+    """η_t = η, without regularisation, and a projection to the ball of radius U."""
+
+    eta: float = 1.0
+    radius: float = math.inf
+
+    def _schedule(self, lam: float) -> Schedule:
+        return Schedule(0.0, float(self.eta), 0.0, float(self.radius), False)
+
+
+@dataclass(frozen=True)
+class PassiveAggressiveStep(Step):
+    """The shortest step that makes the loss zero, but at most C (PA-I, or PA for C = ∞); without regularisation."""
+
+    C: float = 1.0
+
+    def _schedule(self, lam: float) -> Schedule:
+        return Schedule(0.0, float(self.C), 0.0, math.inf, True)
+
+
+#: Step rules by the names that users give.
+STEPS: dict[str, type[Step]] = {
+    "pegasos": PegasosStep,
+    "norma": NormaStep,
+    "margin_perceptron": MarginPerceptronStep,
+    "passive_aggressive": PassiveAggressiveStep,
+}
