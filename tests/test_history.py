@@ -12,7 +12,7 @@ def test_counters_become_columns_beside_what_was_measured():
     history = History()
     history.append(Counters(steps=10, visits=20, updates=5, feature_reads=100), seconds=0.5, objective=1.25)
     assert history.columns == [
-        "steps", "visits", "updates", "feature_reads", "kernel_evals", "seconds", "objective",
+        "steps", "visits", "updates", "feature_reads", "kernel_evals", "kernel_computed", "seconds", "objective",
     ]  # fmt: skip
     assert [list(row.values()) for row in history] == [[10, 20, 5, 100, 0, 0.5, 1.25]]
 

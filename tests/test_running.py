@@ -21,14 +21,17 @@ from widemargin.core.rows import as_rows
 from widemargin.history import Counters, History
 from widemargin.models import LinearModel
 from widemargin.problem import Problem
-from widemargin.running import SLICE, STOP_REASONS, Progress, Solver, load_state, run, save_state
+from widemargin.running import SLICE, Progress, load_state, run, save_state
 from widemargin.solvers.pegasos import Bottou, Pegasos, State
+from widemargin.solvers.protocol import Solver
+from widemargin.solvers.protocol import State as BaseState
+from widemargin.stopping import STOP_REASONS
 
 PER_EPOCH = 10
 
 
 @dataclass
-class ToyState:
+class ToyState(BaseState):
     counters: Counters = field(default_factory=Counters)
 
 
@@ -59,6 +62,7 @@ class Toy(Solver):
         if n_steps and self.during is not None:
             self.during(state.counters.steps)
         self.durations.append(took)
+        return n_steps
 
     def weights(self, problem, state):
         return np.array([[float(state.counters.steps)]]), np.zeros(1)
@@ -151,7 +155,17 @@ def test_checkpoints_may_be_given_in_steps():
 
 def test_a_history_has_the_columns_users_read():
     outcome = run(Toy(), ToyProblem(), max_epochs=2, validation=ToyValidation(lambda steps: 0.5))
-    expected = {"seconds", "epochs", "steps", "visits", "updates", "feature_reads", "kernel_evals", "objective"}
+    expected = {
+        "seconds",
+        "epochs",
+        "steps",
+        "visits",
+        "updates",
+        "feature_reads",
+        "kernel_evals",
+        "kernel_computed",
+        "objective",
+    }
     assert set(outcome.history.columns) == expected | {"validation_error"}
     assert set(run(Toy(), ToyProblem(), max_epochs=2).history.columns) == expected
     assert np.all(np.diff(outcome.history["seconds"]) >= 0)

@@ -26,6 +26,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -39,7 +40,9 @@ from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.problem import KernelProblem
 from widemargin.running import run
-from widemargin.solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
+from widemargin.solvers.kernel_pegasos import KernelPegasos
+from widemargin.solvers.kernel_sdca import KernelSDCA
+from widemargin.solvers.perceptron import KernelPerceptron
 from widemargin.solvers.smo import add_rows
 
 #: Kernel values each method is charged for before it stops, in units of n².
@@ -147,11 +150,10 @@ def compare(name, axis, runs):
     judge, problem, everything = Judge(kernel, rows, as_rows(Z), t), problem_with(4.1 * n * n), np.arange(n)
     smo, nu, final, vectors = smo_curve(problem_with(200 * 2**20), judge, np.random.default_rng(0))
     print(f"{name}: n = {n}, ν = {nu:.3g} of the optimum, error {final:.3%}, {vectors} support vectors", flush=True)
-    matrix = problem.matrix(everything, everything)
-    cache = RowCache(matrix, problem.cache_bytes)
+    shared = RowCache(problem.matrix(everything, everything), problem.cache_bytes)
     for first in range(0, n, 256):
-        cache.fetch(everything[first : first + 256])
-    problem._row_cache = cache, matrix.diagonal()
+        shared.fetch(everything[first : first + 256])
+    problem = replace(problem, shared=(shared, everything))
     contenders = {
         "SBP, Algorithm 1": StochasticBatchPerceptron(nu=nu, batch_size=1, average="uniform"),
         "SBP, weights t": StochasticBatchPerceptron(nu=nu, batch_size=1),

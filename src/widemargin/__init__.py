@@ -23,7 +23,7 @@ _HOMES = {
     "SMO": "solvers.smo",
     "SDCA": "solvers.sdca",
     "Interior": "solvers.interior",
-    "KernelPerceptron": "solvers.kernel_steps",
+    "KernelPerceptron": "solvers.perceptron",
     "StochasticBatchPerceptron": "solvers.sbp",
     "BudgetedSGD": "solvers.budget",
     "load": "files",
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from .files import load as load
     from .solvers.budget import BudgetedSGD as BudgetedSGD
     from .solvers.interior import Interior as Interior
-    from .solvers.kernel_steps import KernelPerceptron as KernelPerceptron
     from .solvers.pegasos import Pegasos as Pegasos
+    from .solvers.perceptron import KernelPerceptron as KernelPerceptron
     from .solvers.sbp import StochasticBatchPerceptron as StochasticBatchPerceptron
     from .solvers.sdca import SDCA as SDCA
     from .solvers.smo import SMO as SMO

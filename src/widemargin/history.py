@@ -29,7 +29,10 @@ class Counters:
         Stored entries of the data matrix read, each row once per visit. Trial runs that find a step size are not
         counted, nor is evaluation.
     kernel_evals : int
-        Kernel values computed.
+        Kernel values that the algorithm asked for, the x-axis of the papers.
+    kernel_computed : int
+        Kernel values that were computed, which are fewer where a cache still held some; alone of all counters it
+        depends on what was held.
     """
 
     steps: int = 0
@@ -37,6 +40,7 @@ class Counters:
     updates: int = 0
     feature_reads: int = 0
     kernel_evals: int = 0
+    kernel_computed: int = 0
 
 
 class Stopwatch:

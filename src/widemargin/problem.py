@@ -18,14 +18,14 @@ where an unregularised intercept demands Σ sᵢgᵢ = 0 for each output.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .core import losses
-from .core.bias import best_bias, lowest_on_ray, mixed_slope, smoothed_slopes
+from .core.bias import best_bias, lowest_on_ray, mixed_slope, smoothed_slopes, weighted_losses
 from .core.dispatch import borrow, compiled
 from .core.kernel_cache import RowCache
 from .core.kernel_matrix import KernelMatrix
@@ -48,6 +48,8 @@ from .models import KernelModel, LinearModel
 INTERCEPTS = ("none", "regularized", "unregularized", "exact", "search")
 
 NO_WEIGHTS = np.empty(0)
+#: |Σ β| up to this share of Σ |β| is rounding, where a free bias wants 0.
+BALANCED = 1e-9
 
 
 @savable()
@@ -77,6 +79,17 @@ class Certificates(Sequence):
 
     def _to_parts(self) -> dict[str, Any]:
         return vars(self)
+
+    @classmethod
+    def of(cls, certificates: Iterable[Certificate | None]) -> Certificates:
+        """Some certificates, or None where there is none."""
+        known = [(math.nan, math.nan) if c is None else c[:2] for c in certificates]
+        return cls(*np.array(known, np.float64).reshape(-1, 2).T)
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """Those of all problems, NaN where there is no certificate."""
+        return self.primal - self.dual
 
     def __len__(self) -> int:
         return self.primal.size
@@ -152,7 +165,7 @@ def _add_balanced_slopes(X, loss, y, s, scores, width, lo, hi, share, g, A):
     return total
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Problem:
     """What is minimised, and its value.
 
@@ -415,7 +428,7 @@ class Problem:
         return dual if math.isfinite(dual) else -math.inf
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class KernelProblem:
     """A kernel SVM: the same objective with ⟨w, Φ(x)⟩ for ⟨w, x⟩, and w = Σ σ_vα_v Φ(row v).
 
@@ -491,8 +504,8 @@ class KernelProblem:
 
     @property
     def caps(self) -> np.ndarray:
-        """C sᵢ, the upper bounds of the dual variables."""
-        return self.C * self.sample_weight if self.sample_weight.size else np.full(self.n, self.C)
+        """C sᵢ, the upper bounds of the dual variables of the only binary problem."""
+        return self.caps_of(0)
 
     @property
     def has_free_bias(self) -> bool:
@@ -550,9 +563,7 @@ class KernelProblem:
         for q in range(self.n_outputs):
             _, bias[q], value = self.best_multiple(nothing, 0.0, q)
             objective += self.lam * value
-        none = np.empty(0, np.int64)
-        empty = np.zeros((self.n_outputs, 0))
-        return objective, KernelModel(self.kernel, none, self.rows(none), empty, bias, self.constant)
+        return objective, self.model(np.zeros((self.n_outputs, self.n)), bias)
 
     def matrix(self, rows: np.ndarray, columns: np.ndarray) -> Any:
         """The kernel between two sets of examples, computed by blocks of rows on demand, in float32."""
@@ -571,41 +582,61 @@ class KernelProblem:
         whole = chosen.size == self.n and np.array_equal(chosen, np.arange(self.n))
         return self.X if whole else self.rows(chosen)
 
-    def certificate_of(self, rows: Any, support: np.ndarray, coefficients: np.ndarray, bias: float) -> Certificate:
-        """Primal and dual of w = Σ cᵢΦ(xᵢ) from kernel values of ``rows`` in float64; hinge or ε-insensitive loss.
+    def primal(self, f: np.ndarray, bias: np.ndarray, norm2: np.ndarray) -> float:
+        """The objective, summed over the outputs: responses f of shape (outputs, n), biases and ‖w‖² of the outputs."""
+        loss, total = losses.scalar_loss(self.target), 0.0
+        for q in range(self.n_outputs):
+            sums = weighted_losses(loss, f[q], 1.0, float(bias[q]), self.signs[q], self.caps_of(q))
+            total += 0.5 * float(norm2[q]) + sums
+        return self.lam * total
 
-        The dual point is the best multiple of |c| within the bounds; 0 is a dual value too, since no loss is negative.
+    def certificate(self, beta: np.ndarray, f: np.ndarray, bias: np.ndarray) -> Certificate:
+        """Primal and dual of w = Σ βᵢΦ(xᵢ) with responses f, both of shape (outputs, n), and biases.
+
+        The dual point is the best multiple of β in the box; 0 is a dual value too, since no loss is negative. A bias
+        beside a constant feature is a part of that feature's weight.
         """
-        c, y, caps = coefficients, self.y, self.caps
+        norm2 = np.sum(beta * f, axis=1)
+        beside = self.constant * bias * (2.0 * beta.sum(axis=1) + bias)
+        primal, dual = self.primal(f, bias, norm2 + beside), 0.0
+        for q in range(self.n_outputs):
+            linear, size, used = self._linear_part(beta[q], q), np.abs(beta[q]), beta[q] != 0.0
+            balanced = not self.has_free_bias or abs(float(beta[q].sum())) <= BALANCED * float(size.sum())
+            if balanced and linear > 0.0:
+                share = float(np.min(self.caps_of(q)[used] / size[used]))
+                share = min(share, linear / float(norm2[q])) if norm2[q] > 0.0 else share
+                dual += max(0.0, share * linear - 0.5 * share**2 * float(norm2[q]))
+        return Certificate(primal, self.lam * dual, primal - self.lam * dual)
+
+    def _linear_part(self, beta: np.ndarray, q: int) -> float:
+        """What the dual gains for each unit of a multiple of β, for the hinge and the ε-insensitive loss; 0 for a β
+        whose signs are wrong.
+        """
+        loss, y = losses.scalar_loss(self.target), self.signs[q]
+        if isinstance(loss, losses.EpsilonInsensitive):
+            return float(beta @ y - loss.epsilon * np.abs(beta).sum())
+        return float(np.abs(beta).sum()) if np.all(beta * y >= 0.0) else 0.0
+
+    def certificate_of(self, rows: Any, support: np.ndarray, coefficients: np.ndarray, bias: float) -> Certificate:
+        """The certificate of w = Σ cᵢΦ(xᵢ) over some examples from kernel values of ``rows`` in float64."""
+        c, beta = coefficients, np.zeros((1, self.n))
+        beta[0, support] = c
         if self.kernel.is_table:
             matrix = KernelMatrix(self.kernel, DenseRows(rows.values[support]), dtype=np.float64)
         else:
             own = replace(self, X=rows, shared=None).rows(support)
             matrix = KernelMatrix(self.kernel, own, rows, dtype=np.float64, threads=self.threads)
-        f = np.full(self.n, self.constant * float(c.sum()))
+        f = np.full((1, self.n), self.constant * float(c.sum()))
         height = max(16, 2**22 // max(1, self.n))
         for first in range(0, support.size, height):
             part = np.arange(first, min(first + height, support.size))
-            f += c[part] @ matrix.block(part)
-        loss = losses.scalar_loss(self.target)
-        if isinstance(loss, losses.EpsilonInsensitive):
-            missed, linear = np.abs(f + bias - y) - loss.epsilon, float(c @ y[support] - loss.epsilon * np.abs(c).sum())
-            feasible = True
-        else:
-            missed, linear = 1.0 - y * (f + bias), float(np.abs(c).sum())
-            feasible = bool(np.all(c * y[support] >= 0.0))
-        norm2 = float(c @ f[support])
-        # a bias beside a constant feature is a part of its weight
-        squares = norm2 + self.constant * bias * (2.0 * float(c.sum()) + bias)
-        primal = 0.5 * squares + float(caps @ np.maximum(missed, 0.0))
-        dual = 0.0
-        if self.has_free_bias:
-            feasible = feasible and abs(c.sum()) <= 1e-10 * np.abs(c).sum()
-        if feasible and support.size and linear > 0.0:
-            share = float(np.min(caps[support] / np.abs(c)))
-            share = min(share, linear / norm2) if norm2 > 0.0 else share
-            dual = max(0.0, share * linear - 0.5 * share**2 * norm2)
-        return Certificate(self.lam * primal, self.lam * dual, self.lam * (primal - dual))
+            f[0] += c[part] @ matrix.block(part)
+        return self.certificate(beta, f, np.array([bias]))
+
+    def model(self, beta: np.ndarray, bias: np.ndarray) -> KernelModel:
+        """The model of w = Σ βᵢΦ(xᵢ) for β of shape (outputs, n)."""
+        support = np.flatnonzero(np.any(beta != 0.0, axis=0))
+        return KernelModel(self.kernel, support, self.rows(support), beta[:, support], bias, self.constant)
 
     def errors(self, model: Any) -> float:
         """Weighted share of misclassified examples; for regression the weighted mean absolute error.
@@ -642,7 +673,7 @@ def sum_of_squares(a: np.ndarray) -> float:
     return float(sum(np.square(flat[i : i + 65536], dtype=np.float64).sum() for i in range(0, flat.size, 65536)))
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class StructuredProblem:
     """Structured outputs through an argmax oracle (Pegasos, Example 5).
 

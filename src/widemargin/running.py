@@ -1,4 +1,4 @@
-"""The one training loop: clock, checkpoints, callbacks, stopping, interrupts, resume.
+"""The one training loop: clock, checkpoints, callbacks, interrupts, resume; :mod:`.stopping` says when it ends.
 
 ``run`` advances a solver to the next checkpoint in slices of about a tenth of a
 second, stops the clock, evaluates, records, calls the callbacks, decides whether
@@ -17,112 +17,25 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from .files import dump, load
 from .history import History, Stopwatch
+from .solvers.protocol import Solver
+from .stopping import Limits, Patience, reason_to_stop
 
 #: Seconds a compiled slice should take, so that Ctrl-C and time limits are prompt.
 SLICE = 0.1
-#: Steps of the first slice, where a solver with long steps does not say otherwise.
-FIRST_SLICE = 64
 #: Under a time limit, the share of the time and of the kernel values that looks between checkpoints may take.
 LOOKING = 0.05
-#: Early stopping counts checkpoints without an improvement once the gap, where it is known, is this share of the
-#: objective: what comes before is no machine yet, and its error says nothing.
-TELLING = 0.5
 #: Seconds that someone who pressed Ctrl-C waits for the value of the newest point.
 PATIENCE = 1.0
-#: A gap below minus this share of the objective says that dual values are wrong by rounding.
-ROUNDED = 1e-9
 #: Kernel values for a first look at a run out of time.
 FIRST_LOOK = 2**22
-
-STOP_REASONS = {
-    "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled "
-    "and the solver knows no better point",
-    "max_iter": "all epochs done",
-    "stalled": "rounding allows no further progress",
-    "max_seconds": "the time limit was reached",
-    "early_stopping": "the validation error stopped improving",
-    "callback": "a callback asked to stop",
-    "interrupted": "Ctrl-C",
-}
-
-
-class Solver:
-    """Base of the solvers, which are dataclasses of hyper-parameters.
-
-    A solver has ``init(problem, rng) → State``, ``advance(problem, state, n_steps)``
-    in place, ``weights``/``model(problem, state)`` and ``certificate(problem, state)``.
-    """
-
-    @property
-    def exact(self) -> bool:
-        """Whether it goes to the optimum of an objective it knows, so that the model with the lowest one is the best.
-
-        Pegasos' last iterate is its paper's choice, budgeted SGD only estimates its objective, and the Perceptron and
-        the ν-form have another aim.
-        """
-        return False
-
-    def first_slice(self, problem: Any) -> int:
-        """Steps that certainly take less than a slice."""
-        return FIRST_SLICE
-
-    def knows(self, state: Any) -> bool:
-        """Whether the value of the present point takes no further kernel values."""
-        return True
-
-    def glimpse(self, problem: Any, state: Any, most: float) -> tuple[dict[str, float], Callable[[], Any]] | None:
-        """What :meth:`evaluate` says of the present point, and how to get its model; None if that takes more than
-        ``most`` kernel values.
-        """
-        model = self.model(problem, state)  # type: ignore[attr-defined]
-        return self.evaluate(problem, state, model), lambda: model
-
-    def evaluate(self, problem: Any, state: Any, model: Any) -> dict[str, float]:
-        """What a checkpoint records of a linear model: its objective."""
-        return {"objective": problem.primal(model.coef.T, model.intercept)}
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Hyper-parameters by name, as scikit-learn's searches want them."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
-
-    def set_params(self, **params: Any) -> Solver:
-        """Set hyper-parameters by name."""
-        names = list(self.get_params())
-        for name, value in params.items():
-            if name not in names:
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(names)}")
-            setattr(self, name, value)
-        return self
-
-
-class RunnableSolver(Protocol):
-    """What ``run`` asks of a solver.
-
-    ``advance`` may stop before n_steps and then returns the steps it took. ``evaluate`` returns the columns of a
-    checkpoint: "objective", and "gap" if the solver knows it. A solver whose ``at_checkpoint(state)`` exists says
-    itself when it can be evaluated cheaply. One whose ``doubt(problem, state, tol)`` exists says in words what speaks
-    against convergence where the objective has stopped changing, or "".
-    """
-
-    @property
-    def exact(self) -> bool: ...
-
-    def init(self, problem: Any, rng: np.random.Generator) -> Any: ...
-    def advance(self, problem: Any, state: Any, n_steps: int) -> int | None: ...
-    def model(self, problem: Any, state: Any) -> Any: ...
-    def evaluate(self, problem: Any, state: Any, model: Any) -> dict[str, float]: ...
-    def knows(self, state: Any) -> bool: ...
-    def glimpse(self, problem: Any, state: Any, most: float) -> tuple[dict[str, float], Callable[[], Any]] | None: ...
-    def steps_per_epoch(self, problem: Any) -> int: ...
-    def first_slice(self, problem: Any) -> int: ...
 
 
 @dataclass
@@ -206,21 +119,16 @@ class Interrupts:
 
 
 def run(
-    solver: RunnableSolver,
+    solver: Solver,
     problem: Any,
     *,
     state: Any = None,
     rng: np.random.Generator | None = None,
-    max_epochs: float = 10,
-    max_seconds: float | None = None,
-    tol: float = 0.0,
     validation: Any = None,
-    patience: int = 3,
     callbacks: Iterable[Callable[[Progress], Any]] = (),
     on_slice: Callable[[Progress], Any] | None = None,
     history: History | None = None,
-    checkpoints: Iterable[int] | None = None,
-    started: float | None = None,
+    **limits: Any,
 ) -> Outcome:
     """Train until a limit, a tolerance, a callback or Ctrl-C says stop; whatever it is, a model comes back.
 
@@ -228,115 +136,134 @@ def run(
     ----------
     solver, problem : the solver and what it minimises
     state : the solver's State to go on from; ``None`` starts anew with ``rng``
-    max_epochs : work of this run, in passes over the examples
-    max_seconds : wall clock since ``started`` (by default since the call), everything included
-    tol : stop when the duality gap, where the solver knows it, is at most this share of the objective, and
-        elsewhere when the objective changes by less than this share between checkpoints; 0 is never
     validation : a Problem on held-out examples; its error is recorded, and after ``patience`` checkpoints
         without improvement (with a gap, where there is one, of half the objective or less) the run stops and the best
         model seen is returned
     callbacks : called with a :class:`Progress` at each checkpoint; a true answer stops the run
     on_slice : called with a :class:`Progress` after each slice of work
-    checkpoints : numbers of steps at which to evaluate, instead of 1, 2, 4, 8 … epochs
+    history : the table to go on with
+    limits : ``max_epochs``, ``max_seconds``, ``tol``, ``patience``, ``checkpoints``, ``started``, as in
+        :class:`widemargin.stopping.Limits`
     """
-    started = time.perf_counter() if started is None else started
-    deadline = math.inf if max_seconds is None else started + max_seconds
-    history = History() if history is None else history
+    until = Limits(**limits)
     if state is None:
         state = solver.init(problem, np.random.default_rng() if rng is None else rng)
-    per_epoch = solver.steps_per_epoch(problem)
-    last = max(1, math.ceil(max_epochs * per_epoch))
+    history = History() if history is None else history
     solver.advance(problem, state, 0)  # compiles, off the clock
-    watch = Stopwatch()
-    watch.seconds = history.last("seconds")
-    progress = Progress(solver, problem, state, history, max_epochs=last / per_epoch)
-    chooses = getattr(solver, "at_checkpoint", None)
-    stops = iter(()) if chooses else iter(sorted(checkpoints)) if checkpoints is not None else _doubling(per_epoch)
-    callbacks = tuple(callbacks)
+    return _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice).go()
 
-    best = Best()
-    looks = Looks(solver, problem, state, best) if deadline < math.inf and validation is None else None
-    # the first slice feels out how fast steps are; no slice is more than 16 times the one before
-    unimproved, previous, done, rate = 0, math.nan, 0, solver.first_slice(problem) / SLICE
-    earlier = history.last("epochs")
-    doubts = getattr(solver, "doubt", lambda problem, state, tol: "")
-    reason = doubt = ""
-    with Interrupts() as interrupts:
-        while not reason:
-            target = min(next(stops, last), last)
-            while done < target and not reason:
-                part = max(1, min(target - done, int(rate * SLICE)))
-                since = time.perf_counter()
-                with watch:
-                    taken = solver.advance(problem, state, part)
-                took = max(time.perf_counter() - since, 1e-6)
-                steps = part if taken is None else taken
-                rate = min(max(1, steps) / took, 16 * part / SLICE)
-                done += steps
-                progress.steps, progress.epochs, progress.seconds = done, done / per_epoch, watch.seconds
-                if on_slice is not None:
-                    progress.row = {}
-                    on_slice(progress)
-                if interrupts.seen:
-                    reason = "interrupted"
-                # a step that would end well behind the limit is not begun
-                elif time.perf_counter() + 0.5 / rate >= deadline:
-                    reason = "max_seconds"
-                if chooses is not None and chooses(state):
-                    break
-                if looks is not None and not reason and done < target:
-                    looks.look()
 
-            measured, model, is_last = _measure(solver, problem, state, reason, best, validation, watch.seconds)
-            objective = measured["objective"]
-            if not math.isfinite(objective):
-                remedy = getattr(problem, "overflow", None) or (
-                    f"the weights overflowed {problem.dtype}; scale the features to about unit size, use float64 data "
-                    "or a smaller step size"
-                )
-                raise ValueError(f"the objective became {objective} after {done} steps: {remedy}")
-            row = {"epochs": earlier + done / per_epoch, "seconds": watch.seconds, **measured}
-            if validation is not None:
-                row["validation_error"] = validation.errors(model)
-                if best.error is None or row["validation_error"] < best.error:
-                    best.error, best.validated, best.validated_objective = row["validation_error"], model, objective
-                    unimproved = 0
-                elif measured.get("gap", 0.0) <= TELLING * abs(objective):
-                    unimproved += 1
-            history.append(state.counters, **row)
-            progress.row = history.rows[-1]
-            stop = [callback(progress) for callback in callbacks]
+class _Run:
+    """A run under way."""
 
-            if reason:
-                pass
-            elif interrupts.seen:
-                reason = "interrupted"
-            elif any(stop):
-                reason = "callback"
-            elif done >= last and not measured.get("gap", math.inf) <= tol * abs(objective):
-                reason = "max_iter"
-            elif unimproved >= patience:
-                reason = "early_stopping"
-            elif _is_stalled(state, measured, tol):
-                reason = "stalled"
-            elif tol > 0.0 and measured.get("gap", abs(previous - objective)) <= tol * abs(objective):
-                doubt = doubts(problem, state, tol)
-                reason = "" if doubt else "tol"
-            if not reason and done >= last:
-                reason = "max_iter"
-            previous = objective
-    if reason == "max_iter" and tol > 0.0 and not doubt:
-        doubt = doubts(problem, state, tol)
-    if validation is not None:
-        is_last, model, objective = best.validated is model, best.validated, best.validated_objective
-        return Outcome(state, model, history, reason, objective, doubt, is_last, best.dual)
-    if solver.exact and reason != "tol":
-        if best.objective < objective:
-            model, objective, is_last = best.model, best.objective, False
-        at_zero, nothing = problem.at_zero()
-        if at_zero < objective:
-            model, objective, is_last = nothing, at_zero, False
-    return Outcome(state, model, history, reason, objective, doubt, is_last, best.dual)
+    def __init__(
+        self, solver: Any, problem: Any, state: Any, limits: Limits, history: History, validation: Any,
+        callbacks: tuple, on_slice: Any,
+    ) -> None:  # fmt: skip
+        self.solver, self.problem, self.state, self.limits, self.history = solver, problem, state, limits, history
+        self.validation, self.callbacks, self.on_slice = validation, callbacks, on_slice
+        self.per_epoch = solver.steps_per_epoch(problem)
+        self.last, self.deadline = max(1, math.ceil(limits.max_epochs * self.per_epoch)), limits.deadline
+        self.earlier, self.watch = history.last("epochs"), Stopwatch()
+        self.watch.seconds = history.last("seconds")
+        self.progress = Progress(solver, problem, state, history, max_epochs=self.last / self.per_epoch)
+        self.interrupts, self.best, self.patience = Interrupts(), Best(), Patience(limits.patience)
+        limited = self.deadline < math.inf and validation is None
+        self.looks = Looks(solver, problem, state, self.best) if limited else None
+        # the first slice feels out how fast steps are; no slice is more than 16 times the one before
+        self.done, self.rate, self.previous = 0, solver.first_slice(problem) / SLICE, math.nan
+        self.reason = self.doubt = ""
+
+    def go(self) -> Outcome:
+        """Train to the end."""
+        chooses = self.solver.at_checkpoint(self.state) is not None
+        stops = iter(()) if chooses else self.limits.stops(self.per_epoch)
+        with self.interrupts:
+            while not self.reason:
+                self._work(min(next(stops, self.last), self.last))
+                model, measured, is_last = self._record()
+                self._decide(measured)
+        if self.reason == "max_iter" and self.limits.tol > 0.0 and not self.doubt:
+            self.doubt = self.solver.doubt(self.problem, self.state, self.limits.tol)
+        return self._outcome(model, measured["objective"], is_last)
+
+    def _work(self, target: int) -> None:
+        """Take steps until there are as many as ``target``, the solver wants to be looked at, or time is up."""
+        progress = self.progress
+        while self.done < target and not self.reason:
+            part = max(1, min(target - self.done, int(self.rate * SLICE)))
+            since = time.perf_counter()
+            with self.watch:
+                steps = self.solver.advance(self.problem, self.state, part)
+            took = max(time.perf_counter() - since, 1e-6)
+            self.rate = min(max(1, steps) / took, 16 * part / SLICE)
+            self.done += steps
+            progress.steps, progress.epochs, progress.seconds = (
+                self.done,
+                self.done / self.per_epoch,
+                self.watch.seconds,
+            )
+            if self.on_slice is not None:
+                progress.row = {}
+                self.on_slice(progress)
+            if self.interrupts.seen:
+                self.reason = "interrupted"
+            # a step that would end well behind the limit is not begun
+            elif time.perf_counter() + 0.5 / self.rate >= self.deadline:
+                self.reason = "max_seconds"
+            if self.solver.at_checkpoint(self.state):
+                break
+            if self.looks is not None and not self.reason and self.done < target:
+                self.looks.look()
+
+    def _record(self) -> tuple[Any, dict[str, float], bool]:
+        """Measure the present point, and note it: (model, measures, whether the model is that of the state)."""
+        measured, model, is_last = _measure(
+            self.solver, self.problem, self.state, self.reason, self.best, self.validation, self.watch.seconds
+        )
+        objective = measured["objective"]
+        if not math.isfinite(objective):
+            remedy = getattr(self.problem, "overflow", None) or (
+                f"the weights overflowed {self.problem.dtype}; scale the features to about unit size, use float64 data "
+                "or a smaller step size"
+            )
+            raise ValueError(f"the objective became {objective} after {self.done} steps: {remedy}")
+        row = {"epochs": self.earlier + self.done / self.per_epoch, "seconds": self.watch.seconds, **measured}
+        if self.validation is not None:
+            row["validation_error"] = self.validation.errors(model)
+            if self.patience.improves(row["validation_error"], measured):
+                self.best.validated, self.best.validated_objective = model, objective
+        self.history.append(self.state.counters, **row)
+        self.progress.row = self.history.rows[-1]
+        return model, measured, is_last
+
+    def _decide(self, measured: dict[str, float]) -> None:
+        """Whether this checkpoint was the last, and why."""
+        answers = [callback(self.progress) for callback in self.callbacks]  # each is called
+        if not self.reason and self.interrupts.seen:
+            self.reason = "interrupted"
+        elif not self.reason and any(answers):
+            self.reason = "callback"
+        if not self.reason:
+            tol, over = self.limits.tol, self.done >= self.last
+            self.reason = reason_to_stop(measured, self.previous, tol, over, self.patience, self.state.stalled)
+            if self.reason == "tol":
+                self.doubt = self.solver.doubt(self.problem, self.state, tol)
+                self.reason = "tol" if not self.doubt else "max_iter" if over else ""
+        self.previous = measured["objective"]
+
+    def _outcome(self, model: Any, objective: float, is_last: bool) -> Outcome:
+        """The model at the end, or a better one that was seen."""
+        best, reason = self.best, self.reason
+        if self.validation is not None:
+            is_last, model, objective = best.validated is model, best.validated, best.validated_objective
+        elif self.solver.exact and reason != "tol":
+            if best.objective < objective:
+                model, objective, is_last = best.model, best.objective, False
+            at_zero, nothing = self.problem.at_zero()
+            if at_zero < objective:
+                model, objective, is_last = nothing, at_zero, False
+        return Outcome(self.state, model, self.history, reason, objective, self.doubt, is_last, best.dual)
 
 
 @dataclass
@@ -347,7 +274,6 @@ class Best:
     measured: dict[str, float] = field(default_factory=dict)
     model: Any = None
     dual: float = -math.inf
-    error: float | None = None
     validated: Any = None
     validated_objective: float = math.inf
 
@@ -363,22 +289,22 @@ class Looks:
 
     def __init__(self, solver: Any, problem: Any, state: Any, best: Best) -> None:
         self.solver, self.problem, self.state, self.best = solver, problem, state, best
-        self.ended, self.took, self.evaluations = time.perf_counter(), 0.0, state.counters.kernel_evals
+        self.ended, self.took, self.evaluations = time.perf_counter(), 0.0, state.counters.kernel_computed
 
     def look(self) -> None:
         """Look, unless the last look was too short a time ago for what a look costs."""
         if not self.solver.exact or LOOKING * (time.perf_counter() - self.ended) < self.took:
             return
-        since, evaluations = time.perf_counter(), self.state.counters.kernel_evals
+        since, evaluations = time.perf_counter(), self.state.counters.kernel_computed
         found = self.solver.glimpse(self.problem, self.state, LOOKING * (evaluations - self.evaluations))
         if found is not None:
             self.best.offer(*found)
-            self.ended, self.evaluations = time.perf_counter(), self.state.counters.kernel_evals
+            self.ended, self.evaluations = time.perf_counter(), self.state.counters.kernel_computed
             self.took = self.ended - since
 
 
 def _measure(
-    solver: RunnableSolver, problem: Any, state: Any, reason: str, best: Best, validation: Any, seconds: float
+    solver: Solver, problem: Any, state: Any, reason: str, best: Best, validation: Any, seconds: float
 ) -> tuple[dict[str, float], Any, bool]:
     """(measures, model, whether it is that of the state) at a checkpoint, or where a run was stopped for a reason.
 
@@ -391,7 +317,7 @@ def _measure(
     elif known:
         most = 0.0
     else:
-        pace = state.counters.kernel_evals / max(seconds, 1e-6)
+        pace = state.counters.kernel_computed / max(seconds, 1e-6)
         most = PATIENCE * pace if reason == "interrupted" else math.inf
     if not known or most < 0.0:
         found = solver.glimpse(problem, state, most) if most >= 0.0 else None
@@ -405,21 +331,6 @@ def _measure(
     measured = solver.evaluate(problem, state, model)
     best.offer(measured, lambda: model)
     return measured, model, True
-
-
-def _is_stalled(state: Any, measured: dict[str, float], tol: float) -> bool:
-    """Whether rounding ends the run: the solver says so, or the dual value is above the primal one."""
-    gap, share = measured.get("gap", math.inf), abs(measured["objective"])
-    return (getattr(state, "stalled", False) and not gap <= tol * share) or (
-        tol > 0.0 and gap < -max(tol, ROUNDED) * share
-    )
-
-
-def _doubling(per_epoch: int) -> Iterator[int]:
-    epochs = 1
-    while True:
-        yield epochs * per_epoch
-        epochs *= 2
 
 
 # ---------------------------------------------------------------- states on disk

@@ -6,6 +6,7 @@ Time is a clock that the test moves: it goes on by a step at each look at it, an
 import math
 import signal
 import warnings
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -21,9 +22,9 @@ from widemargin.core import losses
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.estimators import fitting, ladder
-from widemargin.estimators.ladder import Ladder
+from widemargin.estimators.ladder import Draws, Ladder
 from widemargin.problem import KernelProblem
-from widemargin.solvers.kernel_steps import KernelSDCA
+from widemargin.solvers.kernel_sdca import KernelSDCA
 
 GAMMA = 0.5
 
@@ -278,22 +279,91 @@ def test_samples_have_the_bounds_of_the_problem(rng, monkeypatch):
     assert 1.0 / (sample.lam * sample.n) == pytest.approx(1.0 / (problem.lam * problem.n), rel=1e-12)
 
 
-def test_every_sample_has_both_classes(rng, monkeypatch):
-    monkeypatch.setattr(ladder, "FIRST", 20)
+def test_every_sample_has_both_classes(rng):
     _, problem = kernel_problem(rng, 1000)
     problem.y[:] = -1.0
     problem.y[rng.integers(1000)] = 1.0
-    rungs = Ladder(problem, rng, 1e-3, Clock(0.01).perf_counter)
-    assert set(problem.y[rungs._order()[:20]]) == {-1.0, 1.0}
+    draws = Draws(problem, rng)
+    for drawn in (draws.rung(20), draws.probe(20)):
+        assert set(problem.y[drawn.chosen]) == {-1.0, 1.0}
+
+
+def test_draws_keep_the_heavy_examples_and_stand_for_all_weights(rng):
+    _, problem = kernel_problem(rng, 2000)
+    s = rng.uniform(0.5, 1.5, 2000)
+    heavy = rng.choice(2000, 10, replace=False)
+    s[heavy], s[rng.choice(2000, 5, replace=False)] = 1e4, 0.0
+    problem = replace(problem, sample_weight=s)
+    draws = Draws(problem, rng)
+    for drawn in (draws.rung(200), draws.probe(200), draws.rung(50)):
+        assert np.isin(heavy[s[heavy] > 0.0], drawn.chosen).all()
+        assert (s[drawn.chosen] > 0.0).all()
+        assert drawn.weights.sum() == pytest.approx(s.sum())
+    assert np.isin(draws.rung(50).chosen, draws.rung(200).chosen).all()  # rungs grow
+    whole = draws.probe(2000)
+    np.testing.assert_array_equal(whole.chosen, np.arange(2000) if (s > 0.0).all() else np.flatnonzero(s))
+
+
+def test_sums_over_draws_are_those_over_all_examples_on_the_average(rng):
+    """Priority sampling is unbiased; that the weights are made to sum to those of all adds a bias of order 1/size."""
+    _, problem = kernel_problem(rng, 1000)
+    problem = replace(problem, sample_weight=rng.exponential(size=1000) ** 2)
+    values = rng.normal(size=1000) + problem.y
+    truth = problem.sample_weight @ values
+    for kind in ("rung", "probe"):
+        found = []
+        for _ in range(300):
+            drawn = getattr(Draws(problem, rng), kind)(200)
+            found.append(drawn.weights @ values[drawn.chosen])
+        # the mean of 300 has a standard error of std/√300; six of them, and the bias
+        assert abs(np.mean(found) - truth) <= 6.0 * np.std(found) / math.sqrt(300) + np.std(found) / math.sqrt(200)
+
+
+def test_an_estimate_does_not_win_over_a_value_that_is_known(rng):
+    """Few heavy examples: an estimate without them would be far too low, and the constant model is much better."""
+    n = 6000
+    X, y = rng.normal(size=(n, 3)), np.where(rng.random(n) < 0.5, 1, 0)
+    s = np.ones(n)
+    heavy = rng.choice(n, 12, replace=False)
+    y[heavy], s[heavy] = 1, 1e4
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SVC(1e-3, gamma=GAMMA, max_seconds=1e-3, random_state=0).fit(X, y, sample_weight=s)
+    hinge = np.mean(s * np.maximum(0.0, 1.0 - (2 * y - 1) * model.decision_function(X)))
+    constant = min(np.mean(s * np.maximum(0.0, 1.0 - (2 * y - 1) * b)) for b in (-1.0, 0.0, 1.0))
+    # an estimate may be wrong by more than twice its standard error once in a while, but not by much
+    assert hinge <= 1.2 * constant
+
+
+@pytest.mark.parametrize("targets", [(0.0, 5.0), (0.0, 0.0), (1.0, -1.0)])
+def test_a_regression_is_one_whatever_its_targets(targets, rng):
+    X = rng.normal(size=(1200, 3))
+    y = np.where(X[:, 0] > 0.0, *targets)
+    model = SVR(gamma=GAMMA, max_seconds=60.0).fit(X, y)
+    assert model.stop_reason_ == "tol"
+    assert np.mean(np.abs(model.predict(X) - y)) <= np.mean(np.abs(y - np.median(y))) + 0.2
+
+
+def test_a_regression_uses_the_time_that_samples_leave(clock, rng, monkeypatch):
+    """No Perceptron takes over, so the exact solver has what is left, however little the samples promise."""
+    monkeypatch.setattr(ladder, "PROBE", 100)
+    monkeypatch.setattr(ladder, "FITS", 0.0)
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] * X[:, 1] + rng.normal(size=400)
+    free = SVR(gamma=GAMMA).fit(X, y)
+    clock.seconds = 0.0
+    limited = SVR(gamma=GAMMA, max_seconds=1e6).fit(X, y)
+    assert limited.stop_reason_ == "tol"
+    np.testing.assert_array_equal(limited.dual_coef_, free.dual_coef_)
 
 
 def test_a_machine_of_a_sample_has_no_certificate_and_says_so(clock, rng, monkeypatch):
     monkeypatch.setattr(ladder, "PROBE", 300)
     monkeypatch.setattr(ladder, "FIRST", 200)
     X = rng.normal(size=(1500, 3))
-    y = X[:, 0] * X[:, 1] + rng.normal(size=1500)
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=1500)
     with pytest.warns(ConvergenceWarning, match="the machine of a sample"):
-        model = SVR(C=1e3, gamma=GAMMA, max_seconds=0.5).fit(X, y)
+        model = SVR(C=1.0, gamma=GAMMA, max_seconds=0.5).fit(X, y)
     assert model.certificate_ is None
     assert model.stop_reason_ == "max_seconds"
     assert model.history_["examples"][0] == 200

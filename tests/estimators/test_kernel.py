@@ -17,11 +17,11 @@ from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, rbf_kernel
 from sklearn.svm import SVC as RivalSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, svm_path
+from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, solvers, svm_path
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF, Linear, Precomputed
 from widemargin.estimators.fitting import threads
-from widemargin.estimators.kernel import ERROR_SHARE, SOLVERS
+from widemargin.estimators.kernel import ERROR_SHARE
 
 try:
     import sklearn.callback as sklearn_callback
@@ -163,7 +163,7 @@ def test_one_versus_rest_has_one_column_per_class(rng):
     assert len(model.certificate_) == model.intercept_.size == 4
 
 
-@pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "auto"])
+@pytest.mark.parametrize("solver", list(solvers.REGISTRY["kernel"]))
 def test_every_solver_gives_a_certificate_and_a_history(solver, rng):
     X, y, _ = data(rng)
     with warnings.catch_warnings():
@@ -908,7 +908,7 @@ def test_ctrl_c_ends_a_path(rng):
     assert models[0].stop_reason_ == "interrupted"
 
 
-@pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "auto"])
+@pytest.mark.parametrize("solver", list(solvers.REGISTRY["kernel"]))
 def test_two_fits_without_a_random_state_are_the_same_to_the_bit(solver, rng):
     X = rng.normal(size=(2600, 3))  # more than 2,000: SMO starts with a random eighth of them
     y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=2600) > 1).astype(int)

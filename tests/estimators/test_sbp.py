@@ -55,11 +55,11 @@ def test_classes_against_the_rest_share_kernel_rows(rng):
     for ours, theirs in zip(together.certificate_, exact.certificate_):
         assert ours.primal == pytest.approx(theirs.primal, rel=2e-3)
     # the sample's rows, with itself and with others, and the draws' rows are computed once for all ten classes
-    common = together.history_["kernel_evals"][together.history_["problem"] == -1]
+    common = together.history_["kernel_computed"][together.history_["problem"] == -1]
     n, half = X.shape[0], X.shape[0] // 2
     wide = SVC(solver="sbp", multi_class="ovr", tol=1e-3, random_state=0, cache_size=200).fit(X, y).history_
-    assert wide["kernel_evals"][wide["problem"] == -1].max() <= n * n + 2 * half * half
-    assert common.max() >= wide["kernel_evals"][wide["problem"] == -1].max()
+    assert wide["kernel_computed"][wide["problem"] == -1].max() <= n * n + 2 * half * half
+    assert common.max() >= wide["kernel_computed"][wide["problem"] == -1].max()
     # the common part comes first, as problem −1
     assert together.history_["problem"][0] == -1
     assert set(together.history_["problem"]) == {-1, *range(10)}
@@ -72,7 +72,7 @@ def test_nu_given_trains_all_classes_in_one_run(rng):
     assert model.dual_coef_.shape == (10, model.support_.size)
     assert model.score(X, y) > 0.9
     # each of n rows at most once, for ten classes
-    assert model.history_.last("kernel_evals") <= X.shape[0] ** 2
+    assert model.history_.last("kernel_computed") <= X.shape[0] ** 2
 
 
 @pytest.mark.parametrize("parameters", [{}, {"multi_class": "ovr"}, {"solver": NU}, {"solver": "smo"}])

@@ -1,5 +1,7 @@
 """SDCA: the textbook's iterates, a true gap, optimality, exact counters, and the laws of states and threads."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -118,7 +120,7 @@ def test_a_step_is_the_maximum_in_its_coordinate(loss, rng):
 def test_averaged_weights_are_the_mean_of_those_at_every_eighth_visit(rng):
     """Of rows with a common direction: what is late in it belongs to the weights."""
     problem = drawn(rng, losses.Hinge(), n=120, d=5, intercept="regularized", C=100.0, density=1.0)
-    problem.X = as_rows(problem.X.values + 5.0)
+    problem = replace(problem, X=as_rows(problem.X.values + 5.0))
     solver = SDCA()
     state, seen = solver.init(problem, rng), []
     for visit in range(1, 81):
@@ -376,8 +378,8 @@ def test_what_it_cannot_do_is_refused_in_a_sentence(rng):
             started(SDCA(n_jobs=n_jobs), problem)
     with pytest.raises(TypeError, match="lag must be True or False"):
         started(SDCA(lag="no"), problem)
-    with pytest.raises(ValueError, match=r"shape \(120, 1\)"):
-        started(SDCA(), problem, alpha=np.full(120, np.nan))
+    with pytest.raises(ValueError, match=r"shape \(1, 120\)"):
+        started(SDCA(), problem, duals=np.full(120, np.nan))
     with pytest.raises(ValueError, match="the same examples only"):
         SDCA().bind(drawn(rng, losses.Hinge(), n=121), started(SDCA(), problem))
 
@@ -409,7 +411,7 @@ def test_a_solution_is_a_head_start_for_another_c(solver, other):
 @pytest.mark.parametrize("loss", LOSSES, **by_name)
 def test_a_start_from_any_alpha_is_feasible_and_certified(loss, rng):
     problem = drawn(rng, loss, intercept="regularized", weighted=True)
-    state = started(SDCA(), problem, alpha=rng.normal(size=problem.n) * 10.0)
+    state = started(SDCA(), problem, duals=rng.normal(size=problem.n) * 10.0)
     primal, dual, gap = SDCA().certificate(problem, state)
     assert np.isfinite([primal, dual]).all()
     assert gap >= 0.0

@@ -1,5 +1,7 @@
 """SMO: the optimum of tiny problems by a general method, KKT conditions, certificates, laws of states and caches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -72,7 +74,7 @@ tiny = st.fixed_dictionaries(
 def from_seed(seed, **how):
     rng = np.random.default_rng(seed)
     problem = make(rng, **how)
-    problem.sample_weight = rng.uniform(0.2, 2.0, problem.n)
+    problem = replace(problem, sample_weight=rng.uniform(0.2, 2.0, problem.n))
     return problem, rng
 
 
@@ -123,7 +125,7 @@ def test_the_gap_of_any_feasible_point_bounds_its_suboptimality(how, rounds):
     K, sigma, h, cap = dual_problem(problem)
     best_primal, best_dual = textbook.optimal_values(K, sigma, h, cap, problem.has_free_bias)
     solver = SMO()
-    state = solver.init(problem, rng, random_feasible(rng, problem))
+    state = solver.init(problem, rng, Variables.of(problem).signed(random_feasible(rng, problem)))
     solver.advance(problem, state, 1 + rounds)
     primal, dual, gap = (value / problem.lam for value in solver.certificate(problem, state))
     # kernel values are float64 sums rounded to float32, so they are the same numbers here and there, but for rare
@@ -145,7 +147,7 @@ def test_the_certificate_of_a_warm_start_holds_before_any_round(intercept, rng):
     K, sigma, h, _ = dual_problem(problem)
     alpha = random_feasible(rng, problem)
     solver = SMO()
-    certificate = solver.certificate(problem, solver.init(problem, rng, alpha))
+    certificate = solver.certificate(problem, solver.init(problem, rng, Variables.of(problem).signed(alpha)))
     dual = problem.lam * textbook.dual_value(K, sigma, h, alpha)
     assert certificate.dual == pytest.approx(dual, rel=1e-6)
     assert np.isfinite(certificate.primal)
@@ -261,7 +263,7 @@ def test_the_size_of_the_cache_does_not_change_the_model_while_a_working_set_fit
 def test_any_cache_leads_to_the_same_optimum(n_bytes, rng):
     problem = make(rng, 450, C=5.0)
     best = solved(problem, rng, tol=1e-5).objective
-    problem.cache_bytes = n_bytes
+    problem = replace(problem, cache_bytes=n_bytes)
     assert solved(problem, rng, tol=1e-4).objective <= best * (1.0 + 1e-4)
 
 
@@ -316,7 +318,7 @@ def test_rounds_may_be_asked_for_in_any_portions(rng):
 @pytest.mark.parametrize("rows", [20, 10000])
 def test_kernel_values_are_counted_exactly(n, rows, rng, matrices):
     outcome = solved(make(rng, n, cache_bytes=4 * n * rows), rng, tol=1e-2)
-    assert outcome.state.counters.kernel_evals == sum(matrix.evaluations for matrix in matrices)
+    assert outcome.state.counters.kernel_computed == sum(matrix.evaluations for matrix in matrices)
     assert outcome.history["kernel_evals"][-1] == outcome.state.counters.kernel_evals
 
 
@@ -328,14 +330,14 @@ def test_shared_rows_change_nothing_but_the_count(rows, rng):
     plain = solved(problem, np.random.default_rng(seed), tol=1e-4)
     everything = np.arange(600)
     shared = RowCache(problem.matrix(everything, everything), 4 * 600 * rows)
-    problem.shared = shared, everything
+    problem = replace(problem, shared=(shared, everything))
     first = solved(problem, np.random.default_rng(seed), tol=1e-4)
     assert first.state.alpha.tobytes() == plain.state.alpha.tobytes()
-    assert first.state.counters.kernel_evals == shared.cache.matrix.evaluations == 600 * shared.cache.misses
+    assert first.state.counters.kernel_computed == shared.matrix.evaluations == 600 * shared.misses
     again = solved(problem, np.random.default_rng(seed), tol=1e-4)
     assert again.state.alpha.tobytes() == plain.state.alpha.tobytes()
     if rows >= 600:
-        assert again.state.counters.kernel_evals == 0
+        assert again.state.counters.kernel_computed == 0
     half = everything[::2]
     part = shared.part(half, half[:50])
     np.testing.assert_array_equal(part.block(np.arange(300)), gram(problem)[np.ix_(half, half[:50])].astype(np.float32))
@@ -350,7 +352,14 @@ def test_a_warm_start_at_the_optimum_is_soon_done(intercept, regression, rng):
     problem = make(rng, 450, intercept=intercept, regression=regression)
     solver = SMO(tol=1e-5, working_set=32)
     cold = run(solver, problem, rng=rng, tol=1e-5, max_epochs=10000)
-    warm = run(solver, problem, state=solver.init(problem, rng, cold.state.alpha), rng=rng, tol=1e-5, max_epochs=10000)
+    warm = run(
+        solver,
+        problem,
+        state=solver.init(problem, rng, solver.duals(problem, cold.state)),
+        rng=rng,
+        tol=1e-5,
+        max_epochs=10000,
+    )
     assert warm.objective <= cold.objective * (1.0 + 1e-5)
     assert warm.state.counters.visits <= 0.5 * cold.state.counters.visits
 
@@ -370,7 +379,7 @@ def test_balance_gives_the_nearest_feasible_point(rng):
 
 def test_what_smo_cannot_solve_is_refused_in_a_sentence(rng):
     problem = make(rng)
-    problem.target = Single(SquaredHinge())
+    problem = replace(problem, target=Single(SquaredHinge()))
     with pytest.raises(ValueError, match="SMO solves the hinge and the ε-insensitive loss, got SquaredHinge"):
         SMO().init(problem, rng)
     for name, value in [("working_set", 1), ("sample", 0), ("max_rounds", 0), ("working_set", 2.5)]:
@@ -390,25 +399,6 @@ def everything_in(state):
         for name, value in part.items()
         if name not in ("rng", "episode", "closing", "matrix")
     )
-
-
-@pytest.mark.parametrize("n", [450, 2100])
-@pytest.mark.parametrize("regression", [False, True])
-def test_looking_changes_nothing(n, regression, rng):
-    seed = int(rng.integers(2**32))
-    problem = make(rng, n, C=50.0, regression=regression)
-    solver = SMO(working_set=32, tol=1e-6)
-    seen, unseen = (solver.init(problem, np.random.default_rng(seed)) for _ in range(2))
-    for _ in range(25):
-        for state in (seen, unseen):
-            solver.advance(problem, state, 1)
-        before = everything_in(seen)
-        model = solver.model(problem, seen)
-        solver.certificate(problem, seen)
-        solver.evaluate(problem, seen, model)
-        solver.glimpse(problem, seen, np.inf)
-        assert everything_in(seen) == before
-    assert everything_in(seen) == everything_in(unseen)
 
 
 def test_a_glimpse_is_the_point_that_the_end_of_the_episode_would_have(rng):

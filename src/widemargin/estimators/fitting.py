@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from .. import solvers
 from ..core.rows import unlocked
 from ..history import History
 from ..progress import ProgressBar
@@ -89,6 +90,15 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> Any:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
+
+
+def check_solver(kind: str, solver: Any, example: str) -> None:
+    """Refuse what is neither the name of a solver of this kind nor a configured one."""
+    if isinstance(solver, str):
+        one_of("solver", solver, solvers.names(kind))
+    elif not isinstance(solver, solvers.classes(kind)):
+        names = ", ".join(map(repr, solvers.names(kind)))
+        raise TypeError(f"solver must be one of {names} or a configured solver such as {example}, got {solver!r}")
 
 
 def check_rows(
@@ -407,8 +417,8 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
             if gap > self.tol:
                 warnings.warn(
                     f"{name} stopped with a relative duality gap of {gap:.1e}, short of tol={self.tol:g} ({ended}): "
-                    "raise max_iter, max_seconds or tol, or scale the features (solver='interior' does not mind their "
-                    "sizes, if they are few)",
+                    "raise max_iter, max_seconds or tol, or scale the features"
+                    + (" (solver='interior' minds their sizes less, if they are few)" if outcome.state.resumes else ""),
                     ConvergenceWarning,
                     stacklevel=3,
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .. import solvers
 from ..core import losses
 from ..core.kernel_cache import RowCache
 from ..core.kernel_matrix import largest_value
@@ -29,17 +30,16 @@ from ..files import savable
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problem import Certificate, Certificates, KernelProblem
-from ..running import ROUNDED, Outcome
-from ..solvers.kernel_steps import KernelPegasos, KernelPerceptron, KernelSDCA
-from ..solvers.pairs import PairsProblem, PairwiseSMO
-from ..solvers.sbp import SHARE, StochasticBatchPerceptron
-from ..solvers.smo import SMO, Variables
+from ..running import Interrupts, Outcome
+from ..solvers.pairs import PairsProblem
+from ..stopping import ROUNDED
 from .fitting import (
     UNFINISHED,
     TrainedByRun,
     all_or_nothing,
     check_rows,
     check_sample_weight,
+    check_solver,
     class_weights,
     generator,
     held_out,
@@ -53,15 +53,6 @@ from .fitting import (
 )
 from .ladder import Ladder
 from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_too_small
-
-SOLVERS = {
-    "auto": SMO,
-    "smo": SMO,
-    "sbp": StochasticBatchPerceptron,
-    "sdca": KernelSDCA,
-    "pegasos": KernelPegasos,
-    "perceptron": KernelPerceptron,
-}
 
 #: Dense data with a smaller share of non-zeros is handled as CSR: its products are cheaper.
 SPARSE_BELOW = 0.25
@@ -219,15 +210,10 @@ class _Kernel(TrainedByRun):
             positive("lam", self.lam)
         positive("cache_size", self.cache_size)
         one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
-        if isinstance(self.solver, str):
-            one_of("solver", self.solver, SOLVERS)
-        elif not isinstance(self.solver, tuple(set(SOLVERS.values()))):
-            names = ", ".join(map(repr, SOLVERS))
-            raise TypeError(f"solver must be one of {names} or a configured solver such as SMO(), got {self.solver!r}")
+        check_solver("kernel", self.solver, "SMO()")
         if not isinstance(self.warm_start, (bool, np.bool_)):
             raise TypeError(f"warm_start must be True or False, got {self.warm_start!r}")
-        warm = isinstance(self._configured(), (SMO, KernelSDCA, StochasticBatchPerceptron)) and not self._is_nu_form()
-        if self.warm_start and not warm:
+        if self.warm_start and not self._configured().warm:
             raise ValueError(
                 f"warm_start starts from dual variables in the box of C, which solver={self.solver!r} does not have: "
                 "use 'smo', 'sdca' or 'sbp' without nu, or warm_start=False"
@@ -239,13 +225,13 @@ class _Kernel(TrainedByRun):
 
     def _configured(self) -> Any:
         """The solver, refining to this estimator's ``tol``."""
-        solver = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
-        refines = isinstance(solver, (SMO, StochasticBatchPerceptron))
+        solver = solvers.make("kernel", self.solver) if isinstance(self.solver, str) else self.solver
+        refines = "tol" in solver.get_params()
         return replace(solver, tol=max(float(self.tol), 1e-12)) if refines else solver
 
     def _is_nu_form(self) -> bool:
         """Whether the solver has its own ν and does not look at C; its gap says nothing then."""
-        return isinstance(self.solver, StochasticBatchPerceptron) and self.solver.nu is not None
+        return self._configured().form == "nu"
 
     def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         X, y = check_rows(self, X, y, **options)
@@ -363,9 +349,12 @@ class _Kernel(TrainedByRun):
         outcome, least = None, math.inf
         if rung is not None:
             rung_model, charge = problem.adopted(rung.model)
-            least = rung.objective + charge
+            least = rung.at_most + charge
+            at_zero, nothing = problem.at_zero()
+            if at_zero <= least:
+                rung_model, least, rung.is_exact = nothing, at_zero, True
         late = rung is not None and now() >= until
-        if not (ladder.interrupted or late) and (fits or perceptron is not None):
+        if not (ladder.interrupted or late):
             outcome = self._run(solver, on, rng=rng, started=started, until=limit, **options)
             outcome.history = ladder.history.followed_by(outcome.history)
             certificate = self._certify(solver, on, outcome)
@@ -384,9 +373,9 @@ class _Kernel(TrainedByRun):
         outcome.model, outcome.objective, outcome.is_last = rung_model, least, False
         return outcome, self._certify(solver, on, outcome) if rung.is_exact else None, True
 
-    def _perceptron(self, problem: KernelProblem) -> StochasticBatchPerceptron | None:
-        """The Stochastic Batch Perceptron, if it can solve the problem."""
-        solver = StochasticBatchPerceptron(tol=max(float(self.tol), 1e-12))
+    def _perceptron(self, problem: KernelProblem) -> Any:
+        """The Stochastic Batch Perceptron, if it can solve the problem; or None."""
+        solver = solvers.make("kernel", "sbp", tol=max(float(self.tol), 1e-12))
         try:
             solver.check(problem)
         except ValueError:
@@ -405,8 +394,7 @@ class _Kernel(TrainedByRun):
     def _intercept(self) -> str:
         if self.intercept != "auto":
             return self.intercept
-        free = isinstance(self._configured(), (SMO, StochasticBatchPerceptron))
-        return "unregularized" if free else "regularized"
+        return "unregularized" if self._configured().free_bias else "regularized"
 
     def _duals(self) -> np.ndarray:
         """β of all examples of the last fit, in the layout of ``dual_coef_``."""
@@ -415,11 +403,11 @@ class _Kernel(TrainedByRun):
         return beta
 
     def _starting_point(self, X: Any, n_rows: int) -> Any:
-        """Where training starts: what a path has left in ``_start``, or with ``warm_start`` the β of the last fit."""
-        start, last = self.__dict__.pop("_start", None), getattr(self, "shape_fit_", None)
+        """With ``warm_start`` the β of the last fit; else None."""
+        last = getattr(self, "shape_fit_", None)
         self.shape_fit_ = X.shape
-        if start is not None or not self.warm_start or not hasattr(self, "support_") or last is None:
-            return start
+        if not self.warm_start or not hasattr(self, "support_") or last is None:
+            return None
         found = (self.dual_coef_.shape[0], last[0])
         if found != (n_rows, X.shape[0]):
             raise ValueError(
@@ -433,18 +421,12 @@ class _Kernel(TrainedByRun):
     def _state_from(
         solver: Any, problem: KernelProblem, rng: np.random.Generator, start: Any, promising: np.ndarray | None = None
     ) -> Any:
-        """A state to go on from: promising examples, β of the examples, or an earlier state and its rows; or None."""
+        """A state to go on from: promising examples, β of the examples, or an earlier state; or None."""
         if promising is not None:
             return solver.init(problem, rng, promising=promising)
-        if isinstance(start, np.ndarray) and isinstance(solver, SMO):
-            variables = Variables.of(problem)
-            return solver.init(problem, rng, variables.sigma * start[variables.row])
-        if isinstance(start, np.ndarray) and isinstance(solver, KernelSDCA):
-            return solver.init(problem, rng, start)
-        if isinstance(start, tuple):
-            earlier, problem._row_cache = start  # type: ignore[attr-defined]
-            return solver.again(problem, rng, earlier)
-        return None
+        if isinstance(start, np.ndarray):
+            return solver.init(problem, rng, duals=start)
+        return None if start is None else solver.again(problem, rng, start)
 
     def _generator(self) -> np.random.Generator:
         """Of ``random_state``; None is a fixed seed, so that two fits to the same data are the same."""
@@ -466,7 +448,7 @@ class _Kernel(TrainedByRun):
         return bool(eigenvalues[0] < -INDEFINITE * max(abs(eigenvalues[-1]), 1e-300))
 
     def _warn(
-        self, certificates: Iterable[Certificate | None], indefinite: bool, reasons: Iterable[str],
+        self, certificates: Sequence[Certificate | None], indefinite: bool, reasons: Any,
         estimated: bool = False,
     ) -> None:  # fmt: skip
         """Say which fits stopped short of ``tol``, and where the model is that of a sample."""
@@ -478,15 +460,11 @@ class _Kernel(TrainedByRun):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        unfinished = [
-            c
-            for c, reason in zip(certificates, reasons)
-            if c is not None and reason in UNFINISHED and c.gap > self.tol * abs(c.primal)
-        ]
-        if isinstance(self._configured(), KernelPerceptron) or self._is_nu_form():
-            unfinished = []  # it does not minimise the objective, so its gap says nothing
-        if unfinished and self.tol > 0 and not indefinite:
-            worst = max(c.relative_gap for c in unfinished)
+        proven = certificates if isinstance(certificates, Certificates) else Certificates.of(certificates)
+        unfinished = np.isin(reasons, UNFINISHED) & (proven.gaps > self.tol * np.abs(proven.primal))
+        # one that does not minimise the objective has a gap that says nothing
+        if unfinished.any() and self._configured().minimises and self.tol > 0 and not indefinite:
+            worst = np.max(proven.gaps[unfinished] / np.maximum(np.abs(proven.primal[unfinished]), 1e-300))
             warnings.warn(
                 f"{type(self).__name__} stopped with a relative duality gap of {worst:.1e}, short of tol={self.tol:g} "
                 f"(stop_reason_={self.stop_reason_!r}): raise max_iter, max_seconds or tol, or scale the data",
@@ -724,6 +702,11 @@ class SVC(ClassifierMixin, _Kernel):
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train on (X, y): dense or CSR, float32 or float64; or, with a precomputed kernel, on K(X, X)."""
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, start: Any = None) -> Any:
+        """Train, from the β of a path's last machine or its solver's state, if it is given; returns the last state."""
         started = now()
         self._check_parameters()
         X, y = self._check_data(X, y)
@@ -737,7 +720,8 @@ class SVC(ClassifierMixin, _Kernel):
                 "set warm_start=False to start anew"
             )
         self.classes_, n_classes = classes, classes.size
-        start = self._starting_point(X, self._n_rows_of_duals())
+        last = self._starting_point(X, self._n_rows_of_duals())
+        start = last if start is None else start
         if n_classes < 2:
             raise ValueError(
                 f"SVC needs examples of at least 2 classes, got 1 class only: {self.classes_.tolist()[0]!r}"
@@ -761,17 +745,17 @@ class SVC(ClassifierMixin, _Kernel):
         solver, several = self._configured(), n_classes > 2 and self.multi_class == "ovr"
         # under a time limit each class has its share of it
         shares_time = self.max_seconds is not None and solver.exact
-        jointly = isinstance(solver, StochasticBatchPerceptron) and several and not shares_time
-        if jointly and start is None:
+        state = None
+        if solver.joins and several and not shares_time and start is None:
             self._train_together(list(problems), started, rng, X, y, codes, indefinite)
         elif self._has_many_small_pairs(codes):
             self._train_pairs(kernel, rows, weights, of_class, started, X, y, codes, indefinite, start)
         else:
-            self._train(problems, started, rng, X, y, codes, indefinite, start=start)
+            state = self._train(problems, started, rng, X, y, codes, indefinite, start=start)
         if training is not None:
             self.support_ = training[self.support_]
             del self._held_out
-        return self
+        return state
 
     def _validation(self, k: int, problem: KernelProblem) -> KernelProblem | None:
         """The held-out examples of binary problem k, or of all of them together for k = −1."""
@@ -844,13 +828,10 @@ class SVC(ClassifierMixin, _Kernel):
         self, problems: Iterable[tuple[np.ndarray, KernelProblem]], started: float, rng: np.random.Generator,
         X: Any, y: np.ndarray, codes: np.ndarray, indefinite: bool,
         promising: list[np.ndarray] | None = None, history: History | None = None, start: Any = None,
-    ) -> None:  # fmt: skip
-        """Run each binary problem and put their support vectors together; ``promising`` examples are SMO's start, or
-        ``start``, the β of :meth:`_starting_point`, with which "sbp" is at its second part, SMO."""
+    ) -> Any:  # fmt: skip
+        """Run each binary problem and put their support vectors together, from ``promising`` examples or ``start``,
+        the β of :meth:`_starting_point`; returns the state of the last one."""
         history, solver = History() if history is None else history, self._configured()
-        refines = isinstance(solver, StochasticBatchPerceptron) and solver.nu is None
-        if promising is not None or (refines and isinstance(start, np.ndarray)):
-            solver = SMO(tol=solver.tol)
         coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
         seed, unfinished, stopped, estimated = int(rng.integers(2**63)), None, False, False
         deadline, n_classes = self._deadline(started), self.classes_.size
@@ -877,15 +858,14 @@ class SVC(ClassifierMixin, _Kernel):
                 certificate = self._checked([problem], X, chosen, outcome.model, ended, certificate, deadline)
             certificates.append(certificate)
             estimated = estimated or (is_sample and certificate is None)
-            if getattr(self, "_keeps_state", False):
-                self._next_start: Any = outcome.state, problem._row_cache  # type: ignore[attr-defined]
             if outcome.stop_reason == "max_iter":
                 unfinished = outcome
             rounds.append(outcome.state.counters.steps)
             for row in outcome.history:
                 history.append(None, problem=k, **row)
-            problem.shared = None
             stopped = stopped or outcome.stop_reason == "interrupted"
+            if count > 1:  # the next one's kernel rows want the memory
+                outcome.state.drop_workspace()
         self.history_ = history
         self.stop_reason_ = "interrupted" if stopped else next((r for r in reasons if r != "tol"), "tol")
         self.n_iter_ = np.array(rounds)
@@ -894,6 +874,7 @@ class SVC(ClassifierMixin, _Kernel):
         if self._is_nu_form() and unfinished is not None:
             self._warn_if_unfinished(unfinished)
         self._adopt(X, codes, coefficients, np.array(intercepts), problem)
+        return outcome.state
 
     def _train_together(
         self, problems: list[tuple[np.ndarray, KernelProblem]], started: float, rng: np.random.Generator,
@@ -909,14 +890,14 @@ class SVC(ClassifierMixin, _Kernel):
         solver = self._configured()
         validation = self._validation(-1, joint)
         # for the C-form the number of draws ends this part, not tol
-        limits: dict[str, Any] = {} if self._is_nu_form() else {"max_epochs": 1.0 / SHARE, "tol": 0.0}
+        limits: dict[str, Any] = {} if self._is_nu_form() else {"max_epochs": solver.first_part, "tol": 0.0}
         outcome = self._run(solver, joint, started=started, rng=rng, validation=validation, X=X, y=y, **limits)
         history = History()
         for row in outcome.history:
             history.append(None, problem=-1, **row)
         if not self._is_nu_form() and outcome.stop_reason == "max_iter":
             promising = solver.promising(joint, outcome.state)
-            joint._row_cache = None  # type: ignore[attr-defined]
+            outcome.state.drop_workspace()
             self._train(problems, started, rng, X, y, codes, indefinite, promising, history)
             return
         self.history_, self.stop_reason_ = history, outcome.stop_reason
@@ -948,7 +929,7 @@ class SVC(ClassifierMixin, _Kernel):
         """Whether pairs of classes are so many and so small that a run for each is mostly overhead."""
         sizes = np.bincount(codes).astype(float)
         k, pairs = sizes.size, sizes.size * (sizes.size - 1) / 2
-        exact = isinstance(self._configured(), SMO) and not self.early_stopping
+        exact = self._configured().for_pairs and not self.early_stopping
         if not exact or self.multi_class != "ovo" or pairs <= MANY_PAIRS:
             return False
         values = ((k - 2) * np.sum(sizes**2) + np.sum(sizes) ** 2) / pairs  # the mean of (s + t)² over the pairs
@@ -963,39 +944,47 @@ class SVC(ClassifierMixin, _Kernel):
         order = np.argsort(codes, kind="stable")
         ends = np.cumsum(np.bincount(codes))
         n_bytes = self._cache_bytes()
+        weighted = weights.size > 0 or self.class_weight is not None
         whole = KernelProblem(
-            kernel, rows, np.zeros(codes.size), losses.Single(losses.Hinge()), 1.0, intercept=self._intercept(),
-            cache_bytes=n_bytes, threads=threads(self.n_jobs),
+            kernel, rows, np.zeros(codes.size), losses.Single(losses.Hinge()), 1.0,
+            (weights if weights.size else 1.0) * of_class[codes] if weighted else np.empty(0), self._intercept(),
+            n_bytes, threads(self.n_jobs),
         )  # fmt: skip
-        if weights.size or self.class_weight is not None:
-            whole.sample_weight = (weights if weights.size else 1.0) * of_class[codes]
         problem = PairsProblem(
             whole.take(order), ends, 0.0 if self.lam is not None else float(self.C), float(self.lam or 0.0)
         )
-        solver = PairwiseSMO(self._configured().tol, self.max_iter)
-        state = solver.init(problem, beta=None if start is None else start[:, order])
-        outcome = self._run(
-            solver, problem, started=started, state=state, max_epochs=1, X=X, y=y,
-            finish=partial(self._finished, own=order),
-        )  # fmt: skip
-        state, model = outcome.state, outcome.model
-        if state.done < problem.n_pairs:  # so that there is a model
-            solver.hurry(problem, state)
-            model = solver.model(problem, state)
-        history = History()
-        for row in outcome.history:
-            history.append(None, problem=-1, **row)
-        self.history_, self.n_iter_ = history, state.results.rounds
-        reasons = state.reasons
-        short = next((r for r in reasons if r != "tol"), "tol")
-        self.stop_reason_ = short if outcome.stop_reason in ("tol", "max_iter") else outcome.stop_reason
-        lams = problem.lams()
-        certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
-        if not indefinite:
-            self._check_pairs(certificates, problem, state.results, reasons, X, codes, order, rows, weights, of_class)
-        self.certificate_ = None if indefinite else certificates
-        self._warn(certificates, indefinite, reasons)
-        self._adopt_pairs(X, codes, order[model.support], model.coef, model.intercept, whole)
+        own = self._configured()
+        solver = solvers.make("pairs", own.for_pairs, tol=own.tol, max_rounds=self.max_iter)
+        state = solver.init(problem, duals=None if start is None else start[:, order])
+        if self.max_seconds is not None:  # all pairs roughly, and then each to the end
+            outcome = self._run(solver.rough(), problem, started=started, state=state, max_epochs=1, quiet=True)
+            state = solver.again(state)
+        if self.max_seconds is None or outcome.stop_reason == "max_iter":
+            outcome = self._run(
+                solver, problem, started=started, state=state, max_epochs=1, X=X, y=y,
+                finish=partial(self._finished, own=order),
+            )  # fmt: skip
+        with Interrupts() as interrupts:  # Ctrl-C no longer needs to end anything
+            if outcome.state.done < problem.n_pairs:
+                solver.settle(problem, state)
+            model, history = solver.model(problem, state), History()
+            for row in outcome.history:
+                history.append(None, problem=-1, **row)
+            self.history_, self.n_iter_ = history, state.results.rounds
+            reasons = state.reasons
+            short = next((reason for reason in np.unique(reasons).tolist() if reason != "tol"), "tol")
+            self.stop_reason_ = short if outcome.stop_reason in ("tol", "max_iter") else outcome.stop_reason
+            lams = problem.lams()
+            certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
+            if not indefinite:
+                self._check_pairs(
+                    certificates, problem, state.results, reasons, X, codes, order, rows, weights, of_class
+                )  # fmt: skip
+            self.certificate_ = None if indefinite else certificates
+            self._warn(certificates, indefinite, reasons)
+            self._adopt_pairs(X, codes, order[model.support], model.coef, model.intercept, whole)
+        if interrupts.seen:
+            self.stop_reason_ = "interrupted"
 
     def _check_pairs(
         self, certificates: Certificates, problem: PairsProblem, results: Any, reasons: list[str], X: Any,
@@ -1287,8 +1276,8 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
     last: SVC | None = None
     for C in sorted(set(Cs)):
         model = SVC(C=C, **parameters)
-        model._start = None if last is None else last._duals() * (C / last.C)
-        models[C] = last = model.fit(X, y, sample_weight=sample_weight)
+        model._fit(X, y, sample_weight, None if last is None else last._duals() * (C / last.C))
+        models[C] = last = model
         if model.stop_reason_ == "interrupted":
             break
     return [models[C] for C in Cs if C in models]

@@ -7,6 +7,11 @@ bounds would be n/m times as large, and a small sample would be fitted without a
 The value of a rung's solution is estimated on a probe, examples from the other end of the order in which the rungs
 take theirs; its multiple and its bias are the best ones there. A problem of at most :data:`PROBE` examples is its own
 probe, and the values are exact.
+
+Examples of weight s are drawn by priority: those with the largest s/u, for uniform numbers u, and the probe those with
+the largest s/(1 − u). So the heavy ones are all there. One that was drawn stands for a weight of max(s, τ), where τ is
+the first s/u that was not (Duffield, Lund, Thorup: Priority sampling for estimation of arbitrary subset sums. JACM 54,
+2007). In the probe both classes are drawn as if they had the same weight in all.
 """
 
 from __future__ import annotations
@@ -14,14 +19,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from ..core.losses import Hinge, scalar_loss
 from ..history import Counters, History
 from ..models import KernelModel
 from ..problem import KernelProblem
 from ..running import run
-from ..solvers.smo import SMO
+from ..solvers import make
 
 #: Examples of the first rung, which is solved however little time there is; most examples of the probe.
 FIRST, PROBE = 500, 2048
@@ -30,7 +37,7 @@ HURRY = 0.1
 #: A rung is at most this many times the one before, and no less than LEAST times.
 GROWTH, LEAST = 4.0, 1.4
 #: The share of the time left that a rung is allowed to take by the square law; and that of all examples.
-SHARE, FITS = 0.7, 0.25
+SHARE, FITS = 0.7, 0.5
 #: Relative gap to which rungs are solved, at the best, and most epochs of the first.
 ENOUGH, FIRST_EPOCHS = 1e-2, 50.0
 
@@ -43,6 +50,56 @@ class Rung:
     model: KernelModel
     objective: float
     is_exact: bool  # whether the objective is that of all examples
+    error: float  # the standard error of the objective, where it is an estimate
+
+    @property
+    def at_most(self) -> float:
+        """A value that the objective on all examples is below, twice its standard error above the estimate."""
+        return self.objective + 2.0 * self.error
+
+
+class Drawn(NamedTuple):
+    """Examples in their order, and the weights that they stand for, which sum to those of all."""
+
+    chosen: np.ndarray
+    weights: np.ndarray
+
+
+class Draws:
+    """Examples drawn by priority, the first of them for rungs, others for the probe."""
+
+    def __init__(self, problem: KernelProblem, rng: np.random.Generator) -> None:
+        n = problem.n
+        self.s = problem.sample_weight if problem.sample_weight.size else np.ones(n)
+        u = (rng.permutation(n) + 0.5) / n
+        evenly, first = self.s.copy(), np.empty(0, np.int64)
+        if isinstance(scalar_loss(problem.target), Hinge):
+            classes = [(problem.y == sign) & (self.s > 0.0) for sign in (1.0, -1.0)]
+            for own in classes:
+                evenly[own] /= max(float(self.s[own].sum()), 1e-300)
+            # one of each class is in every rung
+            first = np.array([np.flatnonzero(own)[np.argmin(u[own])] for own in classes if own.any()], np.int64)
+        self.of_rungs, self.of_probe = self.s / u, evenly / (1.0 - u)
+        self.of_rungs[first] = np.inf
+        self.evenly = evenly
+
+    def rung(self, size: int) -> Drawn:
+        """The first of the order."""
+        return self._drawn(self.of_rungs, self.s, size)
+
+    def probe(self, size: int) -> Drawn:
+        """Others, for the most part."""
+        return self._drawn(self.of_probe, self.evenly, size)
+
+    def _drawn(self, priority: np.ndarray, measure: np.ndarray, size: int) -> Drawn:
+        size = min(size, int(np.count_nonzero(self.s)))
+        if size >= self.s.size:
+            return Drawn(np.arange(self.s.size), self.s)
+        order = np.argpartition(-priority, size)
+        chosen, limit = np.sort(order[:size]), float(priority[order[size]])
+        with np.errstate(divide="ignore"):
+            weights = self.s[chosen] * np.maximum(1.0, limit / measure[chosen])
+        return Drawn(chosen, weights * (self.s.sum() / weights.sum()))
 
 
 @dataclass
@@ -57,46 +114,47 @@ class Ladder:
     counters: Counters = field(default_factory=Counters)
     best: Rung | None = None
     interrupted: bool = False
+    #: (examples, seconds) of the last two rungs.
+    paces: list[tuple[int, float]] = field(default_factory=list)
 
     def climb(self, until: float, deadline: float) -> bool:
-        """Solve rungs until ``until``; returns whether, by the square law, all examples fit before the deadline."""
+        """Solve rungs until ``until``; returns whether, as far as they tell, all examples fit before the deadline."""
         n = self.problem.n
         if n <= 2 * FIRST:
             return True
-        order = self._order()
-        begun = self.clock()
+        begun, draws = self.clock(), Draws(self.problem, self.rng)
         hurry = n > PROBE and deadline - begun < HURRY
         first = size = FIRST // 2 if hurry else FIRST
-        probe = np.arange(n) if n <= PROBE else np.sort(order[-(PROBE // 4 if hurry else PROBE) :])
+        probe = draws.probe(n if n <= PROBE else PROBE // 4 if hurry else PROBE)
         while True:
             since = self.clock()
-            self._solve(np.sort(order[:size]), probe, until if size > first else math.inf, begun)
+            self._solve(draws.rung(size), probe, until if size > first else math.inf, begun)
             took, now = max(self.clock() - since, 1e-6), self.clock()
             if self.interrupted:
                 return False
-            if n <= PROBE or took * (n / size) ** 2 <= FITS * (deadline - now):
+            self.paces = [*self.paces[-1:], (size, took)]
+            if n <= PROBE or self._predicted(n) <= FITS * (deadline - now):
                 return True
             growth = math.sqrt(SHARE * max(until - now, 0.0) / took)
             if growth < LEAST or size == n // 2:
                 return False
             size = min(int(size * min(growth, GROWTH)), n // 2)
 
-    def _order(self) -> np.ndarray:
-        """Random, with an example of each class first."""
-        order = self.rng.permutation(self.problem.n)
-        y = self.problem.y[order]
-        if np.unique(y[:64]).size > 2:  # a regression
-            return order
-        first = np.unique([np.flatnonzero(y == sign)[0] for sign in (1.0, -1.0) if np.any(y == sign)])
-        return np.concatenate([order[first], np.delete(order, first)])
+    def _predicted(self, n: int) -> float:
+        """Seconds that all examples take, by the power law through the last two rungs, or the square law."""
+        (size, took), power = self.paces[-1], 2.0
+        if len(self.paces) == 2:
+            power = math.log(took / self.paces[0][1]) / math.log(size / self.paces[0][0])
+        return took * (n / size) ** min(max(power, 1.0), 2.5)
 
-    def _solve(self, chosen: np.ndarray, probe: np.ndarray, until: float, begun: float) -> None:
+    def _solve(self, drawn: Drawn, probe: Drawn, until: float, begun: float) -> None:
         """Solve a rung as far as time allows, and keep it if it is the best."""
-        problem, tol = self.problem, max(self.tol, ENOUGH)
+        problem, tol, chosen = self.problem, max(self.tol, ENOUGH), drawn.chosen
         limit = None if until == math.inf else max(until - self.clock(), 1e-9)
-        part = replace(problem.take(chosen), lam=problem.lam * problem.n / chosen.size)
+        share = chosen.size / problem.n
+        part = replace(problem.take(chosen), lam=problem.lam / share, sample_weight=share * drawn.weights)
         outcome = run(
-            SMO(tol=tol, sample=1), part, rng=self.rng, tol=tol, max_seconds=limit,
+            make("kernel", "smo", tol=tol, sample=1), part, rng=self.rng, tol=tol, max_seconds=limit,
             max_epochs=FIRST_EPOCHS if limit is None else 1e9,
         )  # fmt: skip
         self.interrupted = outcome.stop_reason == "interrupted"
@@ -109,13 +167,18 @@ class Ladder:
         if self.best is None or rung.objective < self.best.objective:
             self.best = rung
 
-    def _measured(self, chosen: np.ndarray, model: KernelModel, probe: np.ndarray) -> Rung:
+    def _measured(self, chosen: np.ndarray, model: KernelModel, probe: Drawn) -> Rung:
         """The best multiple of a rung's w on the probe, and its objective there."""
-        problem, support = self.problem, chosen[model.support]
+        problem, support, size = self.problem, chosen[model.support], probe.chosen.size
         bare = replace(model, support=support, vectors=problem.rows(support), intercept=np.zeros(1))
-        there = problem.take(probe)
-        f, own = (bare.decision_function(problem.rows(rows))[:, 0] for rows in (probe, support))
-        multiple, bias, value = there.best_multiple(f, float(model.coef[0] @ own))
-        self.counters.kernel_evals += support.size * (probe.size + support.size)
+        there = replace(problem.take(probe.chosen), sample_weight=probe.weights * size / problem.n)
+        f, own = (bare.decision_function(problem.rows(rows))[:, 0] for rows in (probe.chosen, support))
+        norm2 = float(model.coef[0] @ own)
+        multiple, bias, value = there.best_multiple(f, norm2)
+        loss, scores = scalar_loss(problem.target), multiple * f + bias
+        missed = 1.0 - there.y * scores if isinstance(loss, Hinge) else np.abs(scores - there.y) - loss.epsilon
+        error = float(np.std(there.sample_weight * np.maximum(missed, 0.0))) / math.sqrt(size)
+        self.counters.kernel_evals += support.size * (size + support.size)
+        self.counters.kernel_computed += support.size * (size + support.size)
         found = replace(bare, coef=multiple * model.coef, intercept=np.array([bias]))
-        return Rung(chosen.size, found, problem.lam * value, probe.size == problem.n)
+        return Rung(chosen.size, found, problem.lam * value, size == problem.n, 0.0 if size == problem.n else error)

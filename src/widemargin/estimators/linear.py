@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .. import solvers
 from ..core import losses
 from ..core.rows import as_matrix, as_rows
 from ..files import savable
@@ -20,15 +21,12 @@ from ..history import History, Stopwatch
 from ..models import LinearModel
 from ..problem import INTERCEPTS, Certificate, Problem
 from ..running import Interrupts
-from ..solvers import interior, pegasos, sdca
-from ..solvers.interior import Interior
-from ..solvers.pegasos import Pegasos
-from ..solvers.sdca import SDCA
 from .fitting import (
     TrainedByRun,
     all_or_nothing,
     check_rows,
     check_sample_weight,
+    check_solver,
     class_weights,
     generator,
     held_out,
@@ -42,17 +40,22 @@ from .fitting import (
 )
 from .scaling import check_features, finite
 
-SOLVERS = {"pegasos": Pegasos, "sdca": SDCA, "interior": Interior}
+#: The solver that "auto" turns to where the exact one cannot go: streams, joint losses, other intercepts.
+ANY = "pegasos"
+#: The one that it turns to where features are few and the largest is so many times the size of the median one.
+ROBUST, FEW_FEATURES, UNLIKE = "interior", 200, 100.0
 
 
 def _streams(estimator: Any) -> bool:
-    """Whether the solver can learn from parts; "auto" streams with Pegasos."""
-    solver = SOLVERS.get(estimator.solver) if isinstance(estimator.solver, str) else estimator.solver
-    for exact in (SDCA, Interior):
-        if isinstance(solver, exact) or solver is exact:
-            raise AttributeError(
-                f"partial_fit needs the solver 'pegasos': {exact.__name__} keeps a variable for each example"
-            )
+    """Whether the solver can learn from parts; "auto" streams with the solver that takes anything."""
+    solver = estimator.solver
+    if isinstance(solver, str):
+        if solver not in solvers.REGISTRY["linear"]:
+            return True  # "auto", or what ``fit`` will refuse in a sentence
+        solver = solvers.solver_class("linear", solver)
+    if not getattr(solver, "streams", True):
+        name = solver.__name__ if isinstance(solver, type) else type(solver).__name__
+        raise AttributeError(f"partial_fit needs the solver {ANY!r}: {name} keeps a variable for each example")
     return True
 
 
@@ -86,29 +89,47 @@ class _Linear(TrainedByRun):
         if self.lam is not None:
             positive("lam", self.lam)
         one_of("intercept", self.intercept, INTERCEPTS)
-        if isinstance(self.solver, str):
-            one_of("solver", self.solver, ("auto", *SOLVERS))
-        elif not isinstance(self.solver, tuple(SOLVERS.values())):
-            raise TypeError(
-                f"solver must be one of {', '.join(map(repr, ('auto', *SOLVERS)))} or a configured solver such as "
-                f"Pegasos(), got {self.solver!r}"
-            )
+        check_solver("linear", self.solver, "Pegasos()")
         if not isinstance(self.early_stopping, (bool, np.bool_)):
             raise TypeError(f"early_stopping must be True or False, got {self.early_stopping!r}")
         self._check_limits()
 
-    def _solver(self, exact: bool) -> Any:
-        """The solver in use; "auto" is SDCA where it can be (``exact``), else Pegasos."""
-        name = ("sdca" if exact else "pegasos") if isinstance(self.solver, str) and self.solver == "auto" else None
-        solver = SOLVERS[name or self.solver]() if isinstance(self.solver, str) else self.solver
-        if isinstance(solver, SDCA) and self.n_jobs is not None:
+    def _solver(self, exact: bool, robust: bool = False) -> Any:
+        """The solver in use; "auto" is the exact one where it can be, else the one that takes anything."""
+        if not isinstance(self.solver, str):
+            solver = self.solver
+        else:
+            name = self.solver
+            if name == "auto":
+                name = ANY if not exact else ROBUST if robust else name
+            solver = solvers.make("linear", name)
+        if self.n_jobs is not None and "n_jobs" in solver.get_params():
             solver = replace(solver, n_jobs=threads(self.n_jobs))
-        if self.intercept == "exact" and isinstance(solver, Pegasos) and solver.batch_size == 1:
+        if self.intercept == "exact" and solver.get_params().get("batch_size") == 1:
             raise ValueError(
                 "intercept='exact' minimises b inside each mini-batch, and a batch of 1 leaves nothing to learn but b: "
                 "use solver=Pegasos(batch_size=100) or more, or another intercept"
             )
         return solver
+
+    def _wants_robust(self, problem: Problem) -> bool:
+        """Whether features are few, and of sizes so different that coordinate ascent takes for ever."""
+        if self.solver != "auto" or problem.d > FEW_FEATURES or problem.ratio_of_sizes() <= UNLIKE:
+            return False
+        try:
+            solvers.make("linear", ROBUST).check(problem)
+        except ValueError:
+            return False
+        return True
+
+    def _exactly(self, problem: Problem, state: Any) -> bool:
+        """Whether the solver that "auto" prefers can solve the problem, and go on from the last fit's state."""
+        preferred = solvers.make("linear")
+        try:
+            preferred.check(problem)
+        except ValueError:
+            return False
+        return state is None or preferred.can_go_on(problem, state)
 
     def _check_features(self, problem: Problem) -> None:
         """Refuse features that are too large to compute with, and warn of those that C cannot use."""
@@ -135,11 +156,11 @@ class _Linear(TrainedByRun):
             training, holdout = held_out(rng, problem.n, self.validation_fraction, labels, problem.sample_weight)
             validation, problem = problem.take(holdout), problem.take(training)
         state = getattr(self, "_state", None) if self.warm_start else None
-        if isinstance(state, interior.State):
+        if state is not None and not state.resumes:
             state = None  # an interior point of another problem is no start
-        solver = self._solver(SDCA.can_solve(problem) and (state is None or SDCA.can_go_on(problem, state)))
+        solver = self._solver(self._exactly(problem, state), state is None and self._wants_robust(problem))
         history = None
-        if state is not None and not isinstance(solver, Interior):
+        if state is not None and solver.resumes:
             # copies: a fit that fails leaves the old state as it was
             state, history = self._go_on(solver, problem, copy.deepcopy(state), rng), History(list(self.history_))
         else:
@@ -163,7 +184,7 @@ class _Linear(TrainedByRun):
 
     def _go_on(self, solver: Any, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
         """The last fit's state, bound to the problem; for a solver that "auto" turned to, one at the last weights."""
-        own = isinstance(state, pegasos.State if isinstance(solver, Pegasos) else sdca.State)
+        own = isinstance(state, solver.state_class)
         if not own and self.solver != "auto":
             raise ValueError("warm_start cannot change the solver: set warm_start=False to start anew")
         shape, known = (problem.d, problem.n_outputs), np.atleast_2d(self.coef_).T.shape
@@ -175,15 +196,11 @@ class _Linear(TrainedByRun):
         solver.check(problem)
         if not own:
             return self._at_last_weights(solver, problem, state, rng)
-        if isinstance(solver, Pegasos) and (state.search is not None) != (problem.intercept == "search"):
-            raise ValueError("warm_start cannot change intercept to or from 'search': set warm_start=False")
         solver.bind(problem, state)
         return state
 
-    def _at_last_weights(
-        self, solver: Pegasos, problem: Problem, state: Any, rng: np.random.Generator
-    ) -> pegasos.State:
-        """A state of Pegasos at the weights of another solver, as many steps old as that made visits."""
+    def _at_last_weights(self, solver: Any, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
+        """A state at the weights of another solver, as many steps old as that made visits."""
         model = LinearModel(np.atleast_2d(self.coef_), self.intercept_)
         return solver.init(problem, rng, model, replace(state.counters))
 
@@ -198,7 +215,7 @@ class _Linear(TrainedByRun):
         state = getattr(self, "_state", None)
         if state is None:
             state = solver.init(problem, generator(self.random_state))
-        elif isinstance(state, pegasos.State):
+        elif isinstance(state, solver.state_class):
             state = replace(state)
         else:
             state = self._at_last_weights(solver, problem, state, generator(self.random_state))
@@ -258,8 +275,9 @@ class LinearSVC(ClassifierMixin, _Linear):
         ``multi_class="ovr"``, and keeps a variable for each example and class. "pegasos" has all intercepts and the
         joint losses, and learns from streams; it bounds its distance to the optimum loosely, if at all. "auto" is
         "sdca" where it can be, else "pegasos", and always "pegasos" in ``partial_fit``. Both want features of like
-        size. "interior" does not mind their sizes nor a large C: some thirty passes to a gap of 1e-6, for data with
-        few features (a pass is n × d² work) and any loss but the log-loss.
+        size. "interior" minds neither their sizes nor a large C (while C n ‖x‖² is below 1e20 or so, where rounding
+        ends what can be proven): some thirty passes to a gap of 1e-6, for data with few features (a pass is n × d²
+        work) and any loss but the log-loss. "auto" turns to it where few features differ much in size.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One classifier per class against the rest, or one joint loss: the multi-class
         hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).

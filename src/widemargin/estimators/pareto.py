@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..solvers.sbp import StochasticBatchPerceptron
+from ..solvers import make
 from .fitting import check_sample_weight, class_weights, not_negative
 from .kernel import SVC, svm_path
 
@@ -101,9 +101,9 @@ def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: di
     """Models from the largest ν to the smallest."""
     if np.unique(y).size != 2:
         raise ValueError(f"pareto_path needs two classes, got {np.unique(y).size}: {np.unique(y).tolist()}")
-    base = parameters.pop("solver", StochasticBatchPerceptron())
-    base = StochasticBatchPerceptron() if isinstance(base, str) and base == "sbp" else base
-    if not isinstance(base, StochasticBatchPerceptron):
+    base = parameters.pop("solver", "sbp")
+    base = make("kernel", "sbp") if base == "sbp" else base
+    if "nu" not in getattr(base, "get_params", dict)():
         raise TypeError(
             f"with nus the solver must be a StochasticBatchPerceptron, got {base!r}: leave it out or use Cs"
         )
@@ -111,10 +111,7 @@ def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: di
     start: Any = None
     for nu in sorted(set(nus), reverse=True):
         model = SVC(solver=replace(base, nu=nu), **parameters)
-        model._start, model._keeps_state = start, True
-        model.fit(X, y, sample_weight=sample_weight)
-        start, model._keeps_state = model._next_start, False
-        del model._next_start
+        start = model._fit(X, y, sample_weight, start)
         models[nu] = model
         if model.stop_reason_ == "interrupted":
             break

@@ -1,1 +1,48 @@
-"""One file per algorithm, whole: the mathematics, the compiled steps, the State and the Solver."""
+"""The solvers, one file each, and the registry: who solves what kind of problem, by the name that users give.
+
+A new solver is one file and one line here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+#: kind of problem → name → module:class; the first is the one that is meant by "auto".
+REGISTRY = {
+    "linear": {"sdca": "sdca:SDCA", "pegasos": "pegasos:Pegasos", "interior": "interior:Interior"},
+    "kernel": {
+        "smo": "smo:SMO",
+        "sbp": "sbp:StochasticBatchPerceptron",
+        "sdca": "kernel_sdca:KernelSDCA",
+        "pegasos": "kernel_pegasos:KernelPegasos",
+        "perceptron": "perceptron:KernelPerceptron",
+    },
+    "budgeted": {"sgd": "budget.sgd:BudgetedSGD"},
+    "pairs": {"smo": "pairs:PairwiseSMO"},
+}
+
+
+def names(kind: str) -> list[str]:
+    """The names of the solvers of a kind, "auto" first."""
+    return ["auto", *REGISTRY[kind]]
+
+
+def solver_class(kind: str, name: str) -> Any:
+    """The class of a solver."""
+    module, own = REGISTRY[kind][next(iter(REGISTRY[kind])) if name == "auto" else name].split(":")
+    return getattr(import_module(f"{__name__}.{module}"), own)
+
+
+def make(kind: str, name: str = "auto", **parameters: Any) -> Any:
+    """A configured solver.
+
+    >>> make("linear", "pegasos", batch_size=16).batch_size
+    16
+    """
+    return solver_class(kind, name)(**parameters)
+
+
+def classes(kind: str) -> tuple[Any, ...]:
+    """The classes of all solvers of a kind."""
+    return tuple(solver_class(kind, name) for name in REGISTRY[kind])

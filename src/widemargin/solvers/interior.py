@@ -46,7 +46,8 @@ from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
 from ..problem import Certificate, Problem
-from ..running import Solver
+from . import protocol
+from .protocol import Solver
 
 #: Most features, since a step solves as many equations.
 WIDEST = 2000
@@ -58,7 +59,7 @@ BLOCK = 2**20
 
 @savable("Interior.State")
 @dataclass
-class State:
+class State(protocol.State):
     """α and its multipliers l and m, of shape (outputs, 1 or 2, n); w, b, and which outputs can go no further."""
 
     alpha: np.ndarray
@@ -69,8 +70,10 @@ class State:
     ended: np.ndarray
     counters: Counters = field(default_factory=Counters)
 
+    resumes = False
+
     @property
-    def stalled(self) -> bool:
+    def stalled(self) -> bool:  # type: ignore[override]
         """Whether rounding allows no further step of any output."""
         return bool(self.ended.all())
 
@@ -101,6 +104,8 @@ class Interior(Solver):
     """
 
     max_features: int = WIDEST
+
+    state_class = State
 
     @property
     def exact(self) -> bool:
@@ -335,7 +340,7 @@ class Interior(Solver):
             return alpha
         return np.where(box.sigma == heavy, alpha * (min(up, down) / max(up, down)), alpha)
 
-    def evaluate(self, problem: Problem, state: State, model: LinearModel | None) -> dict[str, float]:
-        """Objective and gap of the current point."""
-        certificate = self.certificate(problem, state)
-        return {"objective": certificate.primal, "gap": certificate.gap}
+    def duals(self, problem: Problem, state: State) -> np.ndarray:
+        """Σ σα over the variables of an example, of shape (outputs, n)."""
+        boxes = [self._box(problem, c) for c in range(problem.n_outputs)]
+        return np.stack([np.sum(box.sigma * alpha, axis=0) for box, alpha in zip(boxes, state.alpha, strict=True)])

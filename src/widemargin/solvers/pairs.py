@@ -25,8 +25,9 @@ from ..core.pairs import first_pair
 from ..files import savable
 from ..history import Counters
 from ..models import PairsModel
-from ..problem import KernelProblem
-from ..running import Solver
+from ..problem import Certificate, KernelProblem
+from . import protocol
+from .protocol import Solver
 from .smo import ROUNDING, excess, middle, primal_and_dual, solve_pairs, solve_singles, violations
 
 #: How a pair ended: not begun; its gap is closed; all its rounds made; rounding allows no further progress.
@@ -161,7 +162,7 @@ def solve_against(block, own, places, ends, weight, i, first, last, rule, result
     return visits, moves
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class PairsProblem:
     """All pairs of classes of one kernel problem.
 
@@ -226,10 +227,22 @@ class Kept(NamedTuple):
     held: np.ndarray
     space: Space
 
+    @classmethod
+    def of(cls, problem: PairsProblem) -> Kept:
+        """Nothing held yet."""
+        sizes, n = problem.sizes, int(problem.ends[-1])
+        everything, largest = np.arange(n), int(np.sort(sizes)[-2:].sum())
+        places = np.concatenate([[0], np.cumsum(sizes**2)])
+        space = Space(np.empty(largest**2, np.float32), np.empty((8, largest)), np.arange(largest))
+        return cls(
+            problem.whole.matrix(everything, everything), np.empty((int(sizes.max()), n), np.float32),
+            np.empty(int(places[-1]), np.float32), places, np.array([-1, -1]), space,
+        )  # fmt: skip
+
 
 @savable("PairwiseSMO.State")
 @dataclass
-class State:
+class State(protocol.State):
     """β, what each pair has reached, and how many pairs were treated."""
 
     results: Results
@@ -237,9 +250,9 @@ class State:
     counters: Counters = field(default_factory=Counters)
 
     @property
-    def reasons(self) -> list[str]:
+    def reasons(self) -> np.ndarray:
         """How the pairs ended."""
-        return [ENDS[end] for end in self.results.ended]
+        return np.array(ENDS)[self.results.ended]
 
 
 @savable()
@@ -261,22 +274,31 @@ class PairwiseSMO(Solver):
     max_rounds: int = 1000
     tightening: float = 0.1
 
-    def init(self, problem: PairsProblem, rng: Any = None, beta: np.ndarray | None = None) -> State:
+    warm = True
+
+    def init(self, problem: PairsProblem, rng: Any = None, duals: np.ndarray | None = None) -> State:
         """β = 0, or a given β of shape (n_classes − 1, n), which each pair takes into its box; no randomness."""
         n, pairs = int(problem.ends[-1]), problem.n_pairs
-        start = np.zeros((problem.n_classes - 1, n)) if beta is None else np.array(beta, np.float64)
-        weights = problem.over_pairs(np.add.reduceat(problem.weights, problem.ends - problem.sizes))
-        C = problem.C if problem.C > 0.0 else 1.0 / (problem.lam * problem.over_pairs(problem.sizes))
+        start = np.zeros((problem.n_classes - 1, n)) if duals is None else np.array(duals, np.float64)
+        bias, primal = self._at_zero(problem)
         return State(
             Results(
-                start, np.zeros(pairs), C * weights, np.zeros(pairs), np.zeros(pairs, np.int32),
-                np.full(pairs, WAITING, np.int8),
+                start, bias, primal, np.zeros(pairs), np.zeros(pairs, np.int32), np.full(pairs, WAITING, np.int8)
             )
         )  # fmt: skip
 
+    def _at_zero(self, problem: PairsProblem) -> tuple[np.ndarray, np.ndarray]:
+        """(bias, primal value) of β = 0 for each pair: a free bias is the sign of the heavier class."""
+        first, second = np.triu_indices(problem.n_classes, 1)
+        of_class = np.add.reduceat(problem.weights, problem.ends - problem.sizes)
+        C = problem.C if problem.C > 0.0 else 1.0 / (problem.lam * problem.over_pairs(problem.sizes))
+        if not problem.whole.has_free_bias:
+            return np.zeros(first.size), C * (of_class[first] + of_class[second])
+        return np.sign(of_class[first] - of_class[second]), C * 2.0 * np.minimum(of_class[first], of_class[second])
+
     def advance(self, problem: PairsProblem, state: State, n_steps: int) -> int:
         """Treat up to n_steps pairs, stopping at a checkpoint; returns their number."""
-        taken, kept = 0, self._kept(problem)
+        taken, kept = 0, state.work(problem, lambda: Kept.of(problem))
         whole = problem.whole
         rule = Rule(
             whole.has_free_bias, whole.constant, problem.C, problem.lam, 0.95 * self.tol, self.max_rounds,
@@ -291,11 +313,14 @@ class PairwiseSMO(Solver):
             last = min(i, first + n_steps - taken, first + self._next_look(state) - state.done)
             before = kept.matrix.evaluations
             self._fill(problem, kept, i)
+            if first == 0:  # the rows of a class, and of the first two with the second
+                rows = problem.sizes[i] + (problem.sizes[0] if i == 1 else 0)
+                state.counters.kernel_evals += int(rows) * int(problem.ends[-1])
             visits, moves = solve_against(*given, i, first, last, rule, state.results, kept.space)
             state.done += last - first
             taken += last - first
             counters = state.counters
-            counters.kernel_evals += kept.matrix.evaluations - before
+            counters.kernel_computed += kept.matrix.evaluations - before
             counters.visits += int(visits)
             counters.updates += int(moves)
             if self.at_checkpoint(state):
@@ -303,19 +328,24 @@ class PairwiseSMO(Solver):
         state.counters.steps = int(state.results.rounds.sum())
         return taken
 
-    def hurry(self, problem: PairsProblem, state: State) -> None:
-        """Give the pairs that are left a few moves each; those that are worse than β = 0 then are set to it."""
-        hurried = replace(self, max_rounds=1, tightening=0.5)
-        while state.done < problem.n_pairs:
-            hurried.advance(problem, state, problem.n_pairs)
+    def rough(self) -> PairwiseSMO:
+        """The solver that gives each pair a few moves, so that all have some when time is short."""
+        return replace(self, max_rounds=1, tightening=0.5)
+
+    def again(self, state: State) -> State:
+        """A state that treats all pairs once more, from where they are."""
+        return State(state.results, 0, state.counters)
+
+    def settle(self, problem: PairsProblem, state: State) -> None:
+        """Set pairs that are worse than β = 0 to it."""
         results, ends, sizes = state.results, problem.ends, problem.sizes
-        at_zero = self.init(problem).results.primal
+        bias, at_zero = self._at_zero(problem)
         first, second = np.triu_indices(problem.n_classes, 1)
         for p in np.flatnonzero(results.primal > at_zero).tolist():
             i, j = int(first[p]), int(second[p])
             results.beta[j - 1, ends[i] - sizes[i] : ends[i]] = 0.0
             results.beta[i, ends[j] - sizes[j] : ends[j]] = 0.0
-            results.bias[p], results.primal[p], results.dual[p] = 0.0, at_zero[p], 0.0
+            results.bias[p], results.primal[p], results.dual[p] = bias[p], at_zero[p], 0.0
 
     @staticmethod
     def _next_look(state: State) -> int:
@@ -326,27 +356,9 @@ class PairwiseSMO(Solver):
         done = state.done
         return done == state.results.bias.size or (done >= FIRST_LOOK and done & (done - 1) == 0)
 
-    def settled(self, problem: PairsProblem, state: State, tol: float) -> bool:
-        """Whether all pairs were treated."""
-        return state.done == problem.n_pairs
-
     def steps_per_epoch(self, problem: PairsProblem) -> int:
-        """Pairs."""
+        """A step is a pair."""
         return problem.n_pairs
-
-    def _kept(self, problem: PairsProblem) -> Kept:
-        kept = getattr(problem, "_kept", None)
-        if kept is None:
-            sizes, n = problem.sizes, int(problem.ends[-1])
-            everything, largest = np.arange(n), int(np.sort(sizes)[-2:].sum())
-            places = np.concatenate([[0], np.cumsum(sizes**2)])
-            space = Space(np.empty(largest**2, np.float32), np.empty((8, largest)), np.arange(largest))
-            kept = Kept(
-                problem.whole.matrix(everything, everything), np.empty((int(sizes.max()), n), np.float32),
-                np.empty(int(places[-1]), np.float32), places, np.array([-1, -1]), space,
-            )  # fmt: skip
-            problem._kept = kept  # type: ignore[attr-defined]
-        return kept
 
     def _fill(self, problem: PairsProblem, kept: Kept, i: int) -> None:
         """block ← kernel rows of class i; the classes up to it are held against themselves, too."""
@@ -358,11 +370,15 @@ class PairwiseSMO(Solver):
             kept.own[kept.places[c] : kept.places[c + 1]] = kept.block[:count, rows].ravel()
             held[:] = c, max(held[1], c)
 
-    def evaluate(self, problem: PairsProblem, state: State, model: Any) -> dict[str, float]:
-        """Objective and gap, summed over the pairs; those that wait are at 0."""
+    def certificate(self, problem: PairsProblem, state: State) -> Certificate:
+        """Primal and dual values summed over the pairs; those that wait are at 0."""
         lams, results = problem.lams(), state.results
         primal, dual = float(lams @ results.primal), float(lams @ results.dual)
-        return {"objective": primal, "gap": primal - dual}
+        return Certificate(primal, dual, primal - dual)
+
+    def duals(self, problem: PairsProblem, state: State) -> np.ndarray:
+        """β in the layout of :mod:`widemargin.core.pairs`, of shape (n_classes − 1, n)."""
+        return state.results.beta
 
     def model(self, problem: PairsProblem, state: State) -> PairsModel:
         """Vectors of all pairs, by class."""

@@ -56,12 +56,13 @@ from ..core import losses
 from ..core.bias import balanced_slopes
 from ..core.dispatch import borrow, compiled
 from ..core.rows import borrowed, prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
-from ..core.shuffling import draw_subsets, shuffle
+from ..core.visits import draw_subsets, shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
 from ..problem import Certificate, Problem, StructuredProblem, sum_of_squares
-from ..running import Solver
+from . import protocol
+from .protocol import Solver
 
 # ---------------------------------------------------------------- step sizes
 
@@ -383,7 +384,7 @@ PLACES = (0.0, -1.0, 1.0)
 
 @savable("Pegasos.State")
 @dataclass
-class State:
+class State(protocol.State):
     """All that a run of Pegasos knows; see :class:`Iterate` and :class:`Average` for the arrays."""
 
     w: Iterate
@@ -432,7 +433,8 @@ class Pegasos(Solver):
     projection: bool = False
     search_epochs: int = 1
 
-    needs = ("rows",)
+    streams = True
+    state_class = State
 
     def check(self, problem: Problem | StructuredProblem) -> None:
         """Refuse parameters that make no sense, in one sentence each."""
@@ -524,6 +526,8 @@ class Pegasos(Solver):
 
     def bind(self, problem: Problem | StructuredProblem, state: State, in_order: bool = False) -> None:
         """Point a state at a problem's examples: a new order to visit them in, or the order they stand in."""
+        if state.order.size and (state.search is None) == (problem.intercept == "search"):
+            raise ValueError("warm_start cannot change intercept to or from 'search': set warm_start=False")
         index = np.int32 if problem.n < 2**31 else np.int64
         state.order = np.arange(problem.n, dtype=index)
         state.position = 0
@@ -592,20 +596,21 @@ class Pegasos(Solver):
         bias, average = BIAS[problem.intercept], AVERAGE[self.average]
         return Rule(lam, step, smoothness, bool(self.projection), problem.is_joint, bias, average)
 
-    def advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
-        """Take n_steps steps, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
+    def advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> int:
+        """Take n_steps steps, in place."""
         self.fits(problem, state)
         if state.search is None or n_steps == 0:
             self._advance(problem, state, n_steps)
-            return
-        search, per_epoch = state.search, self.steps_per_epoch(problem)
-        while n_steps > 0:
+            return n_steps
+        search, per_epoch, left = state.search, self.steps_per_epoch(problem), n_steps
+        while left > 0:
             end = search.begun + search.length * per_epoch
-            inner = min(n_steps, end - state.t)
+            inner = min(left, end - state.t)
             self._advance(problem, state, inner)
-            n_steps -= inner
+            left -= inner
             if state.t == end:
                 self._end_run(problem, state, search)
+        return n_steps
 
     def _advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
         rule, k, outputs = self.rule(problem, state), int(self.batch_size), problem.n_outputs
@@ -827,6 +832,10 @@ class Pegasos(Solver):
         """A finished copy."""
         W, b = self.weights(problem, state)
         return LinearModel(W.T, b)
+
+    def evaluate(self, problem: Problem | StructuredProblem, state: State, model: LinearModel) -> dict[str, float]:
+        """The objective; its gap takes another pass, and is loose."""
+        return {"objective": problem.primal(model.coef.T, model.intercept)}
 
     def certificate(self, problem: Problem | StructuredProblem, state: State) -> Certificate | None:
         """Primal, dual and gap of the current model; none for structured outputs."""

@@ -44,8 +44,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,8 +58,9 @@ from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
-from ..running import Solver
-from .smo import SMO, Closing, Episode, Point, State  # noqa: F401 (parts of a saved state are looked up here)
+from . import protocol
+from .protocol import Solver
+from .smo import SMO, State
 
 #: Without ν: most examples of the sample that finds it, those of the first, the fewest, the relative gap to which it is
 #: solved, and most rounds of SMO on it.
@@ -103,15 +105,14 @@ def add_block(rows, slots, coefficients, constant, before, f, f_sum):
 
 @savable("StochasticBatchPerceptron.State")
 @dataclass
-class BatchState:
+class BatchState(protocol.State):
     """Iterates and lazy sums of all binary problems, of shape (n_problems, n); w = scale × Σ alpha y Φ.
 
     The sum of the iterates of α is total × alpha − alpha_sum, and so for f; ``marks`` hold such sums, and their
     weights, as of the last two powers of 2, for the suffix average. Without ν, ``sought`` binary problems have theirs,
     the next one's comes from the first ``sample_size`` examples of ``order``, and ``trial`` is SMO's state on them.
-    ``polish`` is SMO's state once it has begun, and ``reached`` the primal value before that. ``cached_rows`` were
-    there when a batch wanted them; ``passes`` over n, beside computing kernel rows, are summed over the binary
-    problems.
+    ``polish`` is SMO's state once it has begun, and ``reached`` the primal value before that. ``passes`` over n,
+    beside computing kernel rows, are summed over the binary problems.
     """
 
     alpha: np.ndarray
@@ -131,7 +132,6 @@ class BatchState:
     drawn: np.ndarray
     t: int
     rng: np.random.Generator
-    cached_rows: int = 0
     passes: int = 0
     sought: int = 0
     sample_size: int = FIRST_SAMPLE
@@ -141,8 +141,15 @@ class BatchState:
     reached: float = math.inf
     counters: Counters = field(default_factory=Counters)
 
+    def drop_workspace(self) -> None:
+        """Give the memory of this workspace and of SMO's back."""
+        super().drop_workspace()
+        for state in (self.trial, self.polish):
+            if state is not None:
+                state.drop_workspace()
+
     @property
-    def stalled(self) -> bool:
+    def stalled(self) -> bool:  # type: ignore[override]
         """Whether SMO cannot make progress."""
         return self.polish is not None and self.polish.stalled
 
@@ -164,6 +171,24 @@ class Sample:
     places: np.ndarray
     sought: int = -1
     size: int = 0
+
+
+@dataclass
+class Workspace:
+    """The cache of kernel rows, the kernel's diagonal, and the sample that ν is sought on, while they are needed."""
+
+    cache: RowCache | None = None
+    diagonal: np.ndarray = field(default_factory=lambda: np.empty(0))
+    sample: Sample | None = None
+
+    def rows_of(self, problem: KernelProblem) -> tuple[RowCache, int]:
+        """The cache, made if there is none, and the kernel values that were computed for it before."""
+        if self.cache is not None:
+            return self.cache, evaluations(self.cache)
+        everything = np.arange(problem.n)
+        matrix = problem.matrix(everything, everything)
+        self.cache, self.diagonal = RowCache(matrix, problem.cache_bytes), matrix.diagonal() + problem.constant
+        return self.cache, 0
 
 
 @savable()
@@ -191,10 +216,23 @@ class StochasticBatchPerceptron(Solver):
     step: float = 1.0
     tol: float = 1e-3
 
+    free_bias = True
+    joins = True
+    state_class = BatchState
+
     @property
     def exact(self) -> bool:
         """The C-form is solved to its optimum; the ν-form has another aim."""
         return self.nu is None
+
+    @property
+    def form(self) -> str:  # type: ignore[override]
+        """With a ν of its own it does not look at C, and its gap says nothing."""
+        return "C" if self.nu is None else "nu"
+
+    minimises = warm = exact
+    #: Epochs of the first part of the C-form, after which the examples that matter are known.
+    first_part: ClassVar[float] = 1.0 / SHARE
 
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -220,17 +258,24 @@ class StochasticBatchPerceptron(Solver):
         if not (math.isfinite(self.step) and self.step > 0):
             raise ValueError(f"step must be a number > 0, got {self.step!r}")
 
-    def init(self, problem: KernelProblem, rng: np.random.Generator) -> BatchState:
-        """w = 0."""
+    def init(
+        self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None,
+        promising: np.ndarray | None = None,
+    ) -> BatchState:  # fmt: skip
+        """w = 0; or, for the C-form, at its second part, with SMO at given dual variables or promising examples."""
         self.check(problem)
         m, n = problem.n_outputs, problem.n
         marks = np.zeros((2, 2, m, n) if self.average == "suffix" else (2, 2, m, 0))
-        return BatchState(
+        state = BatchState(
             alpha=np.zeros((m, n)), f=np.zeros((m, n)), scale=np.ones(m), norm2=np.zeros(m), total=np.zeros(m),
             alpha_sum=np.zeros((m, n)), f_sum=np.zeros((m, n)), weight=0.0, marks=marks, mark_weights=np.zeros(2),
             nu=np.full(m, 1e-3 if self.nu is None else float(self.nu)), level=np.zeros(m), bias=np.zeros(m),
             window=np.tile([0.0, 0.0, np.inf], (m, 1)), drawn=np.zeros((m, self.batch_size), np.int64), t=0, rng=rng,
         )  # fmt: skip
+        if duals is not None or promising is not None:
+            state.polish = self._smo.init(problem, deepcopy(rng), duals, promising)
+            state.counters = state.polish.counters
+        return state
 
     def again(self, problem: KernelProblem, rng: np.random.Generator, earlier: BatchState) -> BatchState:
         """Start from the average of an earlier run on the same examples, with steps as after a quarter of it."""
@@ -238,6 +283,8 @@ class StochasticBatchPerceptron(Solver):
         state.alpha, state.f = self.averages(earlier)
         state.norm2 = np.sum(state.alpha * problem.signs * state.f, axis=1)
         state.t = earlier.t // 4
+        if earlier.workspace is not None:  # kernel rows do not depend on ν
+            state.workspace = problem, earlier.workspace[1]  # type: ignore[misc]
         return state
 
     def first_slice(self, problem: KernelProblem) -> int:
@@ -259,11 +306,10 @@ class StochasticBatchPerceptron(Solver):
         if state.polish is not None:
             state.counters = state.polish.counters  # one account for both
             return self._smo.advance(problem, state.polish, n_steps)
-        known = getattr(problem, "_row_cache", None) is not None
-        cache, diagonal = self._kept(problem)
-        before = evaluations(cache) if known else 0
+        kept = state.work(problem, Workspace)
+        cache, before = kept.rows_of(problem)
         space = pieces(problem.n), np.empty(problem.n, np.int64)
-        largest = float(diagonal.max())
+        largest = float(kept.diagonal.max())
         eta = self.step / math.sqrt(largest) if largest > 0.0 else self.step
         # rounds on a sample are short, and the steps after them are not: no more than some at a time
         taken, left, most = 0, n_steps, 4 * self.first_slice(problem)
@@ -276,7 +322,7 @@ class StochasticBatchPerceptron(Solver):
             left -= 1
             if self._at_stop(state) or self._is_last(problem, state):
                 break
-        state.counters.kernel_evals += evaluations(cache) - before
+        state.counters.kernel_computed += evaluations(cache) - before
         if self._is_last(problem, state):
             self._hand_over(problem, state)
         return taken
@@ -312,9 +358,9 @@ class StochasticBatchPerceptron(Solver):
     def _hand_over(self, problem: KernelProblem, state: BatchState) -> None:
         """Start SMO with the examples that matter."""
         state.reached = self.certificate(problem, state).primal
-        state.polish = self._smo.init(problem, state.rng, promising=self.promising(problem, state)[0])
+        state.polish = self._smo.init(problem, deepcopy(state.rng), promising=self.promising(problem, state)[0])
         state.polish.counters = state.counters
-        problem._row_cache = None  # type: ignore[attr-defined]  # the memory is SMO's now
+        state.drop_workspace()  # the memory is SMO's now
 
     def _seek_nu(self, problem: KernelProblem, state: BatchState, most: int) -> int:
         """Up to ``most`` rounds of SMO on the sample of the next binary problem, whose ν is set when it is solved."""
@@ -328,7 +374,8 @@ class StochasticBatchPerceptron(Solver):
         smo = SMO(tol=SAMPLE_TOL)
         if state.trial is None:
             state.trial = smo.init(part, np.random.default_rng(state.rng.integers(2**63)))
-        trial, before = state.trial, state.trial.counters.kernel_evals
+        trial, counters = state.trial, state.trial.counters
+        asked, computed = counters.kernel_evals, counters.kernel_computed
         rounds = smo.advance(part, trial, min(most, SAMPLE_ROUNDS - trial.counters.steps))
         over = trial.counters.steps >= SAMPLE_ROUNDS
         if over:
@@ -336,7 +383,8 @@ class StochasticBatchPerceptron(Solver):
         if smo.at_checkpoint(trial):
             primal, _, gap = smo.certificate(part, trial)
             over = over or trial.stalled or gap <= SAMPLE_TOL * primal
-        state.counters.kernel_evals += trial.counters.kernel_evals - before
+        state.counters.kernel_evals += counters.kernel_evals - asked
+        state.counters.kernel_computed += counters.kernel_computed - computed
         if over:
             self._set_nu(problem, state, sample)
             state.trial, size = None, state.sample_size
@@ -346,12 +394,13 @@ class StochasticBatchPerceptron(Solver):
             state.sought += 1
             state.sample_size = FIRST_SAMPLE
             if state.sought == problem.n_outputs:
-                problem._sample = None  # type: ignore[attr-defined]
+                state.work(problem, Workspace).sample = None
         return max(1, rounds)
 
     def _sample(self, problem: KernelProblem, state: BatchState) -> Sample:
         """The sample, with the binary problem that is next on it."""
-        kept: Sample | None = getattr(problem, "_sample", None)
+        space: Workspace = state.work(problem, Workspace)
+        kept = space.sample
         if kept is None or kept.order is not state.order:
             order, size = state.order, min(SAMPLE, problem.n // 2)
             # the first of each class in the order come first, so that each that is there is in the sample
@@ -378,7 +427,7 @@ class StochasticBatchPerceptron(Solver):
                 n_bytes = (1.0 - 2.0 * SAMPLE_SHARE) * problem.cache_bytes
                 part = replace(part, shared=(kept.shared, kept.places), cache_bytes=n_bytes)
             kept.part = part
-        problem._sample = kept  # type: ignore[attr-defined]
+        space.sample = kept
         return kept
 
     def _set_nu(self, problem: KernelProblem, state: BatchState, sample: Sample) -> None:
@@ -393,7 +442,8 @@ class StochasticBatchPerceptron(Solver):
         for first in range(0, support.size, BLOCK):
             rows = slice(first, first + BLOCK)
             f += weights[rows] @ across.block(sample.places[support[rows]]).astype(np.float64)
-        state.counters.kernel_evals += across.evaluations - before
+        state.counters.kernel_evals += support.size * others.size
+        state.counters.kernel_computed += across.evaluations - before
         norm = math.sqrt(max(float(solved.alpha @ (part.y * solved.f)), 0.0))
         inside, outside = (
             float(self._hinges(each, responses[None, :], np.array([solved.bias]))[0])
@@ -435,10 +485,10 @@ class StochasticBatchPerceptron(Solver):
         most = cache.capacity
         for start in range(0, points.size, most):
             part = slice(start, start + most)
-            state.cached_rows += int(np.count_nonzero(cache.holds(points[part])))
             slots = cache.fetch(points[part])
             add_block(cache.rows, slots, coefficients[:, part], problem.constant, state.total, state.f, state.f_sum)
             state.passes += m
+        state.counters.kernel_evals += points.size * problem.n
         state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
         state.t += 1
         weight = float(state.t) if self.average == "t" else 1.0
@@ -472,16 +522,6 @@ class StochasticBatchPerceptron(Solver):
             values[q] *= state.scale[q]
         state.total[q] = 0.0
         state.scale[q] = 1.0
-
-    def _kept(self, problem: KernelProblem) -> tuple[RowCache, np.ndarray]:
-        """The problem's row cache, and the diagonal of its kernel."""
-        kept = getattr(problem, "_row_cache", None)
-        if kept is None:
-            everything = np.arange(problem.n)
-            matrix = problem.matrix(everything, everything)
-            kept = RowCache(matrix, problem.cache_bytes), matrix.diagonal() + problem.constant
-            problem._row_cache = kept  # type: ignore[attr-defined]
-        return kept
 
     # -- output
 
@@ -529,16 +569,7 @@ class StochasticBatchPerceptron(Solver):
             primal = min(primal, state.reached)
             return Certificate(primal, dual, primal - dual)
         alpha, f, bias, _ = self.predictor(problem, state)
-        norm2 = np.sum(alpha * problem.signs * f, axis=1)
-        primal = float(np.sum(0.5 * problem.lam * norm2 + self._hinges(problem, f, bias)))
-        dual = 0.0
-        for q in range(problem.n_outputs):
-            used, cap, total = alpha[q] > 0.0, problem.caps_of(q), float(alpha[q].sum())
-            balanced = abs(float(alpha[q] @ problem.signs[q])) <= 1e-9 * total or not problem.has_free_bias
-            if balanced and norm2[q] > 0.0:
-                share = min(float(np.min(cap[used] / alpha[q, used])), total / float(norm2[q]))
-                dual += problem.lam * (share * total - 0.5 * share**2 * float(norm2[q]))
-        return Certificate(primal, dual, primal - dual)
+        return problem.certificate(problem.signs * alpha, f, bias)
 
     def evaluate(self, problem: KernelProblem, state: BatchState, model: KernelModel | None) -> dict[str, float]:
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over problems)."""
@@ -548,11 +579,12 @@ class StochasticBatchPerceptron(Solver):
         alpha, f, bias, level = self.predictor(problem, state)
         norm2 = np.sum(alpha * problem.signs * f, axis=1)
         hinge = self._hinges(problem, f, bias)
+        certificate = problem.certificate(problem.signs * alpha, f, bias)
         return {
-            "objective": float(np.sum(0.5 * problem.lam * norm2 + hinge)), "level": float(level.mean()),
+            "objective": certificate.primal, "level": float(level.mean()),
             "norm": float(np.sqrt(np.maximum(norm2, 0.0)).mean()), "hinge": float(hinge.mean()),
-            "nu": float(state.nu.mean()), "cached_rows": float(state.cached_rows), "passes": float(state.passes),
-            **({"gap": self.certificate(problem, state).gap} if self.nu is None else {}),
+            "nu": float(state.nu.mean()), "passes": float(state.passes),
+            **({"gap": certificate.gap} if self.nu is None else {}),
         }  # fmt: skip
 
     def glimpse(
@@ -569,9 +601,18 @@ class StochasticBatchPerceptron(Solver):
         if state.polish is not None and self._smo.certificate(problem, state.polish).primal <= state.reached:
             return self._smo.model(problem, state.polish)
         alpha, _, bias, _ = self.predictor(problem, state)
-        support = np.flatnonzero(np.any(alpha != 0.0, axis=0))
-        coefficients = (problem.signs * alpha)[:, support]
-        return KernelModel(problem.kernel, support, problem.rows(support), coefficients, bias, problem.constant)
+        return problem.model(problem.signs * alpha, bias)
+
+    def duals(self, problem: KernelProblem, state: BatchState) -> np.ndarray:
+        """Those of SMO once it has begun; before, a multiple of the predictor's coefficients; of shape (outputs, n)."""
+        if state.polish is not None:
+            return self._smo.duals(problem, state.polish)
+        beta = problem.signs * self.predictor(problem, state)[0]
+        if self.nu is None:  # into the box
+            caps = np.stack([problem.caps_of(q) for q in range(problem.n_outputs)])
+            with np.errstate(divide="ignore"):
+                beta *= np.minimum(1.0, np.min(caps / np.abs(beta), axis=1, initial=np.inf, where=beta != 0.0))[:, None]
+        return beta
 
 
 def evaluations(cache: RowCache) -> int:

@@ -65,12 +65,13 @@ from ..core import losses
 from ..core.dispatch import borrow, compiled, flat, generic
 from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
 from ..core.rows import CSRRows, borrowed, prefetch_rows, row_add, row_norm2, row_scores, row_size, touch
-from ..core.shuffling import shuffle
+from ..core.visits import list_awake, next_pass, note_visit, shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
 from ..problem import Certificate, Problem, sum_of_squares
-from ..running import Solver
+from . import protocol
+from .protocol import Solver
 
 #: Share of the common direction that is answered late.
 THETA = 0.95
@@ -78,10 +79,6 @@ THETA = 0.95
 RATE = 4.0
 #: Late answers pay where curvature shortens steps more than the box does: for a mean of C sᵢmᵢ² from this on.
 LATE_FROM = 0.3
-#: Most passes an example rests.
-LONGEST_REST = 31
-#: One visit in this many (a power of two) enters the running estimate of the gap.
-SAMPLED = 8
 #: About as many rows give the mean row.
 MEAN_ROWS = 4096
 #: Weights of float32 data are kept in float64 up to this many bytes; beyond, the cache holds twice as many in float32.
@@ -395,7 +392,7 @@ def visit(X, target, y, s, order, start, stop, t, rule, team, examples, U, w, et
 
     t visits were made before the pass. U (d × 1) is u without its constant feature, or empty. z, g and a (outputs) are
     working space. Of several threads the first changes the examples and all change their part of W. Returns (visits
-    that changed something, entries of X read, a sample of the gap in units of λ).
+    that changed something, entries of X read).
     """
     X, y, s, order, U = borrowed(X), borrow(y), borrow(s), borrow(order), borrow(U)
     alpha, rest, wait = flat(examples.alpha), borrow(examples.rest), borrow(examples.wait)
@@ -404,7 +401,7 @@ def visit(X, target, y, s, order, start, stop, t, rule, team, examples, U, w, et
     z, g, a = borrow(z), borrow(g), borrow(a)
     outputs = losses.output_count(target, z)
     loss = losses.output_loss(target)
-    updates, reads, gap = 0, 0, 0.0
+    updates, reads = 0, 0
     until_sample = rule.stride - (t + start) % max(rule.stride, 1)
     for p in range(start, stop):
         touch(y, s, order, p, order.size)
@@ -423,9 +420,6 @@ def visit(X, target, y, s, order, start, stop, t, rule, team, examples, U, w, et
             after = 0.0
             if cap > 0.0:
                 after = dual_step(loss, a[c], score, label, max(curvature, FLAT), cap)
-                if (t + p) & (SAMPLED - 1) == 0:
-                    gap += cap * (losses.value(loss, score, label) + losses.conjugate(loss, -a[c] / cap, label))
-                    gap += a[c] * score
             g[c] = after - a[c]
             if g[c] != 0.0:
                 moved = True
@@ -438,8 +432,7 @@ def visit(X, target, y, s, order, start, stop, t, rule, team, examples, U, w, et
             updates += 1
             row_add(X, part, g, W)
         if leads(team):
-            rest[i] = 0 if moved else min(2 * rest[i] + 1, LONGEST_REST)
-            wait[i] = rest[i]
+            note_visit(rest, wait, i, moved)
         until_sample -= 1
         if until_sample == 0:
             until_sample = rule.stride
@@ -450,21 +443,7 @@ def visit(X, target, y, s, order, start, stop, t, rule, team, examples, U, w, et
                 sums.b[c] += b[c]
                 sums.lag[c] += rule.theta * (v[c] - r[c])
             sums.samples[0] += 1.0
-    return updates, reads, gap
-
-
-@compiled
-def list_awake(wait, order):
-    """order[:k] ← the k examples that wait no more; the others wait one pass less."""
-    wait, order = borrow(wait), borrow(order)
-    k = 0
-    for i in range(wait.size):
-        order[k] = i
-        if wait[i] == 0:
-            k += 1
-        else:
-            wait[i] -= 1
-    return k
+    return updates, reads
 
 
 @compiled
@@ -616,7 +595,7 @@ def apart(values: np.ndarray) -> np.ndarray:
 
 @savable("SDCA.State")
 @dataclass
-class State:
+class State(protocol.State):
     """All that a run of SDCA knows; see :class:`Examples`, :class:`Weights` and :class:`Sums`.
 
     Attributes
@@ -630,7 +609,6 @@ class State:
         scores of the current block
     passes : completed passes
     dual, checked : D/λ of each output when last looked at, and the visits made by then
-    gap_sample, gap : the sum over this pass's sampled visits, and an estimate of (P − D)/λ from the last pass
     """
 
     examples: Examples
@@ -652,8 +630,6 @@ class State:
     position: int = 0
     passes: int = 0
     checked: int = 0
-    gap_sample: float = 0.0
-    gap: float = math.inf
     counters: Counters = field(default_factory=Counters)
 
     @property
@@ -692,18 +668,9 @@ class SDCA(Solver):
     lag: bool = True
     n_jobs: int = 1
 
-    needs = ("rows", "conjugate")
     intercepts = ("regularized", "none")
-
-    @classmethod
-    def can_solve(cls, problem: Problem) -> bool:
-        """Whether the outputs are separate and the intercept is one that this method has."""
-        return isinstance(problem, Problem) and not problem.is_joint and problem.intercept in cls.intercepts
-
-    @staticmethod
-    def can_go_on(problem: Problem, state: object) -> bool:
-        """Whether the state is one of this method's, with a variable for each of as many examples and outputs."""
-        return isinstance(state, State) and state.alpha.shape == (problem.n, problem.n_outputs)
+    state_class = State
+    warm = True
 
     @property
     def exact(self) -> bool:
@@ -728,17 +695,18 @@ class SDCA(Solver):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
 
+    def can_go_on(self, problem: Problem, state: object) -> bool:
+        """Whether the state is one of this method's, with a variable for each of as many examples and outputs."""
+        return isinstance(state, State) and state.alpha.shape == (problem.n, problem.n_outputs)
+
     def steps_per_epoch(self, problem: Problem) -> int:
-        """n visits."""
+        """A step is a visit."""
         return problem.n
 
     # -- starting
 
-    def init(self, problem: Problem, rng: np.random.Generator, alpha: np.ndarray | None = None) -> State:
-        """The state before the first visit: α = 0, or the α given, clipped into the box.
-
-        ``alpha`` has shape (n, n_outputs) or (n,) and the signs of w = Σ αᵢxᵢ.
-        """
+    def init(self, problem: Problem, rng: np.random.Generator, duals: np.ndarray | None = None) -> State:
+        """The state before the first visit: α = 0, or dual variables of shape (outputs, n), clipped into the box."""
         self.check(problem)
         n, d, outputs = problem.n, problem.d, problem.n_outputs
         wide = d > n
@@ -764,11 +732,8 @@ class SDCA(Solver):
             dual=np.full(outputs, -math.inf),
             rng=rng,
         )
-        if alpha is not None:
-            alpha = np.asarray(alpha, np.float64)
-            if alpha.shape not in ((n, outputs), (n * (outputs == 1),)) or not np.isfinite(alpha).all():
-                raise ValueError(f"alpha must be finite and of shape ({n}, {outputs}), got the shape {alpha.shape}")
-            state.alpha[:] = alpha.reshape(n, outputs)
+        if duals is not None:
+            state.alpha[:] = protocol.checked_duals(duals, outputs, n).T
         self.bind(problem, state)
         return state
 
@@ -805,7 +770,6 @@ class SDCA(Solver):
         state.sigma = 1.0
         state.split = self._split(problem, state.threads)
         state.awake = state.position = 0
-        state.gap_sample, state.gap = 0.0, math.inf
         state.dual[:] = -math.inf
         state.checked = state.counters.visits
         self._refresh(problem, state)
@@ -851,21 +815,23 @@ class SDCA(Solver):
 
     # -- stepping
 
-    def advance(self, problem: Problem, state: State, n_steps: int) -> None:
-        """Make n_steps visits, in place. advance(a) then advance(b) is advance(a + b), bit for bit."""
+    def advance(self, problem: Problem, state: State, n_steps: int) -> int:
+        """Make n_steps visits, in place."""
         if n_steps == 0:
             self._compile(problem, state)
-            return
+            return 0
+        left = n_steps
         with ThreadPoolExecutor(max(1, state.threads - 1)) as pool:  # starts a thread when it has work for it
-            while n_steps > 0:
+            while left > 0:
                 if state.position == state.awake:
                     self._next_pass(state)
-                stop = min(state.position + n_steps, state.awake)
-                n_steps -= stop - state.position
+                stop = min(state.position + left, state.awake)
+                left -= stop - state.position
                 self._visit(problem, state, state.position, stop, pool)
                 state.position = stop
                 if state.position == state.awake:
                     self._end_pass(problem, state)
+        return n_steps
 
     def _compile(self, problem: Problem, state: State) -> None:
         """Compile what a run calls, without a visit."""
@@ -909,12 +875,9 @@ class SDCA(Solver):
         counters.steps += stop - start
         counters.visits += stop - start
         counters.updates += int(results[0][0])
-        counters.feature_reads += sum(int(reads) for _, reads, _ in results)
-        state.gap_sample += float(results[0][2])
+        counters.feature_reads += sum(int(reads) for _, reads in results)
 
-    def _together(
-        self, calls: list[tuple], board: np.ndarray, pool: ThreadPoolExecutor
-    ) -> list[tuple[int, int, float]]:
+    def _together(self, calls: list[tuple], board: np.ndarray, pool: ThreadPoolExecutor) -> list[tuple[int, int]]:
         """The results of all threads; this one is the first."""
         try:
             others = [pool.submit(visit, *call) for call in calls[1:]]
@@ -927,10 +890,7 @@ class SDCA(Solver):
         """List the examples awake, in a new order."""
         if not self.shrinking:
             state.examples.wait[:] = 0
-        state.awake = state.position = 0
-        while state.awake == 0:  # all may rest; passes without a visit go by
-            state.awake = int(list_awake(state.examples.wait, state.order))
-        shuffle(state.order[: state.awake], state.rng)
+        state.awake, state.position = next_pass(state.order, state.examples.wait, state.rng), 0
 
     def _end_pass(self, problem: Problem, state: State) -> None:
         """Close a pass: its mean becomes the previous one, its gap is known, and once an epoch D is looked at."""
@@ -938,7 +898,6 @@ class SDCA(Solver):
         for old, new in zip(state.previous, state.sums, strict=True):
             old[:] = new
             new[:] = 0.0
-        state.gap, state.gap_sample = SAMPLED * state.gap_sample, 0.0
         if state.w.W.dtype == np.float32 and state.passes % REFRESH == 0:
             self._refresh(problem, state)
         if state.counters.visits - state.checked >= problem.n:
@@ -973,18 +932,9 @@ class SDCA(Solver):
         W, b = self.weights(problem, state)
         return LinearModel(W.T, b)
 
-    def gap_estimate(self, problem: Problem, state: State) -> float:
-        """The relative gap as the last pass saw it, at no cost: tells when a certificate is worth its two passes.
-
-        It takes each score at the moment of its visit, and is some 1.5 to 3 times the gap of the weights.
-        """
-        dual = float(state.dual.sum())
-        return state.gap / (state.gap + dual) if math.isfinite(state.gap) and state.gap + dual > 0.0 else math.inf
-
-    def evaluate(self, problem: Problem, state: State, model: LinearModel) -> dict[str, float]:
-        """Objective and gap of the current point."""
-        certificate = self.certificate(problem, state)
-        return {"objective": certificate.primal, "gap": certificate.gap}
+    def duals(self, problem: Problem, state: State) -> np.ndarray:
+        """α, of shape (outputs, n)."""
+        return state.alpha.T
 
     def certificate(self, problem: Problem, state: State) -> Certificate:
         """Primal value of the weights, dual value of α itself or of zero, whichever is larger, and their difference."""

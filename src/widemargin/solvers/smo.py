@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,12 +51,13 @@ from ..core import losses
 from ..core.dispatch import borrow, compiled
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache, fetch_rows
-from ..core.shuffling import shuffle
+from ..core.visits import shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
-from ..running import Solver
+from . import protocol
+from .protocol import Solver
 
 #: A round takes one in this many variables of a small episode, but no fewer than LEAST.
 PORTION = 32
@@ -437,14 +438,7 @@ class Variables:
 
     @classmethod
     def of(cls, problem: KernelProblem) -> Variables:
-        """One variable per example for the hinge, two for the ε-insensitive loss; made once for a problem."""
-        known = getattr(problem, "_variables", None)
-        if known is None:
-            known = problem._variables = cls._made(problem)  # type: ignore[attr-defined]
-        return known
-
-    @classmethod
-    def _made(cls, problem: KernelProblem) -> Variables:
+        """One variable per example for the hinge, two for the ε-insensitive loss."""
         loss, caps = losses.scalar_loss(problem.target), problem.caps
         rows = np.arange(problem.n)
         if isinstance(loss, losses.Hinge):
@@ -452,6 +446,14 @@ class Variables:
         ones = np.ones(problem.n)
         h = np.concatenate([problem.y - loss.epsilon, problem.y + loss.epsilon])
         return cls(np.concatenate([ones, -ones]), h, np.tile(caps, 2), np.tile(rows, 2))
+
+    def signed(self, alpha: np.ndarray) -> np.ndarray:
+        """β = Σ σα over the variables of each row, of shape (1, n)."""
+        return np.bincount(self.row, self.sigma * alpha, int(self.row[-1]) + 1)[None, :]
+
+    def split(self, beta: np.ndarray) -> np.ndarray:
+        """The α of a β of shape (1, n), within their bounds."""
+        return np.clip(self.sigma * beta[0, self.row], 0.0, self.cap)
 
 
 @savable("SMO.Episode")
@@ -473,13 +475,27 @@ class Episode:
 
 
 class Kept(NamedTuple):
-    """What an episode can do without and make again: its cache, and arrays made from the problem."""
+    """What belongs to an episode and can be made again: its cache, and arrays made from the problem."""
 
     episode: Episode
     cache: RowCache
     part: Part
     rule: Rule
     space: Space
+
+
+@dataclass
+class Workspace:
+    """The variables of the problem; what the episode under way works with, or the kernel matrix that its end takes."""
+
+    variables: Variables
+    kept: Kept | None = None
+    matrix: Any = None
+
+    @classmethod
+    def of(cls, problem: KernelProblem, state: State) -> Workspace:
+        """That of a run."""
+        return state.work(problem, lambda: cls(Variables.of(problem)))
 
 
 @savable("SMO.Closing")
@@ -494,9 +510,6 @@ class Closing:
     others: np.ndarray
     f: np.ndarray
     position: int = 0
-
-    #: The kernel between ``rows`` and ``others``; no part of the state, made again where it is missing.
-    matrix: ClassVar[Any] = None
 
     @property
     def values(self) -> int:
@@ -515,7 +528,7 @@ class Point(NamedTuple):
 
 @savable("SMO.State")
 @dataclass
-class State:
+class State(protocol.State):
     """α and the responses f of all examples as of the last episode's end, and the episode under way.
 
     ``primal`` and ``dual`` are the values of w(α) with ``bias``, and of α; ``point`` is the best primal point that
@@ -564,6 +577,11 @@ class SMO(Solver):
     sample: int = 8
     max_rounds: int = 2000
 
+    free_bias = True
+    state_class = State
+    warm = True
+    for_pairs = "smo"
+
     @property
     def exact(self) -> bool:
         """It is."""
@@ -587,21 +605,20 @@ class SMO(Solver):
                 raise ValueError(f"{name} must be an integer ≥ {least}, got {value!r}")
 
     def init(
-        self, problem: KernelProblem, rng: np.random.Generator, alpha: np.ndarray | None = None,
+        self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None,
         promising: np.ndarray | None = None,
     ) -> State:  # fmt: skip
-        """α = 0, or a given feasible α, whose responses are then computed; the first episode may be given, too."""
+        """α = 0, or given dual variables of shape (1, n), made feasible; the first episode's variables may be given."""
         self.check(problem)
         variables = Variables.of(problem)
         state = State(np.zeros(variables.h.size), np.zeros(problem.n), rng)
-        if alpha is not None:
-            state.alpha[:] = np.clip(alpha, 0.0, variables.cap)
+        if duals is not None:
+            state.alpha[:] = variables.split(protocol.checked_duals(duals, 1, problem.n))
             if problem.has_free_bias:
                 state.alpha[:] = balance(state.alpha, variables.sigma, variables.cap)
             support = np.flatnonzero(state.alpha)
             closing = self._to_add(variables, support, state.alpha[support], np.arange(problem.n))
-            while closing.position < closing.rows.size:
-                self._add_block(problem, state.counters, closing)
+            self._add_all(problem, state.counters, closing)
             self._add(problem, state.f, closing)
             state.episodes = 2
         if promising is not None:
@@ -616,15 +633,16 @@ class SMO(Solver):
 
         The blocks of kernel rows that end an episode use up n_steps like rounds, but are not among those returned.
         """
-        variables, taken, left = Variables.of(problem), 0, n_steps
+        space, taken, left = Workspace.of(problem, state), 0, n_steps
+        variables = space.variables
         if n_steps == 0:
             self._compile(problem)
         while left > 0:
             if state.closing is not None:
                 left -= 1
-                self._add_block(problem, state.counters, state.closing)
+                space.matrix = self._add_block(problem, state.counters, state.closing, space.matrix)
                 if state.closing.position == state.closing.rows.size:
-                    self._end(problem, variables, state)
+                    self._end(problem, space, state)
                     return max(1, taken)  # an episode without a round counts, or a run might never end
                 continue
             if state.episode is None:
@@ -632,11 +650,11 @@ class SMO(Solver):
             episode = state.episode
             assert episode is not None
             allowed = min(left, self.max_rounds - episode.rounds)
-            made, reached = self._work(state, episode, self._kept(problem, variables, episode), allowed)
+            made, reached = self._work(state, episode, self._kept(problem, space, episode), allowed)
             taken += made
             left -= made
             if reached or episode.rounds >= self.max_rounds:
-                problem._kept = None  # type: ignore[attr-defined]  # its memory is the closing's now
+                space.kept = None  # its memory is the closing's now
                 state.closing = self._closing(problem, variables, state)
                 left = max(left, 1)
         return taken
@@ -691,13 +709,13 @@ class SMO(Solver):
             f=state.f[rows], order=order, position=0, previous=np.empty(0, np.int64),
         )  # fmt: skip
 
-    def _kept(self, problem: KernelProblem, variables: Variables, episode: Episode) -> Kept:
+    def _kept(self, problem: KernelProblem, space: Workspace, episode: Episode) -> Kept:
         """What belongs to an episode and is no part of its state: the rows of its examples against each other, as many
         as fit, the bounds of its variables, working space.
         """
-        kept = getattr(problem, "_kept", None)
-        if kept is not None and kept.episode is episode:
-            return kept
+        if space.kept is not None and space.kept.episode is episode:
+            return space.kept
+        variables = space.variables
         cache = RowCache(problem.matrix(episode.rows, episode.rows), problem.cache_bytes)
         m = episode.active.size
         part = Part(
@@ -708,9 +726,8 @@ class SMO(Solver):
         most = max(2, min(self.working_set, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
         keep = max(0, min(self.working_set, cache.capacity - most))
         rule = Rule(most, keep, problem.has_free_bias, problem.constant)
-        kept = Kept(episode, cache, part, rule, Space.of(m, most + keep))
-        problem._kept = kept  # type: ignore[attr-defined]
-        return kept
+        space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep))
+        return space.kept
 
     def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int) -> tuple[int, bool]:
         """Up to n_rounds rounds of an episode; returns their number, and whether the episode has reached its target."""
@@ -731,9 +748,10 @@ class SMO(Solver):
             counters.steps += made
             counters.updates += int(moves)
             counters.visits += int(visits)
+            counters.kernel_evals += int(visits) * episode.rows.size
             if end == MISSING:
                 cache.fetch(kept.space.wanted[:missing])
-        counters.kernel_evals += cache.matrix.evaluations - before
+        counters.kernel_computed += cache.matrix.evaluations - before
         return total, end == REACHED
 
     # -- the end of an episode
@@ -742,13 +760,12 @@ class SMO(Solver):
         """End the episode under way: bring all responses, the bias and the gap up to date."""
         if state.episode is None:
             return
-        variables = Variables.of(problem)
+        space = Workspace.of(problem, state)
         if state.closing is None:
-            problem._kept = None  # type: ignore[attr-defined]
-            state.closing = self._closing(problem, variables, state)
-        while state.closing.position < state.closing.rows.size:
-            self._add_block(problem, state.counters, state.closing)
-        self._end(problem, variables, state)
+            space.kept = None
+            state.closing = self._closing(problem, space.variables, state)
+        self._add_all(problem, state.counters, state.closing)
+        self._end(problem, space, state)
 
     def _closing(self, problem: KernelProblem, variables: Variables, state: State) -> Closing:
         """What the changes of the episode under way will add to the responses of the examples outside of it."""
@@ -768,30 +785,40 @@ class SMO(Solver):
         per_row = np.bincount(place, variables.sigma[chosen] * change, rows.size)
         return Closing(rows if others.size else rows[:0], per_row, others, np.zeros(others.size))
 
-    def _add_block(self, problem: KernelProblem, counters: Counters, closing: Closing) -> None:
-        """The next rows of a closing, a tenth of a second's work or so, in place."""
+    def _add_block(self, problem: KernelProblem, counters: Counters, closing: Closing, matrix: Any) -> Any:
+        """The next rows of a closing, a tenth of a second's work or so, in place; returns the kernel matrix that they
+        are of, made where it is None.
+        """
         left, width = closing.rows.size - closing.position, closing.others.size
         most = min(256, BLOCK_VALUES // max(1, width), int(BLOCK_SHARE * problem.cache_bytes) // (4 * max(1, width)))
         count = min(left, max(16, most // 16 * 16))
         if count == 0:
-            return
-        if closing.matrix is None:
-            closing.matrix = problem.matrix(closing.rows, closing.others)  # type: ignore[misc]
-        before = closing.matrix.evaluations
+            return matrix
+        matrix = problem.matrix(closing.rows, closing.others) if matrix is None else matrix
+        before = matrix.evaluations
         some, here = np.arange(closing.position, closing.position + count), np.arange(count)
         block = np.empty((count, width), np.float32)
-        closing.matrix.fill(some, here, block)
+        matrix.fill(some, here, block)
         add_rows(block, here, closing.per_row[some], closing.f)
-        counters.kernel_evals += closing.matrix.evaluations - before
+        counters.kernel_evals += count * width
+        counters.kernel_computed += matrix.evaluations - before
         closing.position += count
+        return matrix
+
+    def _add_all(self, problem: KernelProblem, counters: Counters, closing: Closing) -> None:
+        """All rows of a closing that are left, in place."""
+        matrix = None
+        while closing.position < closing.rows.size:
+            matrix = self._add_block(problem, counters, closing, matrix)
 
     def _add(self, problem: KernelProblem, f: np.ndarray, closing: Closing) -> None:
         """f ← f with all that a closing adds, in place."""
         f[closing.others] += closing.f + problem.constant * closing.per_row.sum()
 
-    def _end(self, problem: KernelProblem, variables: Variables, state: State) -> None:
+    def _end(self, problem: KernelProblem, space: Workspace, state: State) -> None:
         """Take over the episode's α and responses, now that the closing has all of its rows."""
-        episode, closing = state.episode, state.closing
+        episode, closing, variables = state.episode, state.closing, space.variables
+        space.matrix = None
         assert episode is not None
         assert closing is not None
         state.stalled = episode.bound == 1.0 and np.array_equal(episode.alpha, state.alpha[episode.active])
@@ -851,25 +878,18 @@ class SMO(Solver):
     def _certificate(self, problem: KernelProblem, point: Point, dual: float) -> Certificate:
         return Certificate(problem.lam * point.primal, problem.lam * dual, problem.lam * (point.primal - dual))
 
-    def evaluate(self, problem: KernelProblem, state: State, model: KernelModel | None) -> dict[str, float]:
-        """Objective and gap of the model."""
-        certificate = self.certificate(problem, state)
-        return {"objective": certificate.primal, "gap": certificate.gap}
+    def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
+        """Σ σα over the variables of an example, as of the last episode's end, of shape (1, n)."""
+        return Workspace.of(problem, state).variables.signed(state.alpha)
 
     def model(self, problem: KernelProblem, state: State) -> KernelModel:
         """Support vectors, their coefficients σα summed over the variables of a row, and the bias: the best point that
         can be made of the last episode's end.
         """
-        return self._model(problem, state.alpha, state.point)
+        return self._model(problem, self.duals(problem, state), state.point)
 
-    def _model(self, problem: KernelProblem, alpha: np.ndarray, point: Point) -> KernelModel:
-        variables = Variables.of(problem)
-        coefficients = point.multiple * np.bincount(variables.row, variables.sigma * alpha, problem.n)
-        support = np.flatnonzero(coefficients)
-        return KernelModel(
-            problem.kernel, support, problem.rows(support), coefficients[support][None, :],
-            np.array([point.bias]), problem.constant,
-        )  # fmt: skip
+    def _model(self, problem: KernelProblem, beta: np.ndarray, point: Point) -> KernelModel:
+        return problem.model(point.multiple * beta, np.array([point.bias]))
 
     def glimpse(
         self, problem: KernelProblem, state: State, most: float
@@ -880,12 +900,11 @@ class SMO(Solver):
         episode = state.episode
         if episode is None:
             return self.evaluate(problem, state, None), lambda: self.model(problem, state)
-        variables = Variables.of(problem)
+        variables = Workspace.of(problem, state).variables
         closing = self._closing(problem, variables, state)
         if closing.values > most:
             return None
-        while closing.position < closing.rows.size:
-            self._add_block(problem, Counters(), closing)  # what is done for a look is not counted
+        self._add_all(problem, Counters(), closing)  # what is done for a look is not counted
         alpha, f = state.alpha.copy(), state.f.copy()
         alpha[episode.active] = episode.alpha
         self._add(problem, f, closing)
@@ -896,7 +915,7 @@ class SMO(Solver):
         point = self._point(problem, variables, alpha, f, bias, primal, dual)
         certificate = self._certificate(problem, point, max(dual, state.dual))
         measured = {"objective": certificate.primal, "gap": certificate.gap}
-        return measured, lambda: self._model(problem, alpha, point)
+        return measured, lambda: self._model(problem, variables.signed(alpha), point)
 
 
 def balance(alpha: np.ndarray, sigma: np.ndarray, cap: np.ndarray) -> np.ndarray:

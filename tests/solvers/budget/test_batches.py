@@ -1,5 +1,7 @@
 """Batches are steps along the mean sub-gradient."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ def test_a_batch_is_one_step_along_the_mean_sub_gradient_and_a_short_one_a_short
 @pytest.mark.parametrize("budget", [500, 25])
 def test_a_batch_of_margin_perceptron_steps_goes_back_to_its_ball_once(budget, rng):
     problem = make(rng, n=130)
-    problem.sample_weight = np.empty(0)
+    problem = replace(problem, sample_weight=np.empty(0))
     solver = solver_of(Remove("oldest"), budget, MarginPerceptronStep(6.0, radius=1.5), batch_size=13)
     state, points, outside = solver.init(problem, rng), rng.normal(size=(20, 3)), 0
     V, A = np.empty((0, 3)), np.empty(0)

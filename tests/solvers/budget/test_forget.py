@@ -1,5 +1,7 @@
 """The Forgetron: the textbook's factors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def test_the_forgetron_records_what_it_shrinks_and_what_it_removes(rng):
 @pytest.mark.parametrize("eta", [1.0, 0.3])
 def test_the_forgetron_shrinks_by_the_largest_factor_that_its_bound_allows(eta, rng):
     problem = make(rng, n=200)
-    problem.sample_weight = np.empty(0)
+    problem = replace(problem, sample_weight=np.empty(0))
     solver = solver_of(Forget(), 10, MarginPerceptronStep(eta))
     state, points, shrunk = solver.init(problem, rng), rng.normal(size=(20, 3)), 0
     V, A, updates, forgotten = np.empty((0, 3)), np.empty(0), 0, 0.0

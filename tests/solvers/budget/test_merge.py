@@ -1,5 +1,7 @@
 """Merging: the textbook's merges of several classes, and of several vectors."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from budgets import advanced, gauss, make, scores_at, solver_of, trained, vectors_of
@@ -43,7 +45,7 @@ def test_steps_of_several_classes_are_the_textbook_s_with_one_merge(rng):
 
 def test_several_vectors_merge_into_one_at_a_time_where_that_loses_no_more_than_removal(rng):
     problem = make(rng)
-    problem.X = as_rows(0.01 * problem.X.values)  # so near to each other that every merge is good
+    problem = replace(problem, X=as_rows(0.01 * problem.X.values))  # so near to each other that every merge is good
     pairs, groups = (trained(solver_of(policy), problem) for policy in (Merge(), MultiMerge(5)))
     # five become one: room for four more
     assert groups.tally.maintained == -(-(groups.tally.updates - 10) // 4)

@@ -1,5 +1,7 @@
 """Projection: its inverse, and what it loses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,7 +51,7 @@ def test_projection_onto_a_span_that_holds_everything_loses_nothing(rng):
 def test_what_nearly_lies_in_the_span_is_not_projected_at_more_than_removal_costs(classes, rng):
     """A wide kernel and a radius of half a step: most old vectors weigh nothing, and new ones are near their span."""
     problem = make(rng, n=300, classes=classes)
-    problem.X = as_rows(0.3 * problem.X.values)
+    problem = replace(problem, X=as_rows(0.3 * problem.X.values))
     solver = solver_of(Project(), 20, MarginPerceptronStep(1.0, radius=0.5))
     state, tempted = solver.init(problem, rng), 0
     for i in range(problem.n):

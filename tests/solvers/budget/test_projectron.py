@@ -1,5 +1,7 @@
 """Projectrons: the textbook's steps, by one span or by one for each class."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -98,7 +100,8 @@ def test_a_projectron_by_class_stays_within_its_bytes(sparse, rng):
 def test_for_two_classes_the_span_of_each_class_is_that_of_all(joint, rng):
     problem = make(rng, n=300)
     if joint:
-        problem.target, problem.outputs, problem.y = MulticlassHinge(1.0 - np.eye(2)), 2, (problem.y + 1) / 2
+        target = MulticlassHinge(1.0 - np.eye(2))
+        problem = replace(problem, target=target, outputs=2, y=(problem.y + 1) / 2)
     spans = (
         trained(solver_of(Projectron(0.3, span), 300, MarginPerceptronStep()), problem) for span in ("all", "class")
     )

@@ -1,5 +1,7 @@
 """Removal: what goes is what was asked for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,7 +52,7 @@ def test_the_oldest_the_newest_and_random_ones_go_as_they_are_told(rng):
 def test_of_vectors_that_are_equal_up_to_rounding_the_oldest_goes(classes, batch_size, precision, rng):
     """Pegasos steps make all coefficients 1/(λt): those that stay are the newest, not the first ones for ever."""
     problem = make(rng, n=400, classes=classes, lam=rng.uniform(0.01, 0.03))
-    problem.sample_weight = np.empty(0)
+    problem = replace(problem, sample_weight=np.empty(0))
     solver = solver_of(Remove("smallest"), 12, batch_size=batch_size, precision=precision)
     state, came, maintained = solver.init(problem, rng), [], 0
     for i in range(0, problem.n, batch_size):
@@ -74,7 +76,9 @@ def test_of_vectors_that_are_equal_up_to_rounding_the_oldest_goes(classes, batch
 
 def test_a_vector_that_is_smaller_by_more_than_rounding_goes_before_older_ones(rng):
     problem = make(rng)
-    problem.sample_weight = 1.0 + 1e-3 * rng.permutation(problem.n)  # coefficients are weights over λt
+    problem = replace(
+        problem, sample_weight=1.0 + 1e-3 * rng.permutation(problem.n)
+    )  # coefficients are weights over λt
     solver = solver_of(Remove("smallest"), 12, precision="float32")
     state, came = solver.init(problem, rng), []
     for i in range(problem.n):

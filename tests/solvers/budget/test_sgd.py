@@ -146,7 +146,7 @@ def test_vectors_of_sparse_data_have_rows_for_their_own_features_and_are_those_o
 def test_a_million_features_take_the_memory_of_those_that_occur_and_no_more_than_allowed(rng):
     n = 700
     problem = sparse_problem(rng, n, 1_000_000, 100)
-    problem.y = rng.choice([-1.0, 1.0], n)  # noise: almost every example violates its margin
+    problem = replace(problem, y=rng.choice([-1.0, 1.0], n))  # noise: almost every example violates its margin
     state = trained(solver_of(Merge(), 500), problem)
     assert state.support == 500
     # no more rows than the examples have features, grown by half at a time; and a number for each feature
@@ -164,9 +164,9 @@ def test_a_million_features_take_the_memory_of_those_that_occur_and_no_more_than
 
 def test_one_against_the_rest_is_a_binary_run_for_each_class_while_the_budget_lasts(rng):
     problem = make(rng, classes=3)
-    problem.sample_weight = np.empty(0)
+    problem = replace(problem, sample_weight=np.empty(0))
     joint = copy.copy(problem)
-    joint.target = OneVsRest(Hinge(), np.ones(3))
+    joint = replace(joint, target=OneVsRest(Hinge(), np.ones(3)))
     state = trained(solver_of(Remove("smallest"), 500), joint)
     points = rng.normal(size=(40, 3))
     for c in range(3):

@@ -1,5 +1,7 @@
 """Step sizes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from widemargin.solvers.budget import STEPS, PassiveAggressiveStep, PegasosStep,
 @pytest.mark.parametrize("C", [1e6, np.inf])
 def test_passive_steps_end_on_the_margin(C, rng):
     problem = make(rng)
-    problem.sample_weight = np.empty(0)
+    problem = replace(problem, sample_weight=np.empty(0))
     solver = solver_of(Remove("smallest"), 500, PassiveAggressiveStep(C))
     state = solver.init(problem, rng)
     for i in range(30):

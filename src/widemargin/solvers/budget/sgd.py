@@ -59,13 +59,14 @@ from ...core.kernels import finish, names_of, value_of
 from ...core.losses import Hinge, Single, output_count, slopes, total_value
 from ...core.measures import Inner, Squared
 from ...core.rows import CSRRows, DenseRows, dtype_of, row_size, shape
-from ...core.shuffling import shuffle
 from ...core.tiles import LANES
+from ...core.visits import shuffle
 from ...files import savable
 from ...history import Counters
 from ...models import KernelModel
 from ...problem import KernelProblem
-from ...running import Solver
+from .. import protocol
+from ..protocol import Solver
 from .batches import Batch, OneByOne, again, examples_per_step, multiply, sums_of
 from .merge import Merge
 from .policy import (
@@ -270,7 +271,7 @@ def learn(examples, order, rule, batch, policy, machine, most_rows):
 
 @savable("BudgetedSGD.State")
 @dataclass
-class State:
+class State(protocol.State):
     """Everything a run goes on from.
 
     Attributes
@@ -505,7 +506,7 @@ class BudgetedSGD(Solver):
         self.bind(problem, state)
         return state
 
-    def bind(self, problem: KernelProblem, state: State) -> None:
+    def bind(self, problem: KernelProblem, state: State, in_order: bool = True) -> None:
         """Begin with the examples of a (new) problem, from the state as it is."""
         self.check(problem)
         A, sparse, policy = state.budget.A, isinstance(problem.X, CSRRows), self.maintenance
@@ -555,9 +556,10 @@ class BudgetedSGD(Solver):
             if taken - begun >= n_steps:
                 break
         tally = state.tally
+        evals = int(tally.evals)
         state.counters = Counters(
-            int(tally.steps), int(tally.visits), int(tally.updates), int(tally.reads), int(tally.evals)
-        )
+            int(tally.steps), int(tally.visits), int(tally.updates), int(tally.reads), evals, evals
+        )  # fmt: skip
         return taken - begun
 
     def _learn(self, problem: KernelProblem, state: State, order: np.ndarray) -> None:

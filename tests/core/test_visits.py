@@ -4,7 +4,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from widemargin.core.shuffling import draw_subsets, shuffle
+from widemargin.core.visits import draw_subsets, shuffle
 
 
 def check_even(counts, n):

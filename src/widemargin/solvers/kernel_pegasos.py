@@ -1,0 +1,52 @@
+"""Kernelised Pegasos: Fig. 3 of the paper, in the loop of :mod:`.kernel_visits`.
+
+w_t = 1/(λ(t − 1)) Σ αᵢyᵢΦ(xᵢ), where αᵢ counts the violations of example i. A visit at step t adds δ = sᵢyᵢ to cᵢ if
+yᵢfᵢ < λ(t − 1), or if t = 1; weights sᵢ multiply the count. The printed test has y of the visited example inside the
+sum, and 1/(λt) where w_t has 1/(λ(t − 1)); both are mended here.
+
+S. Shalev-Shwartz, Y. Singer, N. Srebro, A. Cotter: Pegasos: Primal Estimated sub-GrAdient SOlver for SVM.
+Mathematical Programming 127 (2011).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..files import savable
+from ..problem import KernelProblem
+from .kernel_visits import KernelVisits, State, change
+
+
+class PegasosRule(NamedTuple):
+    """A margin violated by the w_t of this λ."""
+
+    lam: float
+
+
+@change.case(PegasosRule)
+def _(rule, t, y, f, c, cap, weight, diagonal):
+    delta = weight * y if t == 1 or y * f < rule.lam * (t - 1) else 0.0
+    return c + delta, delta
+
+
+@savable()
+@dataclass
+class KernelPegasos(KernelVisits):
+    """Kernelised Pegasos, Fig. 3 of the paper.
+
+    Parameters
+    ----------
+    sampling : {"iid", "permutation"}
+        Independent draws, as in the paper, or a new permutation each epoch.
+    """
+
+    sampling: str = "iid"
+
+    def rule(self, problem: KernelProblem) -> PegasosRule:
+        """The regularisation λ."""
+        return PegasosRule(problem.lam)
+
+    def scale(self, problem: KernelProblem, state: State) -> float:
+        """The scale 1/(λt) of w after t steps."""
+        return 1.0 / (problem.lam * max(state.t, 1))

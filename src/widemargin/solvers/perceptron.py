@@ -1,0 +1,46 @@
+"""The kernel Perceptron, in the loop of :mod:`.kernel_visits` (SBP paper, Sec. 4.5).
+
+A visit adds δ = sᵢyᵢ to cᵢ where yᵢfᵢ ≤ 0. Its scale means nothing to a hinge, so its objective is that of the
+best multiple of w.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..files import savable
+from ..problem import KernelProblem
+from .kernel_visits import KernelVisits, State, change
+
+
+class PerceptronRule(NamedTuple):
+    """Add what is misclassified."""
+
+
+@change.case(PerceptronRule)
+def _(rule, t, y, f, c, cap, weight, diagonal):
+    delta = weight * y if y * f <= 0.0 else 0.0
+    return c + delta, delta
+
+
+@savable()
+@dataclass
+class KernelPerceptron(KernelVisits):
+    """The kernel Perceptron. One pass has a guarantee; more passes fit the training set without bound.
+
+    Parameters
+    ----------
+    sampling : {"permutation", "iid"}
+        A new permutation each epoch, or independent draws.
+    """
+
+    minimises = False
+
+    def rule(self, problem: KernelProblem) -> PerceptronRule:
+        """Mistakes."""
+        return PerceptronRule()
+
+    def scale(self, problem: KernelProblem, state: State) -> float:
+        """The multiple of Σ cᵢΦ(xᵢ) with the lowest objective."""
+        return problem.best_multiple(state.f, float(state.beta[0] @ state.f))[0]

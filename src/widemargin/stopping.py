@@ -1,0 +1,100 @@
+"""When a run ends: its limits, and the verdict at a checkpoint."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+#: Early stopping counts checkpoints without an improvement once the gap, where it is known, is this share of the
+#: objective: what comes before is no machine yet, and its error says nothing.
+TELLING = 0.5
+#: A gap below minus this share of the objective says that dual values are wrong by rounding.
+ROUNDED = 1e-9
+
+STOP_REASONS = {
+    "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled "
+    "and the solver knows no better point",
+    "max_iter": "all epochs done",
+    "stalled": "rounding allows no further progress",
+    "max_seconds": "the time limit was reached",
+    "early_stopping": "the validation error stopped improving",
+    "callback": "a callback asked to stop",
+    "interrupted": "Ctrl-C",
+}
+
+
+@dataclass
+class Limits:
+    """What ends a run.
+
+    Parameters
+    ----------
+    max_epochs : work of this run, in passes over the examples
+    max_seconds : wall clock since ``started`` (by default since the call), everything included
+    tol : stop when the duality gap, where the solver knows it, is at most this share of the objective, and
+        elsewhere when the objective changes by less than this share between checkpoints; 0 is never
+    patience : checkpoints without an improvement of the validation error
+    checkpoints : numbers of steps at which to evaluate, instead of 1, 2, 4, 8 … epochs
+    """
+
+    max_epochs: float = 10
+    max_seconds: float | None = None
+    tol: float = 0.0
+    patience: int = 3
+    checkpoints: Iterable[int] | None = None
+    started: float | None = None
+    deadline: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        started = time.perf_counter() if self.started is None else self.started
+        self.deadline = math.inf if self.max_seconds is None else started + self.max_seconds
+
+    def stops(self, per_epoch: int) -> Iterator[int]:
+        """Steps at which the run is looked at."""
+        if self.checkpoints is not None:
+            yield from sorted(self.checkpoints)
+            return
+        epochs = 1
+        while True:
+            yield epochs * per_epoch
+            epochs *= 2
+
+
+@dataclass
+class Patience:
+    """Counts checkpoints without an improvement of the validation error."""
+
+    most: int
+    error: float = math.inf
+    unimproved: int = 0
+
+    def improves(self, error: float, measured: dict[str, float]) -> bool:
+        """Whether the error is the lowest so far."""
+        if error < self.error or self.error == math.inf:
+            self.error, self.unimproved = error, 0
+            return True
+        if measured.get("gap", 0.0) <= TELLING * abs(measured["objective"]):
+            self.unimproved += 1
+        return False
+
+
+def reason_to_stop(
+    measured: dict[str, float], previous: float, tol: float, over: bool, patience: Patience, stalled: bool
+) -> str:
+    """Why the run ends at a checkpoint where all epochs are done (``over``) or not; "" if it goes on.
+
+    A gap closed counts for more than the end of the epochs, and a dual value above the primal one is rounding.
+    """
+    share, gap = abs(measured["objective"]), measured.get("gap", math.inf)
+    if over and not gap <= tol * share:
+        return "max_iter"
+    if patience.unimproved >= patience.most:
+        return "early_stopping"
+    if (stalled and not gap <= tol * share) or (tol > 0.0 and gap < -max(tol, ROUNDED) * share):
+        return "stalled"
+    change = gap if "gap" in measured else abs(previous - measured["objective"])
+    if tol > 0.0 and change <= tol * share:
+        return "tol"
+    return "max_iter" if over else ""

@@ -1,0 +1,239 @@
+"""The laws of every solver, one test over the registry: looking changes nothing, slices do not matter, counters count
+work, a problem is frozen, dual variables have one shape and one sign.
+"""
+
+import copy
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from widemargin import solvers
+from widemargin.core import losses
+from widemargin.core.kernels import RBF
+from widemargin.core.rows import as_rows
+from widemargin.models import KernelModel, LinearModel
+from widemargin.problem import KernelProblem, Problem
+from widemargin.running import load_state, save_state
+from widemargin.solvers.pairs import PairsProblem
+
+HINGE, TUBE = losses.Single(losses.Hinge()), losses.Single(losses.EpsilonInsensitive(0.1))
+N, D, CLASSES = 560, 4, 3
+
+
+def drawn(rng, regression):
+    X = rng.normal(size=(N, D))
+    scores = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=N)
+    return X, scores if regression else np.where(scores > 0.0, 1.0, -1.0)
+
+
+def linear(rng, *, several=False, sparse=False, regression=False, intercept="regularized"):
+    X, y = drawn(rng, regression)
+    target = TUBE if regression else HINGE
+    if several:
+        y, target = rng.integers(0, CLASSES, N).astype(float), losses.OneVsRest(losses.Hinge(), np.ones(CLASSES))
+    rows = as_rows(sp.csr_matrix(X * (np.abs(X) > 0.5)) if sparse else X)
+    return Problem(rows, y, target, 0.01, intercept=intercept, n_outputs=CLASSES if several else 1)
+
+
+def kernel(rng, *, regression=False, intercept="regularized", weighted=False, several=False):
+    X, y = drawn(rng, regression)
+    if several:
+        y = np.stack([y, rng.choice([-1.0, 1.0], N)])
+    s = rng.uniform(0.5, 2.0, y.shape) if weighted else np.empty(0)
+    target = TUBE if regression else HINGE
+    return KernelProblem(RBF(0.5), as_rows(X), y, target, 1.0 / (3.0 * N), s, intercept, cache_bytes=60 * 4.0 * N)
+
+
+def pairs(rng):
+    X = rng.normal(size=(60, D))
+    whole = KernelProblem(RBF(0.5), as_rows(X), np.zeros(60), HINGE, 1.0)
+    return PairsProblem(whole, np.cumsum([10, 12, 8, 15, 15]), 2.0, 0.0)
+
+
+#: A configured solver, and a problem for it; at least one for each entry of the registry.
+CASES = {
+    "linear/sdca": ({}, linear),
+    "linear/sdca several": ({}, lambda rng: linear(rng, several=True, sparse=True)),
+    "linear/sdca plain": ({"shrinking": False, "lag": False}, lambda rng: linear(rng, regression=True)),
+    "linear/pegasos": ({}, linear),
+    "linear/pegasos iid": (
+        {"sampling": "iid", "batch_size": 7, "average": "suffix"},
+        lambda rng: linear(rng, sparse=True),
+    ),
+    "linear/pegasos search": ({"projection": True}, lambda rng: linear(rng, intercept="search")),
+    "linear/interior": ({}, linear),
+    "kernel/smo": ({"working_set": 16, "sample": 1}, lambda rng: kernel(rng, intercept="unregularized")),
+    "kernel/smo sample": ({"working_set": 16, "sample": 2}, lambda rng: kernel(rng, weighted=True)),
+    "kernel/smo tube": ({"working_set": 16}, lambda rng: kernel(rng, regression=True)),
+    "kernel/sbp": ({"batch_size": 4}, lambda rng: kernel(rng, intercept="unregularized")),
+    "kernel/sbp nu": ({"nu": 0.01, "average": "suffix"}, lambda rng: kernel(rng, several=True, weighted=True)),
+    "kernel/sdca": ({}, kernel),
+    "kernel/sdca tube": ({"sampling": "iid"}, lambda rng: kernel(rng, regression=True, weighted=True)),
+    "kernel/pegasos": ({}, kernel),
+    "kernel/perceptron": ({}, kernel),
+    "budgeted/sgd": ({"budget": 20}, lambda rng: kernel(rng, intercept="none")),
+    "pairs/smo": ({}, pairs),
+}
+
+
+def test_every_registered_solver_has_a_case():
+    registered = {f"{kind}/{name}" for kind, names in solvers.REGISTRY.items() for name in names}
+    assert registered == {case.split()[0] for case in CASES}
+
+
+def built(case, rng):
+    parameters, problem = CASES[case]
+    return solvers.make(*case.split()[0].split("/"), **parameters), problem(rng)
+
+
+def bits(value):
+    """All that a state consists of, as comparable values; the workspace and what was computed are no part of it."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if is_dataclass(value):
+        return {f.name: bits(getattr(value, f.name)) for f in fields(value) if f.name != "kernel_computed"}
+    if isinstance(value, tuple):
+        return [bits(part) for part in value]
+    return repr(value)
+
+
+def look(solver, problem, state):
+    """Look at a state in every way there is."""
+    model = solver.model(problem, state)
+    solver.evaluate(problem, state, model)
+    solver.certificate(problem, state)
+    solver.duals(problem, state)
+    solver.glimpse(problem, state, np.inf)
+    solver.doubt(problem, state, 1e-3)
+
+
+def advance(solver, problem, state, visits, step, between=lambda state: state):
+    """Go on, ``step`` steps at a time, until so many visits are made and the point is known; returns the state."""
+    while state.counters.visits < visits or not solver.knows(state):
+        taken = solver.advance(problem, state, step)
+        assert isinstance(taken, (int, np.integer))
+        state = between(state)
+    return state
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_looking_leaves_the_state_as_it_is_bit_for_bit(case, rng):
+    solver, problem = built(case, rng)
+    state = solver.init(problem, rng)
+    for _ in range(12):
+        before = bits(state)
+        look(solver, problem, state)
+        assert bits(state) == before
+        solver.advance(problem, state, 3)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_neither_slices_nor_looks_nor_files_nor_a_lost_workspace_change_a_bit(case, rng, tmp_path):
+    solver, problem = built(case, rng)
+    start = solver.init(problem, rng)
+    visits = 2 * problem.n if hasattr(problem, "n") else 100
+    step = max(1, solver.steps_per_epoch(problem) // 7)
+
+    def looked_at(state):
+        look(solver, problem, state)
+        return state
+
+    def saved(state):
+        save_state(tmp_path / "state.npz", state)
+        return load_state(tmp_path / "state.npz")
+
+    def bare(state):
+        state.drop_workspace()
+        return state
+
+    def ended(visits, step, between):
+        state = advance(solver, problem, copy.deepcopy(start), visits, step, between)
+        return bits(state), bits(solver.certificate(problem, state)), state.counters.visits
+
+    plain = ended(visits, step, lambda state: state)
+    for between in (looked_at, saved, bare, copy.deepcopy):
+        assert ended(visits, step, between) == plain
+    assert ended(plain[2], 1, looked_at) == plain
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_problem_is_frozen_and_nothing_is_hung_on_it(case, rng):
+    solver, problem = built(case, rng)
+    known = set(vars(problem))
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, 5)
+    look(solver, problem, state)
+    assert set(vars(problem)) == known
+    for field in fields(problem):
+        with pytest.raises(FrozenInstanceError):
+            setattr(problem, field.name, None)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_dual_variables_have_one_shape_and_the_signs_of_w(case, rng):
+    solver, problem = built(case, rng)
+    state = solver.init(problem, rng)
+    advance(solver, problem, state, 60, max(1, solver.steps_per_epoch(problem) // 7))
+    beta = solver.duals(problem, state)
+    if beta is None:
+        assert not solver.exact
+        return
+    n = problem.n if hasattr(problem, "n") else problem.ends[-1]
+    outputs = problem.n_outputs if hasattr(problem, "n_outputs") else problem.n_classes - 1
+    assert beta.shape == (outputs, n)
+    assert np.isfinite(beta).all()
+    model = solver.model(problem, state)
+    if isinstance(model, KernelModel) and getattr(state, "polish", None) is None:  # w is a multiple of Σ βᵢΦ(xᵢ)
+        full = np.zeros_like(beta)
+        full[:, model.support] = model.coef
+        for mine, own in zip(full, beta, strict=True):
+            multiple = (mine @ own) / max(own @ own, 1e-300)
+            np.testing.assert_allclose(mine, multiple * own, atol=1e-12 * (1.0 + np.abs(mine).max()))
+            assert multiple >= 0.0
+    if solver.exact and not isinstance(model, LinearModel) and isinstance(problem, KernelProblem):
+        assert (np.abs(beta) <= problem.C * (problem.sample_weight if problem.sample_weight.size else 1.0) + 1e-9).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_certificate_is_true_or_there_is_none(case, rng):
+    solver, problem = built(case, rng)
+    state = solver.init(problem, rng)
+    duals, primals = [], []
+    for _ in range(6):
+        certificate = solver.certificate(problem, state)
+        if certificate is not None:
+            assert certificate.gap == pytest.approx(certificate.primal - certificate.dual, abs=1e-12)
+            duals.append(certificate.dual)
+            primals.append(certificate.primal)
+        solver.advance(problem, state, max(1, solver.steps_per_epoch(problem) // 2))
+    if duals and not case.startswith("pairs"):  # whose pairs come one after the other
+        assert max(duals) <= min(primals) * (1.0 + 1e-6) + 1e-9  # any lower bound is below any value
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unknown_parameters_are_refused(case, rng):
+    solver, _ = built(case, rng)
+    with pytest.raises(ValueError, match="has no parameter 'colour'; it has"):
+        solver.set_params(colour=1)
+    with pytest.raises(TypeError):
+        type(solver)(colour=1)
+    assert solver.get_params() == type(solver)(**solver.get_params()).get_params()
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if solvers.make(*case.split()[0].split("/"), **CASES[case][0]).warm]
+)
+def test_a_start_from_dual_variables_is_certified_at_once(case, rng):
+    solver, problem = built(case, rng)
+    cold = solver.init(problem, rng)
+    advance(solver, problem, cold, 6 * 60 if case.startswith("pairs") else 6 * problem.n, 10**6)
+    warm = solver.init(problem, rng, duals=solver.duals(problem, cold))
+    if case.startswith("pairs"):
+        return
+    before, after = solver.certificate(problem, cold), solver.certificate(problem, warm)
+    # the same dual point, made feasible again, in other roundings
+    assert after.dual >= before.dual - 1e-5 * abs(before.primal)
