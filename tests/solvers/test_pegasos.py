@@ -309,7 +309,7 @@ def test_advancing_by_nothing_compiles_and_changes_nothing(intercept, rng, monke
     monkeypatch.setattr(module, "take_steps", lambda *args: calls.append(args) or (0, 0))
     solver.advance(problem, state, 0)
     assert len(calls) == 1
-    assert calls[0][4].size == 0  # the order of visits
+    assert calls[0][0].order.size == 0
     assert_same_state(before, state)
 
 

@@ -54,8 +54,8 @@ import numpy as np
 
 from ..core import losses
 from ..core.bias import balanced_slopes
-from ..core.dispatch import borrow, compiled
-from ..core.rows import borrowed, prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
+from ..core.dispatch import borrow, compiled, inlined
+from ..core.rows import prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
 from ..core.visits import draw_subsets, shuffle
 from ..files import savable
 from ..history import Counters
@@ -212,130 +212,193 @@ def _norm2(w, c, regularized_bias):
 
 
 @compiled
-def take_steps(X, target, y, s, order, batch, t, w, average, rule, radius2, z, g, Z, G, scratch):
-    """Take order.size // batch Pegasos steps after step t, changing w and average in place.
+def _fold_small_scales(rule, w, average):
+    """Fold the scales that have become small, in place, and compute the norms anew."""
+    for c in range(w.b.size):
+        if w.scale[c] < SMALLEST_SCALE:
+            _fold(w, average, c, rule.average != NO_AVERAGE)
+            if rule.projected:
+                w.norm2[c] = _norm2(w, c, rule.bias == REGULARIZED_BIAS)
 
-    ``order`` lists the examples visited. z, g (outputs), Z, G (batch × outputs) and the rows of ``scratch``
-    (5 × batch) are working space. Returns (visits with a non-zero slope, entries of X read).
+
+class Visits(NamedTuple):
+    """The examples that a call visits: rows, targets, weights (empty: all ones) and their order, ``batch`` a step."""
+
+    X: Any
+    y: np.ndarray
+    s: np.ndarray
+    order: np.ndarray
+    batch: int
+
+
+class Scratch(NamedTuple):
+    """Working space: scores z and slopes g of one row, Z and G of a batch, and five more lines of a batch's length.
+
+    The first two lines are the targets and weights of the batch, the others are for its best bias.
     """
-    X, y, s, order = borrowed(X), borrow(y), borrow(s), borrow(order)
-    z, g, Z, G, scratch = borrow(z), borrow(g), borrow(Z), borrow(G), borrow(scratch)
-    Y, weight = scratch[0], scratch[1]
-    w = Iterate(borrow(w.V), borrow(w.scale), borrow(w.b), borrow(w.norm2))
-    average = Average(
-        borrow(average.U),
-        borrow(average.S),
-        borrow(average.b),
-        borrow(average.previous),
-        borrow(average.previous_b),
-        borrow(average.weights),
-    )
+
+    z: np.ndarray
+    g: np.ndarray
+    Z: np.ndarray
+    G: np.ndarray
+    lines: np.ndarray
+
+    @classmethod
+    def of(cls, batch: int, outputs: int) -> Scratch:
+        """Room for a batch."""
+        return cls(np.empty(outputs), np.empty(outputs), *np.empty((2, batch, outputs)), np.empty((5, batch)))
+
+
+@inlined
+def _find_slopes(visits, first, target, rule, w, space):
+    """space.G ← weighted slopes at w of the batch at places ``first`` and on; with an exact bias, its scores instead.
+
+    Returns (Σ weight × ‖x‖² of the batch if the loss is not Lipschitz, entries of X read).
+    """
+    X, y, s, order, batch = visits
+    z, Y, weight = space.z, space.lines[0], space.lines[1]
     outputs = losses.output_count(target, z)
-    averaged = rule.average != NO_AVERAGE
-    regularized_bias = rule.bias == REGULARIZED_BIAS
+    curvature, reads = 0.0, 0
+    for r in range(batch):
+        prefetch_rows(X, order, first + r, order.size)
+        touch(y, s, order, first + r, order.size)
+        i = order[first + r]
+        reads += row_size(X, i)
+        row_scores(X, i, w.V, z)
+        weight[r] = s[i] if s.size else 1.0
+        for c in range(outputs):
+            z[c] = w.scale[c] * z[c]
+            if rule.bias != EXACT_BIAS:
+                z[c] += w.b[c]
+        if rule.smoothness > 0.0:
+            heaviest = 0.0
+            for c in range(outputs):
+                heaviest = max(heaviest, losses.output_weight(target, y[i], c))
+            curvature += weight[r] * heaviest * (row_norm2(X, i) + (rule.bias != FIXED_BIAS))
+        if rule.bias == EXACT_BIAS:
+            Y[r] = y[i]
+            for c in range(outputs):
+                space.Z[r, c] = z[c]
+        else:
+            losses.slopes(target, z, y[i], space.g)
+            for c in range(outputs):
+                space.G[r, c] = weight[r] * space.g[c]
+    return curvature, reads
+
+
+@inlined
+def _step_size(rule, t, curvature, batch):
+    """η_t, no longer than a smooth loss of this curvature allows."""
+    step = rule.step
+    if step.power == 1.0:
+        eta = step.scale / (step.offset + t)
+    elif step.power == 0.0:
+        eta = step.scale
+    else:
+        eta = step.scale / (step.offset + t) ** step.power
+    eta = min(eta, step.cap)
+    if curvature > 0.0:
+        eta = min(eta, batch / (rule.smoothness * curvature))
+    return eta
+
+
+@inlined
+def _add_to_average(rule, t, outputs, w, average):
+    """Add w_t to the average, in place."""
+    omega = float(t) if rule.average == WEIGHTED else 1.0
+    average.weights[0] += omega
+    for c in range(outputs):
+        average.S[c] += omega * w.scale[c]
+        average.b[c] += omega * w.b[c]
+
+
+@inlined
+def _shrink(rule, by, outputs, w):
+    """w ← by·w, in place; returns the smallest scale."""
+    smallest = 1.0
+    for c in range(outputs):
+        w.scale[c] *= by
+        w.norm2[c] *= by * by
+        if rule.bias == REGULARIZED_BIAS:
+            w.b[c] *= by
+        smallest = min(smallest, w.scale[c])
+    return smallest
+
+
+@inlined
+def _add_row(X, i, rule, outputs, w, average, space):
+    """w ← w + xᵢgᵀ for g = space.g, in place; the average does not change."""
+    z, g = space.z, space.g
+    if rule.projected:
+        row_scores(X, i, w.V, z)
+        x2 = row_norm2(X, i)
+        for c in range(outputs):
+            w.norm2[c] += g[c] * (2.0 * w.scale[c] * z[c] + g[c] * x2)
+            if rule.bias == REGULARIZED_BIAS:
+                w.norm2[c] += g[c] * (2.0 * w.b[c] + g[c])
+    if rule.bias == REGULARIZED_BIAS or rule.bias == FREE_BIAS:
+        for c in range(outputs):
+            w.b[c] += g[c]
+    for c in range(outputs):
+        g[c] /= w.scale[c]
+    row_add(X, i, g, w.V)
+    if rule.average != NO_AVERAGE:
+        for c in range(outputs):
+            g[c] *= -average.S[c]
+        row_add(X, i, g, average.U)
+
+
+@inlined
+def _project(rule, radius2, outputs, w):
+    """Scale w back onto the ball of each output, or of all of them where a joint loss ties them, in place."""
+    total = 0.0
+    for c in range(outputs):
+        total += w.norm2[c]
+    for c in range(outputs):
+        norm2 = total if rule.tied else w.norm2[c]
+        if norm2 > radius2[c]:
+            onto = math.sqrt(radius2[c] / norm2)
+            w.scale[c] *= onto
+            w.norm2[c] *= onto * onto
+            if rule.bias == REGULARIZED_BIAS:
+                w.b[c] *= onto
+
+
+@compiled
+def take_steps(visits, target, t, w, average, rule, radius2, space):
+    """Take a Pegasos step after step t for each batch of the visits, changing w and average in place.
+
+    Returns (visits with a non-zero slope, entries of X read).
+    """
+    visits, w, average, space = borrow(visits), borrow(w), borrow(average), borrow(space)
+    order, batch, g, lines = visits.order, visits.batch, space.g, space.lines
+    outputs = losses.output_count(target, g)
     updates, reads = 0, 0
     for first in range(0, order.size - batch + 1, batch):
         t += 1
-
         # slopes at w_t for the whole batch, before anything moves
-        curvature = 0.0
-        for r in range(batch):
-            prefetch_rows(X, order, first + r, order.size)
-            touch(y, s, order, first + r, order.size)
-            i = order[first + r]
-            reads += row_size(X, i)
-            row_scores(X, i, w.V, z)
-            weight[r] = s[i] if s.size else 1.0
-            for c in range(outputs):
-                z[c] = w.scale[c] * z[c]
-                if rule.bias != EXACT_BIAS:
-                    z[c] += w.b[c]
-            if rule.smoothness > 0.0:
-                heaviest = 0.0
-                for c in range(outputs):
-                    heaviest = max(heaviest, losses.output_weight(target, y[i], c))
-                curvature += weight[r] * heaviest * (row_norm2(X, i) + (rule.bias != FIXED_BIAS))
-            if rule.bias == EXACT_BIAS:
-                Y[r] = y[i]
-                for c in range(outputs):
-                    Z[r, c] = z[c]
-            else:
-                losses.slopes(target, z, y[i], g)
-                for c in range(outputs):
-                    G[r, c] = weight[r] * g[c]
+        curvature, read = _find_slopes(visits, first, target, rule, w, space)
+        reads += read
         if rule.bias == EXACT_BIAS:
-            balanced_slopes(target, Z, Y, weight, w.b, G, scratch[2], scratch[3], scratch[4])
-
-        if rule.step.power == 1.0:
-            eta = rule.step.scale / (rule.step.offset + t)
-        elif rule.step.power == 0.0:
-            eta = rule.step.scale
-        else:
-            eta = rule.step.scale / (rule.step.offset + t) ** rule.step.power
-        eta = min(eta, rule.step.cap)
-        if curvature > 0.0:
-            eta = min(eta, batch / (rule.smoothness * curvature))
-
-        if averaged:
-            if rule.average == SUFFIX and t >= average.weights[2]:
-                _restart_average(w, average)
-            omega = float(t) if rule.average == WEIGHTED else 1.0
-            average.weights[0] += omega
-            for c in range(outputs):
-                average.S[c] += omega * w.scale[c]
-                average.b[c] += omega * w.b[c]
-
-        shrink = 1.0 - eta * rule.lam
+            balanced_slopes(target, space.Z, lines[0], lines[1], w.b, space.G, lines[2], lines[3], lines[4])
+        eta = _step_size(rule, t, curvature, batch)
+        if rule.average == SUFFIX and t >= average.weights[2]:
+            _restart_average(w, average)
+        if rule.average != NO_AVERAGE:
+            _add_to_average(rule, t, outputs, w, average)
+        if _shrink(rule, 1.0 - eta * rule.lam, outputs, w) < SMALLEST_SCALE:
+            _fold_small_scales(rule, w, average)
         share = eta / batch
-        for c in range(outputs):
-            w.scale[c] *= shrink
-            w.norm2[c] *= shrink * shrink
-            if regularized_bias:
-                w.b[c] *= shrink
-            if w.scale[c] < SMALLEST_SCALE:
-                _fold(w, average, c, averaged)
-                if rule.projected:
-                    w.norm2[c] = _norm2(w, c, regularized_bias)
-
         for r in range(batch):
             moved = False
             for c in range(outputs):
-                g[c] = -share * G[r, c]
+                g[c] = -share * space.G[r, c]
                 moved = moved or g[c] != 0.0
-            if not moved:
-                continue
-            updates += 1
-            i = order[first + r]
-            if rule.projected:
-                row_scores(X, i, w.V, z)
-                x2 = row_norm2(X, i)
-                for c in range(outputs):
-                    w.norm2[c] += g[c] * (2.0 * w.scale[c] * z[c] + g[c] * x2)
-                    if regularized_bias:
-                        w.norm2[c] += g[c] * (2.0 * w.b[c] + g[c])
-            if rule.bias == REGULARIZED_BIAS or rule.bias == FREE_BIAS:
-                for c in range(outputs):
-                    w.b[c] += g[c]
-            for c in range(outputs):
-                g[c] /= w.scale[c]
-            row_add(X, i, g, w.V)
-            if averaged:
-                for c in range(outputs):
-                    g[c] *= -average.S[c]
-                row_add(X, i, g, average.U)
-
+            if moved:
+                updates += 1
+                _add_row(visits.X, order[first + r], rule, outputs, w, average, space)
         if rule.projected:
-            total = 0.0
-            for c in range(outputs):
-                total += w.norm2[c]
-            for c in range(outputs):
-                norm2 = total if rule.tied else w.norm2[c]
-                if norm2 > radius2[c]:
-                    onto = math.sqrt(radius2[c] / norm2)
-                    w.scale[c] *= onto
-                    w.norm2[c] *= onto * onto
-                    if regularized_bias:
-                        w.b[c] *= onto
+            _project(rule, radius2, outputs, w)
     return updates, reads
 
 
@@ -613,14 +676,14 @@ class Pegasos(Solver):
         return n_steps
 
     def _advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> None:
-        rule, k, outputs = self.rule(problem, state), int(self.batch_size), problem.n_outputs
-        space = np.empty(outputs), np.empty(outputs), np.empty((k, outputs)), np.empty((k, outputs)), np.empty((5, k))
+        rule, k = self.rule(problem, state), int(self.batch_size)
+        space = Scratch.of(k, problem.n_outputs)
 
         def take(X: Any, y: np.ndarray, order: np.ndarray) -> None:
+            visits = Visits(X, y, problem.sample_weight, order, k)
             updates, reads = take_steps(
-                X, problem.target, y, problem.sample_weight, order, k, state.t,
-                state.w, state.average, rule, state.radius2, *space,
-            )  # fmt: skip
+                visits, problem.target, state.t, state.w, state.average, rule, state.radius2, space
+            )
             counters = state.counters
             state.t += order.size // k
             counters.steps += order.size // k
