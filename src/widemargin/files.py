@@ -249,7 +249,7 @@ class _Writer:
 
 
 class _Reader:
-    """Puts an object together again."""
+    """Puts an object together again from a header and arrays."""
 
     TAGS = ("float", "scalar", "tuple", "dict", "class", "array", "objects", "csr", "random")
 
@@ -258,7 +258,7 @@ class _Reader:
         self.made: dict[str, Any] = {}
 
     def value(self, tree: Any) -> Any:
-        """The value of a tree."""
+        """The value that a tree of the header describes."""
         if isinstance(tree, list):
             return [self.value(item) for item in tree]
         if not isinstance(tree, dict):

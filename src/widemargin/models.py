@@ -29,7 +29,7 @@ class LinearModel(Saved):
     prepare: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of shape (n, n_outputs)."""
+        """Scores of the rows, of shape (n, n_outputs)."""
         if self.prepare is not None:
             X = self.prepare(X)
         return np.asarray(X @ self.coef.T) + self.intercept
@@ -149,7 +149,7 @@ class PairsModel(Saved):
                 yield rows, i, part
 
     def decision_function(self, X: Any, *, threads: int = 1) -> np.ndarray:
-        """Scores of shape (n, n_pairs)."""
+        """Scores of the rows, of shape (n, n_pairs)."""
         X, n = _rows_for(self, X)
         scores, k = np.empty((n, self.intercept.size)), self.ends.size
         for rows, i, part in self.parts(X, threads=threads):

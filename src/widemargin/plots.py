@@ -105,7 +105,7 @@ def _axes(ax: Any) -> Any:
 
 
 def _named(estimators: Any) -> dict[str, History]:
-    """Histories by name."""
+    """The histories of one estimator, of a list or of a dictionary, by the names for the legend."""
     if isinstance(estimators, Mapping):
         return {str(name): _history(each) for name, each in estimators.items()}
     if isinstance(estimators, Sequence):

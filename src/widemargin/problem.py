@@ -68,7 +68,7 @@ class Certificate(NamedTuple):
 
 @savable()
 class Certificates(Sequence):
-    """Those of many binary problems, in the memory of their numbers; read as a list of Certificate.
+    """The certificates of many binary problems, in the memory of their numbers; read as a list of Certificate.
 
     >>> Certificates(np.array([1.0, 2.0]), np.array([0.5, np.nan]))[0].gap
     0.5
@@ -82,13 +82,13 @@ class Certificates(Sequence):
 
     @classmethod
     def of(cls, certificates: Iterable[Certificate | None]) -> Certificates:
-        """Some certificates, or None where there is none."""
+        """The certificates of some problems, given one by one; None where there is none."""
         known = [(math.nan, math.nan) if c is None else c[:2] for c in certificates]
         return cls(*np.array(known, np.float64).reshape(-1, 2).T)
 
     @property
     def gaps(self) -> np.ndarray:
-        """Those of all problems, NaN where there is no certificate."""
+        """The gaps of all problems, NaN where there is no certificate."""
         return self.primal - self.dual
 
     def __len__(self) -> int:
@@ -238,12 +238,12 @@ class Problem:
 
     @property
     def C(self) -> float:
-        """1/(λn), the trade-off of the C-form."""
+        """The trade-off C = 1/(λn) of the C-form."""
         return 1.0 / (self.lam * self.n)
 
     @property
     def dtype(self) -> np.dtype:
-        """dtype of data and weights."""
+        """The dtype of data and weights."""
         return dtype_of(self.X)
 
     @property
@@ -253,7 +253,7 @@ class Problem:
 
     @property
     def mean_weight(self) -> float:
-        """Mean of the sample weights."""
+        """The mean of the sample weights, 1 without them."""
         return float(self.sample_weight.mean()) if self.sample_weight.size else 1.0
 
     def take(self, chosen: np.ndarray) -> Problem:
@@ -270,14 +270,14 @@ class Problem:
         return out / self.n
 
     def penalty(self, W: np.ndarray, b: np.ndarray) -> float:
-        """λ/2 ‖W‖², the intercept included when it is regularised."""
+        """The regularisation λ/2 ‖W‖², the intercept included when it is regularised."""
         norm2 = sum_of_squares(W)
         if self.intercept == "regularized":
             norm2 += sum_of_squares(b)
         return 0.5 * self.lam * norm2
 
     def primal(self, W: np.ndarray, b: np.ndarray) -> float:
-        """P(W, b)."""
+        """The objective P(W, b)."""
         return self.penalty(W, b) + float(self.output_losses(W, b).sum())
 
     def at_zero(self) -> tuple[float, LinearModel]:
@@ -325,7 +325,7 @@ class Problem:
         return self.target.loss, self.y, weights
 
     def column_scores(self, W: np.ndarray, c: int) -> np.ndarray:
-        """⟨w_c, xᵢ⟩ for all rows, without the intercept."""
+        """The scores ⟨w_c, xᵢ⟩ of all rows, without the intercept."""
         out = np.empty(self.n)
         _column_scores(self.X, np.ascontiguousarray(W[:, c : c + 1]), np.empty(1), out)
         return out
@@ -340,7 +340,7 @@ class Problem:
         return b
 
     def column_squares(self) -> np.ndarray:
-        """(1/n) Σ sᵢxᵢⱼ² for each feature j."""
+        """The weighted mean square (1/n) Σ sᵢxᵢⱼ² of each feature j."""
         matrix, weights = as_matrix(self.X), self.sample_weight if self.sample_weight.size else np.ones(self.n)
         total, height = np.zeros(self.d), max(1, 2**20 // max(1, self.d))
         for first in range(0, self.n, height):
@@ -393,7 +393,7 @@ class Problem:
         all. A piecewise-linear loss also allows the best multiple in [0, 1].
         """
         primal = self.primal(W, b)
-        kinked = losses.SMOOTHNESS[type(losses.scalar_loss(self.target))] == math.inf
+        kinked = losses.scalar_loss(self.target).smoothness == math.inf
         widths = (0.0, 0.3) if kinked and not self.is_joint else (0.0,)
         # no loss is negative, so 0 is a dual value too
         dual = max(0.0, *(self._dual_from(W, b, width, kinked) for width in widths))
@@ -493,13 +493,13 @@ class KernelProblem:
         return self.sample_weight[q] if self.sample_weight.ndim == 2 else self.sample_weight
 
     def caps_of(self, q: int) -> np.ndarray:
-        """C sᵢ of binary problem q."""
+        """The upper bounds C sᵢ of the dual variables of binary problem q."""
         s = self.weights_of(q)
         return self.C * s if s.size else np.full(self.n, self.C)
 
     @property
     def C(self) -> float:
-        """1/(λn)."""
+        """The trade-off C = 1/(λn) of the C-form."""
         return 1.0 / (self.lam * self.n)
 
     @property
@@ -509,7 +509,7 @@ class KernelProblem:
 
     @property
     def has_free_bias(self) -> bool:
-        """Whether Σ σα = 0 binds the dual."""
+        """Whether the intercept is free, so that Σ σα = 0 binds the dual."""
         return self.intercept == "unregularized"
 
     @property
@@ -654,7 +654,7 @@ class KernelProblem:
 
 def _misses(scores: np.ndarray, y: np.ndarray, target: Any) -> np.ndarray:
     """Whether the sign of a score is wrong; for regression the absolute error."""
-    if isinstance(losses.scalar_loss(target), (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
+    if losses.scalar_loss(target).is_regression:
         return np.abs(scores - y)
     return np.where(scores > 0, 1.0, -1.0) != y
 
@@ -736,10 +736,10 @@ class StructuredProblem:
         return DenseRows(rows), costs
 
     def primal(self, W: np.ndarray, b: np.ndarray) -> float:
-        """P(w): one call of the oracle per example."""
+        """The objective P(w), which takes one call of the oracle per example."""
         rows, costs = self.answers(W[:, 0], np.arange(self.n))
         return 0.5 * self.lam * sum_of_squares(W) + float(np.mean(costs - rows.values @ W[:, 0]))
 
     def norm_bound(self, b: np.ndarray) -> np.ndarray:
-        """√(2 P(0)/λ)."""
+        """A radius that holds the optimum, √(2 P(0)/λ)."""
         return np.sqrt([2.0 * self.primal(np.zeros((self.d, 1)), b) / self.lam])

@@ -47,7 +47,7 @@ class ProgressBar:
             self._bar.stop()
 
     def on_slice(self, progress: Progress) -> None:
-        """Move the bar."""
+        """Move the bar to where the run stands."""
         if self._bar is not None:
             self._bar.update(
                 self._task, completed=progress.epochs, total=progress.max_epochs, status=self._status(progress)

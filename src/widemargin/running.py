@@ -92,7 +92,7 @@ class Outcome:
 
     @property
     def b(self) -> np.ndarray:
-        """Intercepts."""
+        """Intercepts of a linear model, one for each output."""
         return self.model.intercept
 
 
@@ -154,7 +154,7 @@ def run(
 
 
 class _Run:
-    """A run under way."""
+    """One run under way: what :func:`run` was given, and where it stands."""
 
     def __init__(
         self, solver: Any, problem: Any, state: Any, limits: Limits, history: History, validation: Any,
@@ -175,7 +175,7 @@ class _Run:
         self.reason = self.doubt = ""
 
     def go(self) -> Outcome:
-        """Train to the end."""
+        """Train until there is a reason to stop, and return the outcome."""
         chooses = self.solver.at_checkpoint(self.state) is not None
         stops = iter(()) if chooses else self.limits.stops(self.per_epoch)
         with self.interrupts:

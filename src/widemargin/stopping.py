@@ -52,7 +52,7 @@ class Limits:
         self.deadline = math.inf if self.max_seconds is None else started + self.max_seconds
 
     def stops(self, per_epoch: int) -> Iterator[int]:
-        """Steps at which the run is looked at."""
+        """The numbers of steps at which the run is looked at, in order."""
         if self.checkpoints is not None:
             yield from sorted(self.checkpoints)
             return
@@ -71,7 +71,7 @@ class Patience:
     unimproved: int = 0
 
     def improves(self, error: float, measured: dict[str, float]) -> bool:
-        """Whether the error is the lowest so far."""
+        """Whether the error is the lowest so far; if not, and the gap tells that it counts, one checkpoint more."""
         if error < self.error or self.error == math.inf:
             self.error, self.unimproved = error, 0
             return True

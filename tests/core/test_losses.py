@@ -99,7 +99,7 @@ def test_a_slope_is_zero_where_the_loss_is(loss, y, data, z):
 def test_a_slope_is_the_finite_difference_off_the_kinks(loss, y, data, z):
     y, h = data.draw(y), 1e-4
     below, above = losses.slope(loss, z - h, y), losses.slope(loss, z + h, y)
-    smoothness = losses.SMOOTHNESS[type(loss)]
+    smoothness = loss.smoothness
     if smoothness == math.inf:
         assume(below == above)  # no kink within [z − h, z + h]
         smoothness = 0.0
@@ -139,41 +139,40 @@ def test_a_conjugate_is_infinite_outside_its_domain(loss, y, data, beyond):
         if abs(limit) <= 1.0:
             bounded += 1
             assert losses.conjugate(loss, limit + side * beyond, y) == math.inf
-    assert bounded == 2 or losses.LIPSCHITZ[type(loss)] == math.inf
+    assert bounded == 2 or loss.lipschitz == math.inf
 
 
 @pytest.mark.parametrize(("loss", "y"), SCALAR)
 @law(data=st.data(), z=scores, other=scores)
 def test_the_constants_of_a_scalar_loss_bound_it(loss, y, data, z, other):
-    y, cls = data.draw(y), type(loss)
+    y = data.draw(y)
     g, h = losses.slope(loss, z, y), losses.slope(loss, other, y)
-    assert abs(g) <= losses.LIPSCHITZ[cls] * (1 + ROUNDING)
-    if losses.SMOOTHNESS[cls] < math.inf:
-        assert abs(g - h) <= losses.SMOOTHNESS[cls] * abs(z - other) + slack(g, h)
+    assert abs(g) <= loss.lipschitz * (1 + ROUNDING)
+    if loss.smoothness < math.inf:
+        assert abs(g - h) <= loss.smoothness * abs(z - other) + slack(g, h)
 
 
 @pytest.mark.parametrize(("loss", "y"), SCALAR)
 def test_the_constants_of_a_scalar_loss_are_tight(loss, y):
-    cls = type(loss)
     wide = np.linspace(-1e3, 1e3, 20_001)
     steepest = max(abs(losses.slope(loss, z, y)) for z in wide for y in (-1.0, 1.0))
-    if losses.LIPSCHITZ[cls] < math.inf:
-        assert steepest == pytest.approx(losses.LIPSCHITZ[cls], rel=1e-9)
+    if loss.lipschitz < math.inf:
+        assert steepest == pytest.approx(loss.lipschitz, rel=1e-9)
     else:
         assert steepest > 1e3
     fine = np.linspace(-3, 3, 6001)
     slopes = np.array([losses.slope(loss, z, 1.0) for z in fine])
     bend = np.max(np.abs(np.diff(slopes)) / np.diff(fine))
-    if losses.SMOOTHNESS[cls] < math.inf:
-        assert bend == pytest.approx(losses.SMOOTHNESS[cls], rel=1e-3)  # the grid may miss the steepest bend by h²
+    if loss.smoothness < math.inf:
+        assert bend == pytest.approx(loss.smoothness, rel=1e-3)  # the grid may miss the steepest bend by h²
     else:
         assert bend > 500.0  # a jump of the slope over one cell of 1e-3
 
 
 @pytest.mark.parametrize("cls", REGISTERED, ids=lambda cls: cls.__name__)
 def test_a_registered_loss_has_all_its_parts(cls):
-    assert cls in losses.LIPSCHITZ
-    assert cls in losses.SMOOTHNESS
+    assert cls.lipschitz > 0.0
+    assert cls.smoothness > 0.0
     parts = (
         (losses.total_value, losses.slopes, losses.total_conjugate, losses.output_values, losses.output_count)
         if cls in losses.JOINT.values()
@@ -204,7 +203,7 @@ def test_the_log_loss_survives_extreme_scores(z, sign):
 
 @pytest.mark.parametrize(("loss", "y"), SCALAR)
 def test_losses_with_bounded_slopes_stay_finite_far_out(loss, y):
-    if losses.LIPSCHITZ[type(loss)] == math.inf:
+    if loss.lipschitz == math.inf:
         assert losses.value(loss, -1e300, 1.0) == math.inf  # a square beyond float64 is infinite, not an error
         return
     for z in (-1e300, 1e300):
@@ -247,17 +246,17 @@ def test_the_slopes_of_a_joint_loss_are_a_subgradient(loss, a, b, y):
     g = joint_slopes(loss, a, y)
     assert there >= here + g @ (b - a) - slack(here, there, *a, *b)
     assert abs(g.sum()) <= ROUNDING
-    assert np.linalg.norm(g) <= losses.LIPSCHITZ[type(loss)] * (1 + ROUNDING)
-    if losses.SMOOTHNESS[type(loss)] < math.inf:
+    assert np.linalg.norm(g) <= loss.lipschitz * (1 + ROUNDING)
+    if loss.smoothness < math.inf:
         bend = np.linalg.norm(g - joint_slopes(loss, b, y))
-        assert bend <= losses.SMOOTHNESS[type(loss)] * np.linalg.norm(a - b) + ROUNDING
+        assert bend <= loss.smoothness * np.linalg.norm(a - b) + ROUNDING
 
 
 @pytest.mark.parametrize("loss", JOINT)
 @law(z=three_scores, y=classes)
 def test_the_slopes_of_a_joint_loss_are_finite_differences_off_the_kinks(loss, z, y):
     h = 1e-4
-    g, kinked = joint_slopes(loss, z, y), losses.SMOOTHNESS[type(loss)] == math.inf
+    g, kinked = joint_slopes(loss, z, y), loss.smoothness == math.inf
     for c in range(3):
         step = h * np.eye(3)[c]
         if kinked and not np.array_equal(joint_slopes(loss, z - step, y), joint_slopes(loss, z + step, y)):
@@ -295,7 +294,7 @@ def test_a_joint_conjugate_is_infinite_outside_its_domain(loss, y, beyond):
 @pytest.mark.parametrize("loss", JOINT)
 def test_a_joint_loss_reaches_its_lipschitz_constant(loss):
     g = joint_slopes(loss, np.array([-100.0, 100.0, 0.0]), 0.0)
-    assert np.linalg.norm(g) == pytest.approx(losses.LIPSCHITZ[type(loss)], rel=1e-12)
+    assert np.linalg.norm(g) == pytest.approx(loss.lipschitz, rel=1e-12)
 
 
 def test_the_joint_log_loss_reaches_its_smoothness():
@@ -303,7 +302,7 @@ def test_the_joint_log_loss_reaches_its_smoothness():
     z, direction = np.array([0.0, 0.0, -1e3]), np.array([1.0, -1.0, 0.0]) / math.sqrt(2)
     bend = joint_slopes(loss, z + h * direction, 0.0) - joint_slopes(loss, z - h * direction, 0.0)
     # the third class has no mass, so ½ is attained; a central difference errs by h²
-    assert np.linalg.norm(bend) / (2 * h) == pytest.approx(losses.SMOOTHNESS[losses.MulticlassLog], rel=1e-6)
+    assert np.linalg.norm(bend) / (2 * h) == pytest.approx(losses.MulticlassLog.smoothness, rel=1e-6)
 
 
 @pytest.mark.parametrize("far", [700.0, 1e4, 1e300])

@@ -46,7 +46,7 @@ _ZERO_32, _ZERO_64 = F(0.0), D(0.0)
 
 @_elementary
 def exp32(x):
-    """exp of one float32."""
+    """The exponential of one float32, as a float32."""
     y = _SMALLEST_32 if x < _SMALLEST_32 else x
     y = _LARGEST_32 if y > _LARGEST_32 else y
     n = np.floor(y * _LOG2E_32 + _HALF_32)
@@ -60,7 +60,7 @@ def exp32(x):
 
 @_elementary
 def exp64(x):
-    """exp of one float64."""
+    """The exponential of one float64, as a float64."""
     y = _SMALLEST_64 if x < _SMALLEST_64 else x
     y = _LARGEST_64 if y > _LARGEST_64 else y
     n = np.floor(y * _LOG2E + _HALF_64)

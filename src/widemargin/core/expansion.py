@@ -164,7 +164,7 @@ class SquaredBeyond(NamedTuple):
 
 
 class AbsoluteBeyond(NamedTuple):
-    """|x − z| − |z|."""
+    """|x − z| − |z|: only features with x ≠ 0 count, on top of ‖z‖₁."""
 
 
 BEYOND: dict[Any, Any] = {Squared: SquaredBeyond, Absolute: AbsoluteBeyond, Inner: Inner}
@@ -177,7 +177,7 @@ def metric_of(kernel: Any) -> Metric:
 
 @generic
 def term(measure, x, z):
-    """The measure of one feature."""
+    """What one feature, with the values x and z, adds to the measure."""
 
 
 @term.case(Squared)
@@ -495,7 +495,7 @@ def smallest(expansion, count):
 
 @compiled
 def size2(A, j):
-    """‖α_j‖²."""
+    """The squared norm ‖α_j‖² of the coefficients of vector j."""
     total = 0.0
     for c in range(A.shape[0]):
         total += np.float64(A[c, j]) * np.float64(A[c, j])

@@ -23,7 +23,7 @@ LEAST_ROWS = 16
 
 
 class Held(NamedTuple):
-    """The arrays of a cache.
+    """What compiled code sees of a cache.
 
     ``rows`` (capacity × n) is the buffer; ``slot_of`` the slot of each row of the matrix, −1 where it is not held;
     ``row_in`` the row in each slot, −1 where it is free; ``used`` the time of a slot's last use; ``counts`` the time,
@@ -153,7 +153,7 @@ class RowCache:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the buffer of rows."""
         return self.rows.nbytes
 
     @property
@@ -221,13 +221,13 @@ class Part:
         self.evaluations = 0
 
     def block(self, I: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Rows I of the part."""
+        """The rows I of the part, over all its columns."""
         out = np.empty((len(I), self.shape[1]), np.float32) if out is None else out
         self.fill(np.asarray(I), np.arange(len(I)), out)
         return out
 
     def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-        """out[places] ← rows I of the part."""
+        """out[places] ← rows I of the part, in place."""
         cache = self.cache
         before = cache.matrix.evaluations
         for first in range(0, len(I), cache.capacity):

@@ -43,7 +43,7 @@ def _self_values(kernel, X, out):
 
 
 def largest_value(kernel: Any, X: Any) -> float:
-    """max k(x, x), which bounds all values of a positive semi-definite kernel; of a function, over some rows."""
+    """The largest k(x, x), which bounds all values of a definite kernel; of a function, over some rows."""
     if kernel.unit_diagonal:
         return 1.0
     if kernel.is_function:

@@ -127,7 +127,7 @@ def names_of(fact: str = "name") -> tuple[str, ...]:
 
 @kernel_class("linear", Inner, is_linear=True)
 class Linear(NamedTuple):
-    """k(x, z) = ⟨x, z⟩."""
+    """The inner product, k(x, z) = ⟨x, z⟩."""
 
 
 @value_of.case(Linear)
@@ -147,13 +147,13 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 @kernel_class("rbf", Squared, is_gaussian=True)
 class RBF(NamedTuple):
-    """k(x, z) = exp(−gamma‖x − z‖²)."""
+    """The Gaussian kernel, k(x, z) = exp(−gamma‖x − z‖²)."""
 
     gamma: float
 
     @property
     def steepness(self) -> float:
-        """Of exp(−γt²)."""
+        """The steepest slope of exp(−γt²) over the distance t."""
         return math.sqrt(2.0 * self.gamma / math.e)
 
 
@@ -176,7 +176,7 @@ def _(kernel, sums, count, values):
 
 @kernel_class("poly", Inner)
 class Polynomial(NamedTuple):
-    """k(x, z) = (gamma⟨x, z⟩ + coef0)^degree."""
+    """The polynomial kernel, k(x, z) = (gamma⟨x, z⟩ + coef0)^degree."""
 
     gamma: float
     coef0: float
@@ -207,7 +207,7 @@ def _(kernel, sums, count, values):
 
 @kernel_class("sigmoid", Inner, is_definite=False)
 class Sigmoid(NamedTuple):
-    """k(x, z) = tanh(gamma⟨x, z⟩ + coef0)."""
+    """The sigmoid kernel, k(x, z) = tanh(gamma⟨x, z⟩ + coef0), which is not positive semi-definite."""
 
     gamma: float
     coef0: float
@@ -227,13 +227,13 @@ def _(kernel, sums, count, values):
 
 @kernel_class("laplacian", Absolute)
 class Laplacian(NamedTuple):
-    """k(x, z) = exp(−gamma‖x − z‖₁)."""
+    """The Laplacian kernel, k(x, z) = exp(−gamma‖x − z‖₁)."""
 
     gamma: float
 
     @property
     def steepness(self) -> float:
-        """Of exp(−γt)."""
+        """The steepest slope of exp(−γt) over the distance t."""
         return self.gamma
 
 
@@ -243,7 +243,7 @@ finish.case(Laplacian)(finish.table[RBF])
 
 @kernel_class("precomputed", is_table=True, is_definite=False)
 class Precomputed(NamedTuple):
-    """k(xᵢ, xⱼ) is entry (i, j) of the data matrix."""
+    """The kernel value k(xᵢ, xⱼ) is entry (i, j) of the data matrix."""
 
 
 @between.case(Precomputed)

@@ -27,6 +27,7 @@ same rows, or a joint loss itself. Outside its domain a conjugate is infinite.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,31 +37,65 @@ from .dispatch import generic
 #: Slack of the conjugates' domains, a few units of rounding of a slope.
 DOMAIN = 1e-12
 
+#: Losses by the names that users give, for classification with ±1 labels and for regression.
+BINARY: dict[str, Any] = {}
+REGRESSION: dict[str, Any] = {}
+#: Losses that treat all classes jointly, by the binary loss they extend.
+JOINT: dict[str, Any] = {}
 
+
+def loss_class(
+    names: dict[str, Any] | None = None, name: str = "", *, lipschitz: float = math.inf, smoothness: float = math.inf
+) -> Callable[[Any], Any]:
+    """Enter a class of losses under its name in BINARY, REGRESSION or JOINT, and hang on it what others may ask.
+
+    A scalar loss needs one case each of :func:`value`, :func:`slope` and :func:`conjugate`; one of REGRESSION has a
+    field, ε. The facts:
+
+    lipschitz       the largest norm of a sub-gradient in the scores; infinite where there is none
+    smoothness      the largest second derivative in the scores; infinite where the loss has a kink
+    is_regression   by its register: targets are real numbers
+    """
+
+    def enter(cls: Any) -> Any:
+        cls.lipschitz, cls.smoothness, cls.is_regression = lipschitz, smoothness, names is REGRESSION
+        if names is not None:
+            names[name] = cls
+        return cls
+
+    return enter
+
+
+@loss_class(BINARY, "hinge", lipschitz=1.0)
 class Hinge(NamedTuple):
-    """max(0, 1 − yz)."""
+    """The hinge loss max(0, 1 − yz)."""
 
 
+@loss_class(BINARY, "squared_hinge", smoothness=2.0)
 class SquaredHinge(NamedTuple):
-    """max(0, 1 − yz)²."""
+    """The squared hinge loss max(0, 1 − yz)²."""
 
 
+@loss_class(BINARY, "log", lipschitz=1.0, smoothness=0.25)
 class Log(NamedTuple):
-    """log(1 + exp(−yz))."""
+    """The logistic loss log(1 + exp(−yz))."""
 
 
+@loss_class(REGRESSION, "epsilon_insensitive", lipschitz=1.0)
 class EpsilonInsensitive(NamedTuple):
-    """max(0, |z − y| − ε)."""
+    """The distance to the target beyond ε, max(0, |z − y| − ε)."""
 
     epsilon: float
 
 
+@loss_class(REGRESSION, "squared_epsilon_insensitive", smoothness=2.0)
 class SquaredEpsilon(NamedTuple):
-    """max(0, |z − y| − ε)²."""
+    """The squared distance to the target beyond ε, max(0, |z − y| − ε)²."""
 
     epsilon: float
 
 
+@loss_class(lipschitz=1.0)
 class StructuredHinge(NamedTuple):
     """max(0, δ − z): the loss of an argmax oracle's answer (Pegasos, Example 5); an argmax is never below 0.
 
@@ -68,14 +103,16 @@ class StructuredHinge(NamedTuple):
     """
 
 
+@loss_class(JOINT, "hinge", lipschitz=math.sqrt(2.0))
 class MulticlassHinge(NamedTuple):
-    """max over r of cost[r, y] + z_r − z_y; the diagonal of ``cost`` is zero."""
+    """The multi-class hinge loss, max over r of cost[r, y] + z_r − z_y; the diagonal of ``cost`` is zero."""
 
     cost: np.ndarray
 
 
+@loss_class(JOINT, "log", lipschitz=math.sqrt(2.0), smoothness=0.5)
 class MulticlassLog(NamedTuple):
-    """log Σ_r exp(z_r − z_y)."""
+    """The multi-class logistic loss log Σ_r exp(z_r − z_y)."""
 
 
 class Single(NamedTuple):
@@ -96,7 +133,7 @@ class OneVsRest(NamedTuple):
 
 @generic
 def value(loss, z, y):
-    """ℓ(z, y)."""
+    """The loss ℓ(z, y) of the score z for the target y."""
 
 
 @generic
@@ -106,7 +143,7 @@ def slope(loss, z, y):
 
 @generic
 def conjugate(loss, u, y):
-    """ℓ*(u), the convex conjugate of ℓ(·, y)."""
+    """The convex conjugate ℓ*(u) of ℓ(·, y)."""
 
 
 @value.case(Hinge)
@@ -475,37 +512,7 @@ def _(target, y, c):
     return 1.0
 
 
-# ---------------------------------------------------------------- what a loss is known by
-
-#: Names users write, for classification with ±1 labels and for regression.
-BINARY = {"hinge": Hinge, "squared_hinge": SquaredHinge, "log": Log}
-REGRESSION = {"epsilon_insensitive": EpsilonInsensitive, "squared_epsilon_insensitive": SquaredEpsilon}
-#: Losses that treat all classes jointly, by the binary loss they extend.
-JOINT = {"hinge": MulticlassHinge, "log": MulticlassLog}
-
-#: Largest norm of a sub-gradient in the scores (the joint ones move two classes).
-LIPSCHITZ = {
-    Hinge: 1.0,
-    SquaredHinge: math.inf,
-    Log: 1.0,
-    EpsilonInsensitive: 1.0,
-    SquaredEpsilon: math.inf,
-    StructuredHinge: 1.0,
-    MulticlassHinge: math.sqrt(2.0),
-    MulticlassLog: math.sqrt(2.0),
-}
-
-#: Largest second derivative in the scores; infinite where the loss has a kink.
-SMOOTHNESS = {
-    Hinge: math.inf,
-    SquaredHinge: 2.0,
-    Log: 0.25,
-    EpsilonInsensitive: math.inf,
-    SquaredEpsilon: 2.0,
-    StructuredHinge: math.inf,
-    MulticlassHinge: math.inf,
-    MulticlassLog: 0.5,
-}
+# ---------------------------------------------------------------- the loss of a target
 
 
 def scalar_loss(target: Any) -> Any:

@@ -17,24 +17,24 @@ from .rows import CSRRows, DenseRows, borrowed, n_rows, row_norm2
 
 
 class Inner(NamedTuple):
-    """Σ xz."""
+    """The inner product Σ xz."""
 
 
 class Squared(NamedTuple):
-    """Σ (x − z)²."""
+    """The squared Euclidean distance Σ (x − z)²."""
 
 
 class Absolute(NamedTuple):
-    """Σ |x − z|."""
+    """The Manhattan distance Σ |x − z|."""
 
 
 class Overlap(NamedTuple):
-    """Σ min(|x|, |z|) over features where x and z have the same sign."""
+    """The sum of min(|x|, |z|) over features where x and z have the same sign."""
 
 
 @generic
 def row_inner(X, i, Z, j):
-    """⟨xᵢ, zⱼ⟩ in float64."""
+    """The inner product ⟨xᵢ, zⱼ⟩ of two rows, in float64."""
 
 
 @row_inner.case(DenseRows)
@@ -100,7 +100,7 @@ def _(X, i, Z, j, squared):
 
 @generic
 def row_norm1(X, i):
-    """Σₖ|xᵢₖ|, in float64."""
+    """The sum of absolute values of row i, in float64."""
 
 
 @row_norm1.case(DenseRows)

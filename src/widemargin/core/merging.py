@@ -60,7 +60,7 @@ _EVEN = 2.0 * (1.0 - np.exp(-1.0)) ** 2
 
 
 class MergeTable(NamedTuple):
-    """h and ‖Δ‖²/α_m² over shares μ = 0 … ½ (rows) and κ = 0 … 1 (columns)."""
+    """The best h, and its loss ‖Δ‖²/α_m², over shares μ = 0 … ½ (rows) and κ = 0 … 1 (columns)."""
 
     h: np.ndarray
     degradation: np.ndarray
@@ -68,7 +68,7 @@ class MergeTable(NamedTuple):
 
 @compiled
 def merged_norm2(p, q, r, log_kappa, h):
-    """‖α_z‖² at h."""
+    """The squared norm ‖α_z‖² of the merged coefficients at the place h between two vectors."""
     A, B = exp(log_kappa * (1.0 - h) * (1.0 - h)), exp(log_kappa * h * h)
     return p * A * A + 2.0 * q * A * B + r * B * B
 

@@ -290,7 +290,7 @@ def shape(X: DenseRows | CSRRows) -> tuple[int, int]:
 
 
 def dtype_of(X: DenseRows | CSRRows) -> np.dtype:
-    """float32 or float64."""
+    """The dtype of the entries, float32 or float64."""
     return X.data.dtype if isinstance(X, CSRRows) else X.values.dtype
 
 

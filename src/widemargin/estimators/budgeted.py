@@ -72,7 +72,7 @@ def in_layout(X: Any, sparse: bool) -> Any:
 
 
 def labels(classes: Any) -> np.ndarray:
-    """Labels given as ``classes``, sorted, or a sentence."""
+    """Labels given as ``classes``, sorted; refuses what are no labels."""
     try:
         found = np.unique(list(classes) if isinstance(classes, (set, frozenset)) else classes)
         if found.dtype.kind != "f" or np.isfinite(found).all():
@@ -308,13 +308,13 @@ class _Budgeted(TrainedByRun):
 
     @property
     def dual_coef_(self) -> np.ndarray:
-        """Coefficients, of shape (n_outputs, n_vectors)."""
+        """Coefficients of the vectors, of shape (n_outputs, n_vectors)."""
         check_is_fitted(self, "_state")
         return self._state.coefficients
 
     @property
     def model_bytes_(self) -> int:
-        """Bytes of vectors and coefficients."""
+        """Bytes that the vectors and coefficients take."""
         check_is_fitted(self, "_state")
         return self._state.model_bytes
 
@@ -722,7 +722,7 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         return self
 
     def predict(self, X):
-        """Predicted targets."""
+        """Predicted targets, of shape (n,)."""
         return self._scores(X)[:, 0]
 
 

@@ -45,7 +45,7 @@ except ImportError:
 
 
 def positive(name: str, value: Any) -> float:
-    """A finite number > 0, or a sentence."""
+    """The value as a float; refuses what is no finite number > 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number > 0, got {value!r}")
     if not (math.isfinite(value) and float(value) > 0):
@@ -54,7 +54,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def not_negative(name: str, value: Any) -> float:
-    """A finite number ≥ 0, or a sentence."""
+    """The value as a float; refuses what is no finite number ≥ 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number ≥ 0, got {value!r}")
     if not (math.isfinite(value) and float(value) >= 0):
@@ -63,7 +63,7 @@ def not_negative(name: str, value: Any) -> float:
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """An integer ≥ least, or a sentence."""
+    """The value as an int; refuses what is no integer ≥ ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer ≥ {least}, got {value!r}")
     if value < least:
@@ -85,7 +85,7 @@ def threads(n_jobs: Any) -> int:
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> Any:
-    """One of the allowed names, or a sentence."""
+    """The value; refuses what is not one of the allowed names."""
     allowed = list(allowed)
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")

@@ -126,7 +126,7 @@ class Preparation:
 
     @classmethod
     def of(cls, kernel: Any, X: Any, free_bias: bool) -> Preparation:
-        """Chosen by the training data."""
+        """The preparation that suits the training data."""
         if not kernel.of_rows:
             return cls(None, False, False)
         of_distances, wide = kernel.of_distances, X.dtype == np.float64
@@ -144,7 +144,7 @@ class Preparation:
         return cls(X.mean(axis=0, dtype=np.float64) if shiftable else None, False, False)
 
     def rows(self, kernel: Any, X: Any) -> Any:
-        """X as the rows the kernel takes."""
+        """Return X as the rows that the kernel takes."""
         if kernel.is_function:
             return X
         X = new_rows(kernel, X, self.exponent)
@@ -397,13 +397,13 @@ class _Kernel(TrainedByRun):
         return "unregularized" if self._configured().free_bias else "regularized"
 
     def _duals(self) -> np.ndarray:
-        """β of all examples of the last fit, in the layout of ``dual_coef_``."""
+        """The dual variables β of all examples of the last fit, in the layout of ``dual_coef_``."""
         beta = np.zeros((self.dual_coef_.shape[0], self.shape_fit_[0]))
         beta[:, self.support_] = self.dual_coef_
         return beta
 
     def _starting_point(self, X: Any, n_rows: int) -> Any:
-        """With ``warm_start`` the β of the last fit; else None."""
+        """The dual variables of the last fit, where ``warm_start`` asks for them; else None."""
         last = getattr(self, "shape_fit_", None)
         self.shape_fit_ = X.shape
         if not self.warm_start or not hasattr(self, "support_") or last is None:
@@ -429,7 +429,7 @@ class _Kernel(TrainedByRun):
         return None if start is None else solver.again(problem, rng, start)
 
     def _generator(self) -> np.random.Generator:
-        """Of ``random_state``; None is a fixed seed, so that two fits to the same data are the same."""
+        """The generator of ``random_state``; None is a fixed seed, so that two fits to the same data are the same."""
         return generator(0 if self.random_state is None else self.random_state)
 
     def _cache_bytes(self) -> float:
@@ -914,12 +914,12 @@ class SVC(ClassifierMixin, _Kernel):
         self._adopt(X, codes, coefficients, outcome.model.intercept, joint)
 
     def _n_rows_of_duals(self) -> int:
-        """Rows of ``dual_coef_``."""
+        """The number of rows of ``dual_coef_``."""
         k = self.classes_.size
         return 1 if k == 2 else k if self.multi_class == "ovr" else k - 1
 
     def _beta_of(self, k: int, chosen: np.ndarray, codes: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        """β of the chosen examples in binary problem k."""
+        """The dual variables β of the chosen examples in binary problem k."""
         if self.classes_.size == 2 or self.multi_class == "ovr":
             return beta[k, chosen]
         i, j = codes[chosen[0]], codes[chosen[-1]]  # a pair has the examples of its first class first
@@ -1233,7 +1233,7 @@ class SVR(RegressorMixin, _Kernel):
         return self
 
     def predict(self, X):
-        """Predicted targets."""
+        """Predicted targets, of shape (n,)."""
         return self._decisions(X)[:, 0]
 
 

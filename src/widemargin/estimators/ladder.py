@@ -84,11 +84,11 @@ class Draws:
         self.evenly = evenly
 
     def rung(self, size: int) -> Drawn:
-        """The first of the order."""
+        """A sample of this size to train on; a larger one holds all smaller ones."""
         return self._drawn(self.of_rungs, self.s, size)
 
     def probe(self, size: int) -> Drawn:
-        """Others, for the most part."""
+        """A sample of this size to test on, with as few examples of a rung as there can be."""
         return self._drawn(self.of_probe, self.evenly, size)
 
     def _drawn(self, priority: np.ndarray, measure: np.ndarray, size: int) -> Drawn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -60,7 +61,7 @@ def _streams(estimator: Any) -> bool:
 
 
 def _is_logistic(estimator: Any) -> bool:
-    """Whether scores are log-odds."""
+    """Whether the loss is the logistic one, so that scores are log-odds; raises if not."""
     if estimator.loss != "log":
         raise AttributeError(f"probabilities need loss='log', got {estimator.loss!r}: its scores are no log-odds")
     return True
@@ -133,8 +134,9 @@ class _Linear(TrainedByRun):
 
     def _check_features(self, problem: Problem) -> None:
         """Refuse features that are too large to compute with, and warn of those that C cannot use."""
-        squared, y = "squared" in self.loss, problem.y
-        slope = 2.0 * (1.0 if problem.n_outputs > 1 else max(1.0, float(np.abs(y).max()))) if squared else 1.0
+        loss, y, slope = losses.scalar_loss(problem.target), problem.y, 1.0
+        if loss.lipschitz == math.inf:
+            slope = loss.smoothness * (1.0 if problem.n_outputs > 1 else max(1.0, float(np.abs(y).max())))
         check_features(as_matrix(problem.X), problem.C, self.intercept, slope * problem.mean_weight)
 
     def _lam(self, n: int) -> float:
@@ -534,7 +536,7 @@ class LinearSVC(ClassifierMixin, _Linear):
         return counts.astype(float)
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
-        """Indices into classes_, as float64."""
+        """The labels as indices into ``classes_``, in float64."""
         places = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
         unknown = self.classes_[places] != y
         if unknown.any():
@@ -562,7 +564,7 @@ class LinearSVC(ClassifierMixin, _Linear):
 
     @available_if(_is_logistic)
     def predict_log_proba(self, X):
-        """Logarithms of :meth:`predict_proba`."""
+        """Logarithms of the probabilities of :meth:`predict_proba`."""
         scores = self._scores(X)
         if self.multi_class == "crammer_singer":
             return log_softmax(scores, axis=1)
@@ -702,7 +704,7 @@ class LinearSVR(RegressorMixin, _Linear):
         return self
 
     def predict(self, X):
-        """Predicted targets."""
+        """Predicted targets, of shape (n,)."""
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -41,7 +41,7 @@ FLOAT32_LARGEST = float(np.finfo(np.float32).max)
 
 
 def largest_entry(X: Any) -> float:
-    """max |entry|."""
+    """The largest absolute value of an entry of X, 0 if there is none."""
     entries = X.data if sp.issparse(X) else np.asarray(X)
     return max(abs(float(entries.max())), abs(float(entries.min()))) if entries.size else 0.0
 
@@ -64,7 +64,7 @@ def divided(X: Any, exponent: int) -> Any:
 
 
 def times_power(value: float, exponent: int) -> float:
-    """value · 2ᵉ; infinite, and no error, where it overflows."""
+    """The value times 2ᵉ; infinite, and no error, where it overflows."""
     try:
         return math.ldexp(value, exponent)
     except OverflowError:
@@ -139,7 +139,7 @@ def new_rows(kernel: Any, X: Any, exponent: int) -> Any:
 
 
 def finite(scores: np.ndarray, X: Any) -> np.ndarray:
-    """Scores, or a sentence where they overflow."""
+    """The scores; refuses those that overflowed."""
     if not np.isfinite(scores).all():
         raise ValueError(
             f"scores overflow for rows of X with entries up to {largest_entry(X):.1e}: scale them as the training data"

@@ -8,18 +8,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-#: kind of problem → name → module:class; the first is the one that is meant by "auto".
+#: kind of problem → name → module:class, a module of this package with a dot before it; the first is meant by "auto".
 REGISTRY = {
-    "linear": {"sdca": "sdca:SDCA", "pegasos": "pegasos:Pegasos", "interior": "interior:Interior"},
+    "linear": {"sdca": ".sdca:SDCA", "pegasos": ".pegasos:Pegasos", "interior": ".interior:Interior"},
     "kernel": {
-        "smo": "smo:SMO",
-        "sbp": "sbp:StochasticBatchPerceptron",
-        "sdca": "kernel_sdca:KernelSDCA",
-        "pegasos": "kernel_pegasos:KernelPegasos",
-        "perceptron": "perceptron:KernelPerceptron",
+        "smo": ".smo:SMO",
+        "sbp": ".sbp:StochasticBatchPerceptron",
+        "sdca": ".kernel_sdca:KernelSDCA",
+        "pegasos": ".kernel_pegasos:KernelPegasos",
+        "perceptron": ".perceptron:KernelPerceptron",
     },
-    "budgeted": {"sgd": "budget.sgd:BudgetedSGD"},
-    "pairs": {"smo": "pairs:PairwiseSMO"},
+    "budgeted": {"sgd": ".budget.sgd:BudgetedSGD"},
+    "pairs": {"smo": ".pairs:PairwiseSMO"},
 }
 
 
@@ -29,13 +29,13 @@ def names(kind: str) -> list[str]:
 
 
 def solver_class(kind: str, name: str) -> Any:
-    """The class of a solver."""
+    """The class of the solver of this kind that has this name; "auto" is the first."""
     module, own = REGISTRY[kind][next(iter(REGISTRY[kind])) if name == "auto" else name].split(":")
-    return getattr(import_module(f"{__name__}.{module}"), own)
+    return getattr(import_module(module, __name__), own)
 
 
 def make(kind: str, name: str = "auto", **parameters: Any) -> Any:
-    """A configured solver.
+    """A solver of this kind and name, with these parameters.
 
     >>> make("linear", "pegasos", batch_size=16).batch_size
     16

@@ -109,7 +109,7 @@ class Interior(Solver):
 
     @property
     def exact(self) -> bool:
-        """It is."""
+        """Whether it goes to the optimum, so that the model with the lowest objective is the best: yes."""
         return True
 
     def first_slice(self, problem: Problem) -> int:
@@ -141,7 +141,7 @@ class Interior(Solver):
         return 1
 
     def init(self, problem: Problem, rng: Any = None) -> State:
-        """w = 0, and α in the middle of its box."""
+        """The state with w = 0 and α in the middle of its box."""
         self.check(problem)
         boxes = [self._box(problem, c) for c in range(problem.n_outputs)]
         u, q = np.stack([box.u for box in boxes]), np.stack([box.q for box in boxes])
@@ -242,7 +242,7 @@ class Interior(Solver):
 
     @staticmethod
     def _multipliers(da, of_lower, of_upper, alpha, room, lower, upper, inside, bounded):
-        """(Δl, Δm) that go with Δα."""
+        """The changes (Δl, Δm) of the multipliers that go with a change Δα."""
         dl = np.where(inside, -(of_lower + lower * da) / alpha, 0.0)
         return dl, np.where(bounded, -(of_upper - upper * da) / room, 0.0)
 

@@ -44,7 +44,7 @@ class KernelPegasos(KernelVisits):
     sampling: str = "iid"
 
     def rule(self, problem: KernelProblem) -> PegasosRule:
-        """The regularisation λ."""
+        """The rule that adds examples whose margin is violated, with this problem's λ."""
         return PegasosRule(problem.lam)
 
     def scale(self, problem: KernelProblem, state: State) -> float:

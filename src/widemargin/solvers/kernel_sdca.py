@@ -67,7 +67,7 @@ class KernelSDCA(KernelVisits):
 
     @property
     def exact(self) -> bool:
-        """It is."""
+        """Whether it goes to the optimum, so that the model with the lowest objective is the best: yes."""
         return True
 
     def rule(self, problem: KernelProblem) -> SDCARule:
@@ -81,7 +81,7 @@ class KernelSDCA(KernelVisits):
             raise TypeError(f"shrinking must be True or False, got {self.shrinking!r}")
 
     def init(self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None) -> State:
-        """β = 0; or dual variables of shape (1, n), clipped into the box."""
+        """The state with β = 0, or with given dual variables of shape (1, n), clipped into the box."""
         state = super().init(problem, rng)
         if self.shrinking and self.sampling == "permutation":
             state.rest, state.wait = np.zeros(problem.n, np.uint8), np.zeros(problem.n, np.uint8)
@@ -126,7 +126,7 @@ class KernelSDCA(KernelVisits):
         return protocol.Solver.evaluate(self, problem, state, model)
 
     def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
-        """β, of shape (1, n)."""
+        """The dual variables β, of shape (1, n)."""
         return state.beta
 
     def model(self, problem: KernelProblem, state: State) -> KernelModel:

@@ -36,7 +36,7 @@ AHEAD = 64
 
 @generic
 def change(rule, t, y, f, c, cap, weight, diagonal):
-    """(the new c, δ) of the example visited at step t."""
+    """Return the new c, and what was added to it, δ, for the example visited at step t."""
 
 
 class Examples(NamedTuple):
@@ -133,7 +133,7 @@ class Workspace(NamedTuple):
 
     @classmethod
     def of(cls, problem: KernelProblem, state: State) -> Workspace:
-        """That of a run, made if there is none."""
+        """The workspace of a run, made if there is none."""
 
         def make() -> Workspace:
             everything = np.arange(problem.n)
@@ -163,7 +163,7 @@ class KernelVisits(Solver):
     refusal: ClassVar[str] = "solves the hinge loss, got {}: use the solver 'sdca' or 'smo'"
 
     def rule(self, problem: KernelProblem) -> Any:
-        """What the compiled loop goes by."""
+        """The NamedTuple for whose class :func:`change` has a case."""
         raise NotImplementedError
 
     def scale(self, problem: KernelProblem, state: State) -> float:
@@ -183,7 +183,7 @@ class KernelVisits(Solver):
             raise ValueError(f"sampling must be 'permutation' or 'iid', got {self.sampling!r}")
 
     def init(self, problem: KernelProblem, rng: np.random.Generator) -> State:
-        """w = 0."""
+        """The state before the first visit, with w = 0."""
         self.check(problem)
         n, none = problem.n, np.empty(0, np.uint8)
         state = State(np.zeros((1, n)), np.zeros(n), np.arange(n), n, 0, 0, rng, none, none)
@@ -240,7 +240,7 @@ class KernelVisits(Solver):
     # -- output
 
     def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
-        """s times c, of shape (1, n)."""
+        """The dual variables s·c, of shape (1, n)."""
         return self.scale(problem, state) * state.beta
 
     def certificate(self, problem: KernelProblem, state: State) -> Certificate:
@@ -253,5 +253,5 @@ class KernelVisits(Solver):
         return {"objective": self.certificate(problem, state).primal}
 
     def model(self, problem: KernelProblem, state: State) -> KernelModel:
-        """The examples whose c is not 0."""
+        """The model of the examples whose c is not 0."""
         return problem.model(self.duals(problem, state), np.zeros(1))

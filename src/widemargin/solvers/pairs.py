@@ -51,7 +51,7 @@ class Rule(NamedTuple):
 
 @savable("PairwiseSMO.Results")
 class Results(NamedTuple):
-    """Of all pairs: signed dual variables in the layout of :mod:`widemargin.core.pairs`, and what was reached."""
+    """Of all pairs the signed dual variables, in the layout of :mod:`widemargin.core.pairs`, and what was reached."""
 
     beta: np.ndarray
     bias: np.ndarray
@@ -185,17 +185,17 @@ class PairsProblem:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes."""
+        """The number of classes."""
         return self.ends.size
 
     @property
     def n_pairs(self) -> int:
-        """Number of pairs."""
+        """The number of pairs of classes."""
         return self.ends.size * (self.ends.size - 1) // 2
 
     @property
     def weights(self) -> np.ndarray:
-        """Sample weights."""
+        """The sample weights of all examples, 1 without them."""
         weights = self.whole.sample_weight
         return weights if weights.size else np.ones(int(self.ends[-1]))
 
@@ -206,11 +206,11 @@ class PairsProblem:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Examples of each class."""
+        """The number of examples of each class."""
         return np.diff(self.ends, prepend=0)
 
     def lams(self) -> np.ndarray:
-        """λ of each pair."""
+        """The regularisation λ of each pair."""
         sizes = self.over_pairs(self.sizes)
         return 1.0 / (self.C * sizes) if self.C > 0.0 else np.full(sizes.size, self.lam)
 
@@ -229,7 +229,7 @@ class Kept(NamedTuple):
 
     @classmethod
     def of(cls, problem: PairsProblem) -> Kept:
-        """Nothing held yet."""
+        """The arrays for a problem, with nothing held in them yet."""
         sizes, n = problem.sizes, int(problem.ends[-1])
         everything, largest = np.arange(n), int(np.sort(sizes)[-2:].sum())
         places = np.concatenate([[0], np.cumsum(sizes**2)])
@@ -243,7 +243,7 @@ class Kept(NamedTuple):
 @savable("PairwiseSMO.State")
 @dataclass
 class State(protocol.State):
-    """β, what each pair has reached, and how many pairs were treated."""
+    """The dual variables β, what each pair has reached, and how many pairs were treated."""
 
     results: Results
     done: int = 0
@@ -251,7 +251,7 @@ class State(protocol.State):
 
     @property
     def reasons(self) -> np.ndarray:
-        """How the pairs ended."""
+        """Why training of each pair ended, in words."""
         return np.array(ENDS)[self.results.ended]
 
 
@@ -381,7 +381,7 @@ class PairwiseSMO(Solver):
         return state.results.beta
 
     def model(self, problem: PairsProblem, state: State) -> PairsModel:
-        """Vectors of all pairs, by class."""
+        """A finished copy: the vectors of all pairs, by class."""
         used = np.flatnonzero(state.results.beta.any(axis=0))
         ends = np.searchsorted(used, problem.ends)
         return PairsModel(

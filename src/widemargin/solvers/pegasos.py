@@ -70,7 +70,7 @@ from .protocol import Solver
 @savable()
 @dataclass
 class InverseTime:
-    """η_t = 1/(λt), the paper's own."""
+    """The step size η_t = 1/(λt), the paper's own."""
 
 
 @savable()
@@ -525,18 +525,18 @@ class Pegasos(Solver):
                 raise ValueError(f"{name} of {type(policy).__name__} must be a finite number > 0, got {value!r}")
 
     def check_batch_size(self) -> None:
-        """An integer ≥ 1, or a sentence."""
+        """Refuse a ``batch_size`` that is no integer ≥ 1."""
         k = self.batch_size
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"batch_size must be an integer ≥ 1, got {k!r}")
 
     @property
     def policy(self) -> InverseTime | Norma | Constant | Bottou:
-        """The step-size policy object."""
+        """The policy of step sizes as an object, where ``step`` is its name too."""
         return STEPS[self.step]() if isinstance(self.step, str) else self.step
 
     def steps_per_epoch(self, problem: Problem | StructuredProblem) -> int:
-        """n/k, rounded up."""
+        """Steps of k examples that visit n: n/k, rounded up."""
         return -(-problem.n // self.batch_size)
 
     def init(
@@ -654,8 +654,8 @@ class Pegasos(Solver):
             step = StepSize(float(policy.eta), 0.0, 0.0, 1.0 / lam)
         else:
             step = StepSize(1.0 / lam, 1.0 / (lam * state.eta0), 1.0, 1.0 / lam)
-        loss = type(losses.scalar_loss(problem.target))
-        smoothness = losses.SMOOTHNESS[loss] if losses.LIPSCHITZ[loss] == math.inf else 0.0
+        loss = losses.scalar_loss(problem.target)
+        smoothness = loss.smoothness if loss.lipschitz == math.inf else 0.0
         bias, average = BIAS[problem.intercept], AVERAGE[self.average]
         return Rule(lam, step, smoothness, bool(self.projection), problem.is_joint, bias, average)
 
@@ -810,7 +810,7 @@ class Pegasos(Solver):
         search.order[:] = state.order
 
     def _forget_average(self, state: State) -> None:
-        """Average from the next step on."""
+        """Let the average begin anew at the next step."""
         for part in state.average:
             part[:] = 0.0
         state.average.weights[2] = _next_restart(state.t)
@@ -892,7 +892,7 @@ class Pegasos(Solver):
         return W, b
 
     def model(self, problem: Problem | StructuredProblem, state: State) -> LinearModel:
-        """A finished copy."""
+        """A finished copy of the current model."""
         W, b = self.weights(problem, state)
         return LinearModel(W.T, b)
 

@@ -15,7 +15,7 @@ from .kernel_visits import KernelVisits, State, change
 
 
 class PerceptronRule(NamedTuple):
-    """Add what is misclassified."""
+    """Adds the examples that are misclassified."""
 
 
 @change.case(PerceptronRule)
@@ -38,7 +38,7 @@ class KernelPerceptron(KernelVisits):
     minimises = False
 
     def rule(self, problem: KernelProblem) -> PerceptronRule:
-        """Mistakes."""
+        """The rule that adds the examples that are misclassified."""
         return PerceptronRule()
 
     def scale(self, problem: KernelProblem, state: State) -> float:

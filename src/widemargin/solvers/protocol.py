@@ -105,7 +105,9 @@ class Solver:
         raise NotImplementedError
 
     def bind(self, problem: Any, state: Any, in_order: bool = False) -> None:
-        """Point a state at another problem, with new examples in the order given if ``in_order``; or a sentence."""
+        """Point a state at another problem, with new examples in the order given if ``in_order``; refuses one that
+        does not fit.
+        """
         raise NotImplementedError
 
     def first_slice(self, problem: Any) -> int:
@@ -171,7 +173,7 @@ class Solver:
 
 
 def checked_duals(duals: Any, outputs: int, n: int) -> np.ndarray:
-    """Dual variables to start from as float64 of shape (outputs, n), or a sentence."""
+    """Dual variables to start from, as float64 of shape (outputs, n); refuses what are none."""
     duals = np.atleast_2d(np.asarray(duals, np.float64))
     if duals.shape != (outputs, n) or not np.isfinite(duals).all():
         raise ValueError(f"duals must be finite and of shape ({outputs}, {n}), got the shape {duals.shape}")

@@ -288,7 +288,7 @@ class StochasticBatchPerceptron(Solver):
         return state
 
     def first_slice(self, problem: KernelProblem) -> int:
-        """Steps that compute a slice's kernel values, or one."""
+        """The number of steps that compute a slice's kernel values, at least 1."""
         return max(1, 2**22 // (problem.n * self.batch_size * problem.n_outputs))
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:
@@ -531,7 +531,7 @@ class StochasticBatchPerceptron(Solver):
         return np.stack([total * state.alpha - state.alpha_sum, total * state.f - state.f_sum])
 
     def averages(self, state: BatchState) -> tuple[np.ndarray, np.ndarray]:
-        """ᾱ and f̄."""
+        """The averages ᾱ of the coefficients and f̄ of the responses over the steps."""
         if state.weight == 0.0:  # before the first step
             return state.alpha.copy(), state.f.copy()
         sums, weight = self._sums(state), state.weight
@@ -597,14 +597,14 @@ class StochasticBatchPerceptron(Solver):
         return found if found is not None and found[0]["objective"] <= state.reached else None
 
     def model(self, problem: KernelProblem, state: BatchState) -> KernelModel:
-        """A finished copy."""
+        """A finished copy of the current model."""
         if state.polish is not None and self._smo.certificate(problem, state.polish).primal <= state.reached:
             return self._smo.model(problem, state.polish)
         alpha, _, bias, _ = self.predictor(problem, state)
         return problem.model(problem.signs * alpha, bias)
 
     def duals(self, problem: KernelProblem, state: BatchState) -> np.ndarray:
-        """Those of SMO once it has begun; before, a multiple of the predictor's coefficients; of shape (outputs, n)."""
+        """SMO's dual variables once it has begun, before a multiple of the predictor's; of shape (outputs, n)."""
         if state.polish is not None:
             return self._smo.duals(problem, state.polish)
         beta = problem.signs * self.predictor(problem, state)[0]

@@ -277,7 +277,7 @@ class Rule(NamedTuple):
 
 
 class Alone(NamedTuple):
-    """One thread visits."""
+    """One thread makes all visits."""
 
 
 class Team(NamedTuple):
@@ -639,7 +639,7 @@ class State(protocol.State):
 
     @property
     def threads(self) -> int:
-        """Number of threads."""
+        """The number of threads."""
         return max(1, (self.split.size - 1) // len(self.alpha))
 
 
@@ -674,7 +674,7 @@ class SDCA(Solver):
 
     @property
     def exact(self) -> bool:
-        """It is."""
+        """Whether it goes to the optimum, so that the model with the lowest objective is the best: yes."""
         return True
 
     def check(self, problem: Problem) -> None:
@@ -684,6 +684,9 @@ class SDCA(Solver):
                 "SDCA moves the dual variables of separate outputs and this loss ties them: "
                 "use multi_class='ovr', or the solver 'pegasos'"
             )
+        if type(problem.target.loss) not in dual_step.table:
+            name = type(problem.target.loss).__name__
+            raise ValueError(f"SDCA has no dual step of the loss {name}: use the solver 'pegasos'")
         if problem.intercept not in self.intercepts:
             raise ValueError(
                 f"SDCA has the intercepts 'regularized' and 'none', got {problem.intercept!r}: "
@@ -794,7 +797,7 @@ class SDCA(Solver):
             state.U, state.along, state.theta = U, along, THETA
 
     def _refresh(self, problem: Problem, state: State) -> None:
-        """w ← w(α)."""
+        """Compute w(α) anew, in place."""
         if state.alpha.any():
             W, b, reads = self._combined(problem, state)
             state.counters.feature_reads += reads
@@ -910,7 +913,7 @@ class SDCA(Solver):
             state.dual[:] = dual
 
     def _dual(self, problem: Problem, state: State, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """D/λ of each output, where w(α) = (W, b)."""
+        """The dual value D/λ of each output, where w(α) = (W, b)."""
         out, norm2 = np.zeros(problem.n_outputs), b**2
         add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, state.alpha, out)
         add_squares(W, norm2)
@@ -928,12 +931,12 @@ class SDCA(Solver):
         return W.astype(problem.dtype, copy=False), b + state.along * lag
 
     def model(self, problem: Problem, state: State) -> LinearModel:
-        """A finished copy."""
+        """A finished copy of the current model."""
         W, b = self.weights(problem, state)
         return LinearModel(W.T, b)
 
     def duals(self, problem: Problem, state: State) -> np.ndarray:
-        """α, of shape (outputs, n)."""
+        """The dual variables α, of shape (outputs, n)."""
         return state.alpha.T
 
     def certificate(self, problem: Problem, state: State) -> Certificate:

@@ -494,7 +494,7 @@ class Workspace:
 
     @classmethod
     def of(cls, problem: KernelProblem, state: State) -> Workspace:
-        """That of a run."""
+        """The workspace of a run, made if there is none."""
         return state.work(problem, lambda: cls(Variables.of(problem)))
 
 
@@ -513,7 +513,7 @@ class Closing:
 
     @property
     def values(self) -> int:
-        """Kernel values that it takes in all."""
+        """The number of kernel values that it takes in all."""
         return self.rows.size * self.others.size
 
 
@@ -584,7 +584,7 @@ class SMO(Solver):
 
     @property
     def exact(self) -> bool:
-        """It is."""
+        """Whether it goes to the optimum, so that the model with the lowest objective is the best: yes."""
         return True
 
     def first_slice(self, problem: KernelProblem) -> int:
@@ -673,7 +673,7 @@ class SMO(Solver):
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
-        """Where an episode has ended."""
+        """Whether an episode has just ended."""
         return self.knows(state)
 
     def knows(self, state: State) -> bool:
@@ -681,7 +681,7 @@ class SMO(Solver):
         return state.episode is None
 
     def _open(self, problem: KernelProblem, variables: Variables, state: State) -> None:
-        """Choose the next active set."""
+        """Begin an episode: choose its active set."""
         n = problem.n
         target, bound = 0.0, 1.0  # a target of 0 means ROUGHLY of the dual value reached
         if state.episodes == 0 and self.sample > 1 and n > 1000 * self.sample // 4:
@@ -845,7 +845,7 @@ class SMO(Solver):
     def _values(
         self, problem: KernelProblem, variables: Variables, alpha: np.ndarray, f: np.ndarray
     ) -> tuple[float, float, float]:
-        """(bias, primal, dual) of α with responses f."""
+        """The bias, the primal and the dual value of α with the responses f."""
         v = variables
         space = np.empty(v.h.size), np.empty(v.h.size)
         top, bottom = violations(v.sigma, v.h, v.cap, v.row, alpha, f, *space)

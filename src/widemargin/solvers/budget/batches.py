@@ -11,7 +11,7 @@ from ...core.expansion import from_product, gather, row_sums
 
 
 class OneByOne(NamedTuple):
-    """A step for each example."""
+    """A step is made for each example by itself."""
 
 
 class Batch(NamedTuple):

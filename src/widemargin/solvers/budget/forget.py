@@ -19,7 +19,7 @@ from .policy import Policy, drop, kernel_row, maintain, register
 
 
 class Forgetting(NamedTuple):
-    """Forget at work; Q is the policy's own amount."""
+    """What the compiled loop sees of Forget; the sum Q is the amount that belongs to the policy."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Forget(Policy):
             )
 
     def prepare(self, budget: Any, seed: int) -> Forgetting:
-        """Nothing to prepare."""
+        """The class alone says what is to be done."""
         return Forgetting()
 
 

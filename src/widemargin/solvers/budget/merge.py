@@ -61,7 +61,7 @@ class Merge(Policy):
             raise ValueError(f"table_size must be ≥ 2, got {self.table_size}")
 
     def prepare(self, budget: Any, seed: int) -> Merging:
-        """Tables, which are made once, and memory."""
+        """The tables of best places, which are made once, and memory to work in."""
         (outputs, capacity), dtype = budget.A.shape, budget.A.dtype
         table = merge_table(self.table_size, dtype.name)
         return Merging(
@@ -78,7 +78,7 @@ def MultiMerge(k: int = 4) -> Merge:
 
 @compiled
 def apart(Z, i, x):
-    """‖z_i − x‖²."""
+    """The squared distance ‖z_i − x‖² of vector i from x."""
     total = 0.0
     for k in range(x.size):
         difference = np.float64(Z[k, i]) - np.float64(x[k])
@@ -88,7 +88,7 @@ def apart(Z, i, x):
 
 @compiled
 def inner(A, i, coefficients):
-    """⟨α_i, coefficients⟩."""
+    """The inner product ⟨α_i, coefficients⟩ over the outputs."""
     total = 0.0
     for c in range(A.shape[0]):
         total += np.float64(A[c, i]) * coefficients[c]

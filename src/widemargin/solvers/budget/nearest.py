@@ -44,7 +44,7 @@ class Nearest(Policy):
             raise ValueError("Nearest does not follow ‖w‖: use a step without a radius")
 
     def prepare(self, budget: Any, seed: int) -> Nearing:
-        """K where it is kept."""
+        """The kernel matrix of the vectors, which is kept for this policy."""
         return Nearing(budget.K)
 
 

@@ -79,7 +79,7 @@ class Project(Policy):
             check_mistakes_only(self.threshold, solver, problem, rule)
 
     def prepare(self, budget: Budget, seed: int) -> Projecting | ProjectingByClass:
-        """K and its inverse where they are kept, and memory."""
+        """The kernel matrix and its inverse, where they are kept, and memory to work in."""
         ridge, K, inverse = max(RIDGE, 100.0 * float(np.finfo(budget.A.dtype).eps)), budget.K, budget.inverse
         threshold, ridge, (onto, others) = float(self.threshold), ridge / (1.0 + ridge), np.zeros((2, len(K)))
         if budget.classes.size:

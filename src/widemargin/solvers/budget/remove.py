@@ -19,7 +19,7 @@ WHICH = ("smallest", "random", "oldest", "newest")
 
 
 class Removing(NamedTuple):
-    """Remove at work."""
+    """What the compiled loop sees of Remove."""
 
     which: int
     seed: int
@@ -32,7 +32,7 @@ class Remove(Policy):
     which: str = "smallest"
 
     def check(self, solver: Any, problem: Any, rule: Any) -> None:
-        """Refuse words that say nothing."""
+        """Refuse a ``which`` that is not in the list."""
         if self.which not in WHICH:
             raise ValueError(f"Remove takes {', '.join(map(repr, WHICH))}, got {self.which!r}")
 

@@ -302,7 +302,7 @@ class State(protocol.State):
 
     @property
     def support(self) -> int:
-        """Number of vectors."""
+        """The number of vectors held."""
         return int(self.tally.vectors)
 
     @property
@@ -313,7 +313,7 @@ class State(protocol.State):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays."""
+        """Bytes of all arrays, with what is not in use."""
         return sum(array.nbytes for array in (*self.budget.vectors, *self.budget[1:]))
 
     def vectors(self, dtype: Any = np.float64) -> DenseRows | CSRRows:
@@ -353,7 +353,7 @@ class State(protocol.State):
 
 
 def new_state(budget: Budget, seed: int, rng: np.random.Generator) -> State:
-    """Before the first step."""
+    """The state before the first step."""
     state = State(budget, np.zeros(5), np.zeros(8, np.int64), seed, np.empty(0, np.int64), 0, rng)
     state.amounts.scale = 1.0
     return state
@@ -448,7 +448,7 @@ class BudgetedSGD(Solver):
         return self.step.schedule(problem.lam)
 
     def dtype(self, problem: KernelProblem) -> np.dtype:
-        """Of the buffer."""
+        """The dtype of the buffer."""
         if self.precision != "auto":
             return np.dtype(self.precision)
         if self.maintenance.inverts:
@@ -635,7 +635,7 @@ class BudgetedSGD(Solver):
         return None
 
     def norm2(self, problem: KernelProblem, state: State) -> float:
-        """‖W‖², from all pairs of vectors."""
+        """The squared norm ‖W‖², computed from all pairs of vectors."""
         if state.support == 0:
             return 0.0
         coefficients = state.coefficients

@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True)
 class PegasosStep(Step):
-    """η_t = 1/(λt)."""
+    """The step η_t = 1/(λt) of Pegasos."""
 
     def _schedule(self, lam: float) -> Schedule:
         if lam < SMALLEST_LAM:
@@ -71,7 +71,7 @@ class PegasosStep(Step):
 
 @dataclass(frozen=True)
 class NormaStep(Step):
-    """η_t = η/√t."""
+    """The step η_t = η/√t of Norma."""
 
     eta: float = 1.0
 
