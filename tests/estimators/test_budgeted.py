@@ -210,7 +210,7 @@ def test_policies_are_named_or_given(rng):
         ({"maintenance": "forgive"}, "maintenance must be one of"),
         ({"step": "long"}, "step must be one of"),
         ({"kernel": "precomputed"}, "no kernel matrix"),
-        ({"kernel": "foo"}, "kernel must be one of 'rbf', 'linear', 'poly', 'sigmoid', 'laplacian', got 'foo'$"),
+        ({"kernel": "foo"}, "kernel must be one of 'linear', 'rbf', 'poly', 'sigmoid', 'laplacian', got 'foo'$"),
         ({"kernel": "linear"}, "merging needs the Gaussian kernel"),
         ({"multi_class": "ovo"}, "multi_class must be one of"),
     ):

@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .. import solvers
 from ..core import losses
 from ..core.expansion import is_sparse
 from ..core.kernel_matrix import largest_value
@@ -25,7 +26,7 @@ from ..history import History, Stopwatch
 from ..models import KernelModel, PairsModel
 from ..problem import KernelProblem
 from ..running import Interrupts
-from ..solvers.budget import MAINTENANCES, STEPS, BudgetedSGD, Policy
+from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import reduced
 from ..solvers.budget.sgd import State, scores
 from .fitting import (
@@ -163,10 +164,12 @@ class _Budgeted(TrainedByRun):
                 setattr(self, name, replace(self._policy(name), **{field: value}))
         return self
 
-    def _solver(self, problem: KernelProblem, state: State | None = None) -> BudgetedSGD:
+    def _solver(self, problem: KernelProblem, state: State | None = None) -> Any:
         """The solver for a new state, or for one that has its buffers."""
         step, maintenance = self._policy("step"), self._policy("maintenance")
-        solver = BudgetedSGD(int(self.budget), step, maintenance, batch_size=int(self.batch_size))
+        solver = solvers.solver_class("budgeted", "sgd")(
+            int(self.budget), step, maintenance, batch_size=int(self.batch_size)
+        )
         if state is not None and state.support > solver.budget:
             raise ValueError(
                 f"the model has {state.support} vectors and budget is {solver.budget}: a running model does not "
@@ -286,12 +289,12 @@ class _Budgeted(TrainedByRun):
             raise failure or KeyboardInterrupt(said)
 
     @staticmethod
-    def _kind_of(solver: BudgetedSGD) -> tuple[str, str]:
+    def _kind_of(solver: Any) -> tuple[str, str]:
         """What a state is of; ‖W‖ is followed from the first step on where there is a radius, or never."""
         bounded = " with a radius" if math.isfinite(getattr(solver.step, "radius", math.inf)) else ""
         return type(solver.step).__name__ + bounded, type(solver.maintenance).__name__
 
-    def _adopt(self, state: State, solver: BudgetedSGD, passes: float, seconds: float) -> None:
+    def _adopt(self, state: State, solver: Any, passes: float, seconds: float) -> None:
         self._state, self._kind, self._passes, self._seconds = state, self._kind_of(solver), passes, seconds
         self.certificate_ = None  # the model is in the primal, and no dual point comes with it
 

@@ -58,9 +58,9 @@ from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
 from ..problem import Certificate, KernelProblem
-from . import protocol
+from . import make, protocol
 from .protocol import Solver
-from .smo import SMO, State
+from .smo import State
 
 #: Without ν: most examples of the sample that finds it, those of the first, the fewest, the relative gap to which it is
 #: solved, and most rounds of SMO on it.
@@ -346,8 +346,8 @@ class StochasticBatchPerceptron(Solver):
         return state.polish is None or self._smo.knows(state.polish)
 
     @property
-    def _smo(self) -> SMO:
-        return SMO(tol=self.tol)
+    def _smo(self) -> Any:
+        return make("kernel", "smo", tol=self.tol)
 
     def promising(self, problem: KernelProblem, state: BatchState) -> list[np.ndarray]:
         """For each binary problem the examples that matter to the C-form: those with a small margin."""
@@ -371,7 +371,7 @@ class StochasticBatchPerceptron(Solver):
             state.order = state.rng.permutation(problem.n)
         sample = self._sample(problem, state)
         part = sample.part
-        smo = SMO(tol=SAMPLE_TOL)
+        smo = make("kernel", "smo", tol=SAMPLE_TOL)
         if state.trial is None:
             state.trial = smo.init(part, np.random.default_rng(state.rng.integers(2**63)))
         trial, counters = state.trial, state.trial.counters
