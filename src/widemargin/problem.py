@@ -18,14 +18,14 @@ where an unregularised intercept demands Σ sᵢgᵢ = 0 for each output.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .core import losses
-from .core.bias import best_bias, lowest_on_ray, mixed_slope, smoothed_slopes, weighted_losses
+from .core.bias import best_bias, mixed_slope, smoothed_slopes
 from .core.dispatch import borrow, compiled
 from .core.kernel_cache import RowCache
 from .core.kernel_matrix import KernelMatrix
@@ -40,69 +40,14 @@ from .core.rows import (
     shape,
     take_rows,
 )
-from .files import savable
 from .models import KernelModel, LinearModel
+from .objective import Certificate, Objective
 
 #: Treatments of the intercept (Pegasos Sec. 6): no intercept; (1) a constant feature;
 #: (2) sub-gradient steps without regularisation; (3) minimised in each batch; (4) an outer search.
 INTERCEPTS = ("none", "regularized", "unregularized", "exact", "search")
 
 NO_WEIGHTS = np.empty(0)
-#: |Σ β| up to this share of Σ |β| is rounding, where a free bias wants 0.
-BALANCED = 1e-9
-
-
-@savable()
-class Certificate(NamedTuple):
-    """Primal value, dual value and their difference, which bounds the suboptimality of the model."""
-
-    primal: float
-    dual: float
-    gap: float
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap as a share of the primal value; 0.01 means at most 1 % above the optimum's objective."""
-        return self.gap / max(abs(self.primal), np.finfo(float).tiny)
-
-
-@savable()
-class Certificates(Sequence):
-    """The certificates of many binary problems, in the memory of their numbers; read as a list of Certificate.
-
-    >>> Certificates(np.array([1.0, 2.0]), np.array([0.5, np.nan]))[0].gap
-    0.5
-    """
-
-    def __init__(self, primal: np.ndarray, dual: np.ndarray) -> None:
-        self.primal, self.dual = primal, dual
-
-    def _to_parts(self) -> dict[str, Any]:
-        return vars(self)
-
-    @classmethod
-    def of(cls, certificates: Iterable[Certificate | None]) -> Certificates:
-        """The certificates of some problems, given one by one; None where there is none."""
-        known = [(math.nan, math.nan) if c is None else c[:2] for c in certificates]
-        return cls(*np.array(known, np.float64).reshape(-1, 2).T)
-
-    @property
-    def gaps(self) -> np.ndarray:
-        """The gaps of all problems, NaN where there is no certificate."""
-        return self.primal - self.dual
-
-    def __len__(self) -> int:
-        return self.primal.size
-
-    def __getitem__(self, k: Any) -> Any:
-        if isinstance(k, slice):
-            return Certificates(self.primal[k], self.dual[k])
-        primal, dual = float(self.primal[k]), float(self.dual[k])
-        return None if math.isnan(dual) else Certificate(primal, dual, primal - dual)
-
-    def replace(self, k: int, certificate: Certificate | None) -> None:
-        """Put another certificate, or none, in place of that of problem k."""
-        self.primal[k], self.dual[k] = (math.nan, math.nan) if certificate is None else certificate[:2]
 
 
 @compiled
@@ -166,7 +111,7 @@ def _add_balanced_slopes(X, loss, y, s, scores, width, lo, hi, share, g, A):
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(Objective):
     """What is minimised, and its value.
 
     Parameters
@@ -227,7 +172,7 @@ class Problem:
             raise ValueError(f"y must hold class indices from 0 to {outputs - 1}, got {self.y.min()} to {self.y.max()}")
 
     @property
-    def n(self) -> int:
+    def n(self) -> int:  # type: ignore[override]
         """Number of examples."""
         return shape(self.X)[0]
 
@@ -235,11 +180,6 @@ class Problem:
     def d(self) -> int:
         """Number of features."""
         return shape(self.X)[1]
-
-    @property
-    def C(self) -> float:
-        """The trade-off C = 1/(λn) of the C-form."""
-        return 1.0 / (self.lam * self.n)
 
     @property
     def dtype(self) -> np.dtype:
@@ -300,29 +240,8 @@ class Problem:
         return np.sqrt(2.0 * at_zero / self.lam)
 
     def errors(self, model: LinearModel) -> float:
-        """Weighted share of misclassified examples; for regression the weighted mean absolute error.
-
-        An example counts with its own weight and, one against the rest, with that of its class.
-        """
-        scores, weights = model.decision_function(as_matrix(self.X)), self.sample_weight
-        if self.n_outputs > 1:
-            if isinstance(self.target, losses.OneVsRest):
-                of_class = self.target.positive_weight[self.y.astype(np.intp)]
-                weights = weights * of_class if weights.size else of_class
-            return weighted_mean(scores.argmax(axis=1) != self.y, weights)
-        return weighted_mean(_misses(scores[:, 0], self.y, self.target), weights)
-
-    def binary_part(self, c: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        """(loss, targets, weights) of output c of a problem with separate outputs."""
-        weights = self.sample_weight if self.sample_weight.size else np.ones(self.n)
-        if isinstance(self.target, losses.OneVsRest):
-            own = self.y == c
-            return (
-                self.target.loss,
-                np.where(own, 1.0, -1.0),
-                np.where(own, self.target.positive_weight[c], 1.0) * weights,
-            )
-        return self.target.loss, self.y, weights
+        """Weighted share of misclassified examples; for regression the weighted mean absolute error."""
+        return self.errors_of(model.decision_function(as_matrix(self.X)))
 
     def column_scores(self, W: np.ndarray, c: int) -> np.ndarray:
         """The scores ⟨w_c, xᵢ⟩ of all rows, without the intercept."""
@@ -402,7 +321,7 @@ class Problem:
     def _dual_from(self, W: np.ndarray, b: np.ndarray, width: float, scalable: bool) -> float:
         # in float64: a bound must not suffer from a long sum's rounding
         A, W = np.zeros((self.d, self.n_outputs)), np.ascontiguousarray(W)
-        free = self.intercept in ("unregularized", "exact", "search")
+        free = self.has_free_bias
         if free and self.is_joint:
             return -math.inf
         if free:
@@ -429,7 +348,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class KernelProblem:
+class KernelProblem(Objective):
     """A kernel SVM: the same objective with ⟨w, Φ(x)⟩ for ⟨w, x⟩, and w = Σ σ_vα_v Φ(row v).
 
     Parameters
@@ -474,12 +393,12 @@ class KernelProblem:
             raise ValueError(f"the intercept of a kernel SVM must be one of {names}, got {self.intercept!r}")
 
     @property
-    def n(self) -> int:
+    def n(self) -> int:  # type: ignore[override]
         """Number of examples."""
         return self.y.shape[-1]
 
     @property
-    def n_outputs(self) -> int:
+    def n_outputs(self) -> int:  # type: ignore[override]
         """Number of scores: those of one problem, or of several binary ones."""
         return self.outputs if self.y.ndim == 1 else self.y.shape[0]
 
@@ -492,25 +411,10 @@ class KernelProblem:
         """Sample weights of binary problem q, empty where all are 1."""
         return self.sample_weight[q] if self.sample_weight.ndim == 2 else self.sample_weight
 
-    def caps_of(self, q: int) -> np.ndarray:
-        """The upper bounds C sᵢ of the dual variables of binary problem q."""
-        s = self.weights_of(q)
-        return self.C * s if s.size else np.full(self.n, self.C)
-
-    @property
-    def C(self) -> float:
-        """The trade-off C = 1/(λn) of the C-form."""
-        return 1.0 / (self.lam * self.n)
-
     @property
     def caps(self) -> np.ndarray:
-        """C sᵢ, the upper bounds of the dual variables of the only binary problem."""
+        """The upper bounds C sᵢ of the dual variables of the only binary problem."""
         return self.caps_of(0)
-
-    @property
-    def has_free_bias(self) -> bool:
-        """Whether the intercept is free, so that Σ σα = 0 binds the dual."""
-        return self.intercept == "unregularized"
 
     @property
     def constant(self) -> float:
@@ -529,11 +433,6 @@ class KernelProblem:
         s = self.weights_of(q)
         return replace(self, X=X, y=self.signs[q, chosen], sample_weight=s[chosen] if s.size else s, shared=None)
 
-    def best_multiple(self, f: np.ndarray, norm2: float, q: int = 0) -> tuple[float, float, float]:
-        """(s, b, value in the C-form) of the best multiple of a w with responses f and ‖w‖², for binary problem q."""
-        loss = losses.scalar_loss(self.target)
-        return lowest_on_ray(loss, f, self.signs[q], self.caps_of(q), norm2, self.has_free_bias)
-
     def freed(self) -> KernelProblem:
         """The problem whose intercept is free, if this one's is a constant feature; else the problem itself.
 
@@ -551,11 +450,8 @@ class KernelProblem:
         return replace(model, intercept=intercept, constant=self.constant), charge
 
     def value_at_zero(self) -> float:
-        """The objective of w = 0, b = 0, for the hinge and the ε-insensitive loss."""
-        weights = self.sample_weight if self.sample_weight.size else 1.0
-        loss = losses.scalar_loss(self.target)
-        values = np.abs(self.y) - loss.epsilon if isinstance(loss, losses.EpsilonInsensitive) else np.ones(self.n)
-        return float(np.mean(weights * np.maximum(values, 0.0)))
+        """The objective of w = 0, b = 0."""
+        return self.value(np.zeros((self.n_outputs, self.n)), np.zeros(self.n_outputs))
 
     def at_zero(self) -> tuple[float, KernelModel]:
         """The objective of w = 0 with its best bias, and the model."""
@@ -582,40 +478,16 @@ class KernelProblem:
         whole = chosen.size == self.n and np.array_equal(chosen, np.arange(self.n))
         return self.X if whole else self.rows(chosen)
 
-    def primal(self, f: np.ndarray, bias: np.ndarray, norm2: np.ndarray) -> float:
-        """The objective, summed over the outputs: responses f of shape (outputs, n), biases and ‖w‖² of the outputs."""
-        loss, total = losses.scalar_loss(self.target), 0.0
-        for q in range(self.n_outputs):
-            sums = weighted_losses(loss, f[q], 1.0, float(bias[q]), self.signs[q], self.caps_of(q))
-            total += 0.5 * float(norm2[q]) + sums
-        return self.lam * total
-
     def certificate(self, beta: np.ndarray, f: np.ndarray, bias: np.ndarray) -> Certificate:
         """Primal and dual of w = Σ βᵢΦ(xᵢ) with responses f, both of shape (outputs, n), and biases.
 
-        The dual point is the best multiple of β in the box; 0 is a dual value too, since no loss is negative. A bias
-        beside a constant feature is a part of that feature's weight.
+        The dual point is the best multiple of β in the box. A bias beside a constant feature is a part of that
+        feature's weight.
         """
         norm2 = np.sum(beta * f, axis=1)
         beside = self.constant * bias * (2.0 * beta.sum(axis=1) + bias)
-        primal, dual = self.primal(f, bias, norm2 + beside), 0.0
-        for q in range(self.n_outputs):
-            linear, size, used = self._linear_part(beta[q], q), np.abs(beta[q]), beta[q] != 0.0
-            balanced = not self.has_free_bias or abs(float(beta[q].sum())) <= BALANCED * float(size.sum())
-            if balanced and linear > 0.0:
-                share = float(np.min(self.caps_of(q)[used] / size[used]))
-                share = min(share, linear / float(norm2[q])) if norm2[q] > 0.0 else share
-                dual += max(0.0, share * linear - 0.5 * share**2 * float(norm2[q]))
-        return Certificate(primal, self.lam * dual, primal - self.lam * dual)
-
-    def _linear_part(self, beta: np.ndarray, q: int) -> float:
-        """What the dual gains for each unit of a multiple of β, for the hinge and the ε-insensitive loss; 0 for a β
-        whose signs are wrong.
-        """
-        loss, y = losses.scalar_loss(self.target), self.signs[q]
-        if isinstance(loss, losses.EpsilonInsensitive):
-            return float(beta @ y - loss.epsilon * np.abs(beta).sum())
-        return float(np.abs(beta).sum()) if np.all(beta * y >= 0.0) else 0.0
+        primal, dual = self.value(f + bias[:, None], norm2 + beside), self.dual_of_multiple(beta, norm2)
+        return Certificate(primal, dual, primal - dual)
 
     def certificate_of(self, rows: Any, support: np.ndarray, coefficients: np.ndarray, bias: float) -> Certificate:
         """The certificate of w = Σ cᵢΦ(xᵢ) over some examples from kernel values of ``rows`` in float64."""
@@ -639,32 +511,8 @@ class KernelProblem:
         return KernelModel(self.kernel, support, self.rows(support), beta[:, support], bias, self.constant)
 
     def errors(self, model: Any) -> float:
-        """Weighted share of misclassified examples; for regression the weighted mean absolute error.
-
-        Of several binary problems, one for each class against the rest, an example has the weight of its own class's.
-        """
-        scores, weights = model.decision_function(self.X), self.sample_weight
-        if self.n_outputs > 1:
-            truth = self.y if self.y.ndim == 1 else self.y.argmax(axis=0)
-            if weights.ndim == 2:
-                weights = weights[truth, np.arange(truth.size)]
-            return weighted_mean(scores.argmax(axis=1) != truth, weights)
-        return weighted_mean(_misses(scores[:, 0], self.y, self.target), weights)
-
-
-def _misses(scores: np.ndarray, y: np.ndarray, target: Any) -> np.ndarray:
-    """Whether the sign of a score is wrong; for regression the absolute error."""
-    if losses.scalar_loss(target).is_regression:
-        return np.abs(scores - y)
-    return np.where(scores > 0, 1.0, -1.0) != y
-
-
-def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
-    """Σ sᵢvᵢ/Σ sᵢ; empty weights are all ones, and where no example has weight there is nothing to count."""
-    if not weights.size:
-        return float(np.mean(values))
-    total = float(weights.sum())
-    return float(weights @ values) / total if total > 0.0 else 0.0
+        """Weighted share of misclassified examples; for regression the weighted mean absolute error."""
+        return self.errors_of(model.decision_function(self.X))
 
 
 def sum_of_squares(a: np.ndarray) -> float:

@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from widemargin import SDCA, LinearSVC, LinearSVR, Pegasos
 from widemargin.estimators.fitting import class_weights
-from widemargin.problem import Certificate
+from widemargin.objective import Certificate
 from widemargin.running import Progress
 from widemargin.solvers import pegasos, sdca
 from widemargin.solvers.pegasos import Bottou

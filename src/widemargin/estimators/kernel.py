@@ -29,7 +29,8 @@ from ..core.rows import DenseRows, as_rows, dtype_of
 from ..files import savable
 from ..history import History
 from ..models import KernelModel, PairsModel
-from ..problem import Certificate, Certificates, KernelProblem
+from ..objective import Certificate, Certificates
+from ..problem import KernelProblem
 from ..running import Interrupts, Outcome
 from ..solvers.pairs import PairsProblem
 from ..stopping import ROUNDED

@@ -20,7 +20,8 @@ from ..core.rows import as_matrix, as_rows
 from ..files import savable
 from ..history import History, Stopwatch
 from ..models import LinearModel
-from ..problem import INTERCEPTS, Certificate, Problem
+from ..objective import Certificate
+from ..problem import INTERCEPTS, Problem
 from ..running import Interrupts
 from .fitting import (
     TrainedByRun,

@@ -45,7 +45,8 @@ from ..core.rows import as_matrix
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
-from ..problem import Certificate, Problem
+from ..objective import Certificate
+from ..problem import Problem
 from . import protocol
 from .protocol import Solver
 

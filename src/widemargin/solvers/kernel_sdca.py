@@ -18,14 +18,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..core.bias import weighted_losses
 from ..core.losses import scalar_loss
 from ..files import savable
 from ..models import KernelModel
-from ..problem import Certificate, KernelProblem
+from ..objective import Certificate
+from ..problem import KernelProblem
 from . import protocol
 from .kernel_visits import KernelVisits, State, Workspace, change
-from .sdca import FLAT, add_conjugates, dual_step, fit_box
+from .sdca import FLAT, dual_step, fit_box
 from .smo import ROUGHLY, add_rows
 
 #: Rows computed at a time for the responses of given dual variables.
@@ -106,12 +106,10 @@ class KernelSDCA(KernelVisits):
 
     def _point(self, problem: KernelProblem, state: State) -> tuple[float, float, float]:
         """(multiple of w(β), its primal value, the dual value of β), in the C-form."""
-        norm2, dual = float(state.beta[0] @ state.f), np.zeros(1)
-        add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, state.beta.T, dual)
-        loss, below = scalar_loss(problem.target), float(dual[0]) - 0.5 * norm2
-        primal = 0.5 * norm2 + weighted_losses(loss, state.f, 1.0, 0.0, problem.y, problem.caps)
+        norm2 = np.array([float(state.beta[0] @ state.f)])
+        primal, below = problem.value(state.f[None], norm2) / problem.lam, problem.dual(state.beta, norm2) / problem.lam
         if primal - below > ROUGHLY * abs(primal):
-            multiple, _, value = problem.best_multiple(state.f, norm2)
+            multiple, _, value = problem.best_multiple(state.f, float(norm2[0]))
             if value < primal:
                 return multiple, value, below
         return 1.0, primal, below

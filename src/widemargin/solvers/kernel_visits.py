@@ -26,7 +26,8 @@ from ..core.visits import next_pass, note_visit, shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
-from ..problem import Certificate, KernelProblem
+from ..objective import Certificate
+from ..problem import KernelProblem
 from . import protocol
 from .protocol import Solver
 

@@ -25,10 +25,11 @@ from ..core.pairs import first_pair
 from ..files import savable
 from ..history import Counters
 from ..models import PairsModel
-from ..problem import Certificate, KernelProblem
+from ..objective import Certificate
+from ..problem import KernelProblem
 from . import protocol
 from .protocol import Solver
-from .smo import ROUNDING, excess, middle, primal_and_dual, solve_pairs, solve_singles, violations
+from .smo import ROUNDING, excess, middle, solve_pairs, solve_singles, violations
 
 #: How a pair ended: not begun; its gap is closed; all its rounds made; rounding allows no further progress.
 WAITING, CLOSED, ALL_ROUNDS, STALLED = 0, 1, 2, 3
@@ -67,6 +68,17 @@ class Space(NamedTuple):
     K: np.ndarray
     values: np.ndarray
     numbers: np.ndarray
+
+
+@compiled
+def primal_and_dual(sigma, h, cap, row, alpha, f, b):
+    """(Σ C_v [σ_v(e_v − b)]₊, Σ h_vσ_vα_v, ‖w‖²) at the current point with bias b."""
+    losses, linear, norm2 = 0.0, 0.0, 0.0
+    for v in range(alpha.size):
+        losses += cap[v] * max(0.0, sigma[v] * (h[v] - f[row[v]] - b))
+        linear += h[v] * sigma[v] * alpha[v]
+        norm2 += sigma[v] * alpha[v] * f[row[v]]
+    return losses, linear, norm2
 
 
 @compiled

@@ -60,7 +60,8 @@ from ..core.visits import draw_subsets, shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
-from ..problem import Certificate, Problem, StructuredProblem, sum_of_squares
+from ..objective import Certificate
+from ..problem import Problem, StructuredProblem, sum_of_squares
 from . import protocol
 from .protocol import Solver
 

@@ -57,7 +57,8 @@ from ..core.water_level import draw, pieces, pour
 from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
-from ..problem import Certificate, KernelProblem
+from ..objective import Certificate
+from ..problem import KernelProblem
 from . import make, protocol
 from .protocol import Solver
 from .smo import State
@@ -446,7 +447,7 @@ class StochasticBatchPerceptron(Solver):
         state.counters.kernel_computed += across.evaluations - before
         norm = math.sqrt(max(float(solved.alpha @ (part.y * solved.f)), 0.0))
         inside, outside = (
-            float(self._hinges(each, responses[None, :], np.array([solved.bias]))[0])
+            float(each.mean_losses(responses[None, :] + solved.bias)[0])
             for each, responses in ((part, solved.f), (problem.take(others, q), f))
         )
         if norm > 0.0:
@@ -507,12 +508,6 @@ class StochasticBatchPerceptron(Solver):
         state.counters.steps += 1
         state.counters.visits += m * k
         state.counters.updates += m * k
-
-    @staticmethod
-    def _hinges(problem: KernelProblem, f: np.ndarray, bias: np.ndarray) -> np.ndarray:
-        """Mean weighted hinge of each binary problem."""
-        slack = np.maximum(0.0, 1.0 - problem.signs * (f + bias[:, None]))
-        return np.mean(slack * problem.sample_weight if problem.sample_weight.size else slack, axis=1)
 
     @staticmethod
     def _multiply_out(state: BatchState, q: int) -> None:
@@ -578,7 +573,7 @@ class StochasticBatchPerceptron(Solver):
             return {"objective": certificate.primal, "gap": certificate.gap}
         alpha, f, bias, level = self.predictor(problem, state)
         norm2 = np.sum(alpha * problem.signs * f, axis=1)
-        hinge = self._hinges(problem, f, bias)
+        hinge = problem.mean_losses(f + bias[:, None])
         certificate = problem.certificate(problem.signs * alpha, f, bias)
         return {
             "objective": certificate.primal, "level": float(level.mean()),

@@ -69,7 +69,8 @@ from ..core.visits import list_awake, next_pass, note_visit, shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
-from ..problem import Certificate, Problem, sum_of_squares
+from ..objective import Certificate, add_conjugates
+from ..problem import Problem, sum_of_squares
 from . import protocol
 from .protocol import Solver
 
@@ -553,19 +554,6 @@ def _(loss, a, y, cap, old_cap):
     if cap > 0.0:
         return a
     return 0.0
-
-
-@compiled
-def add_conjugates(target, y, s, C, alpha, out):
-    """out[c] −= Σ C sᵢ ℓ*(−αᵢ/(C sᵢ))."""
-    y, s, alpha, out = borrow(y), borrow(s), borrow(alpha), borrow(out)
-    loss = losses.output_loss(target)
-    for i in range(alpha.shape[0]):
-        weight = C * s[i] if s.size else C
-        for c in range(out.size):
-            cap = weight * losses.output_weight(target, y[i], c)
-            if cap > 0.0:
-                out[c] -= cap * losses.conjugate(loss, -alpha[i, c] / cap, losses.output_label(target, y[i], c))
 
 
 @compiled

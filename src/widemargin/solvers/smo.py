@@ -55,7 +55,8 @@ from ..core.visits import shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
-from ..problem import Certificate, KernelProblem
+from ..objective import Certificate
+from ..problem import KernelProblem
 from . import protocol
 from .protocol import Solver
 
@@ -215,17 +216,6 @@ def excess(sigma, h, cap, row, alpha, f, b):
         gap += cap[v] * larger(0.0, s) - alpha[v] * s
         dual += sigma[v] * alpha[v] * (h[v] - 0.5 * f[row[v]])
     return gap, dual
-
-
-@compiled
-def primal_and_dual(sigma, h, cap, row, alpha, f, b):
-    """(Σ C_v [σ_v(e_v − b)]₊, Σ h_vσ_vα_v, ‖w‖²) at the current point with bias b."""
-    losses, linear, norm2 = 0.0, 0.0, 0.0
-    for v in range(alpha.size):
-        losses += cap[v] * max(0.0, sigma[v] * (h[v] - f[row[v]] - b))
-        linear += h[v] * sigma[v] * alpha[v]
-        norm2 += sigma[v] * alpha[v] * f[row[v]]
-    return losses, linear, norm2
 
 
 class Part(NamedTuple):
@@ -850,8 +840,10 @@ class SMO(Solver):
         space = np.empty(v.h.size), np.empty(v.h.size)
         top, bottom = violations(v.sigma, v.h, v.cap, v.row, alpha, f, *space)
         bias = middle(top, bottom) if problem.has_free_bias else 0.0
-        total, linear, norm2 = primal_and_dual(v.sigma, v.h, v.cap, v.row, alpha, f, bias)
-        return bias, 0.5 * norm2 + total, linear - 0.5 * norm2
+        signed = v.sigma * alpha
+        norm2 = float(signed @ f[v.row])
+        primal = problem.value(f[None] + bias, np.array([norm2])) / problem.lam
+        return bias, primal, float(v.h @ signed) - 0.5 * norm2
 
     def _point(
         self, problem: KernelProblem, variables: Variables, alpha: np.ndarray, f: np.ndarray, bias: float,

@@ -1,0 +1,199 @@
+"""What is minimised, as a function of scores: λ (or C), loss, weights and intercept in one place.
+
+With scores zᵢ of the examples, targets yᵢ, weights sᵢ and caps C sᵢ, where C = 1/(λn), each output has
+
+    P = λ (½‖w‖² + Σ C sᵢ ℓ(zᵢ, yᵢ)),        D(β) = λ (−Σ C sᵢ ℓ*(−βᵢ/(C sᵢ)) − ½‖w(β)‖²)  ≤  min P,
+
+for dual variables β with the signs of w = Σ βᵢxᵢ. A regularised intercept is the weight of a constant feature, so b²
+stands in ‖w‖²; a free one demands Σ βᵢ = 0. Several outputs add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .core import losses
+from .core.bias import lowest_on_ray, weighted_losses
+from .core.dispatch import borrow, compiled
+from .files import savable
+
+#: |Σ β| up to this share of Σ |β| is rounding, where a free bias wants 0.
+BALANCED = 1e-9
+
+
+@savable()
+class Certificate(NamedTuple):
+    """Primal value, dual value and their difference, which bounds the suboptimality of the model."""
+
+    primal: float
+    dual: float
+    gap: float
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the primal value; 0.01 means at most 1 % above the optimum's objective."""
+        return self.gap / max(abs(self.primal), np.finfo(float).tiny)
+
+
+@savable()
+class Certificates(Sequence):
+    """Those of many binary problems, in the memory of their numbers; read as a list of Certificate.
+
+    >>> Certificates(np.array([1.0, 2.0]), np.array([0.5, np.nan]))[0].gap
+    0.5
+    """
+
+    def __init__(self, primal: np.ndarray, dual: np.ndarray) -> None:
+        self.primal, self.dual = primal, dual
+
+    def _to_parts(self) -> dict[str, Any]:
+        return vars(self)
+
+    @classmethod
+    def of(cls, certificates: Iterable[Certificate | None]) -> Certificates:
+        """Some certificates, or None where there is none."""
+        known = [(math.nan, math.nan) if c is None else c[:2] for c in certificates]
+        return cls(*np.array(known, np.float64).reshape(-1, 2).T)
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """Those of all problems, NaN where there is no certificate."""
+        return self.primal - self.dual
+
+    def __len__(self) -> int:
+        return self.primal.size
+
+    def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return Certificates(self.primal[k], self.dual[k])
+        primal, dual = float(self.primal[k]), float(self.dual[k])
+        return None if math.isnan(dual) else Certificate(primal, dual, primal - dual)
+
+    def replace(self, k: int, certificate: Certificate | None) -> None:
+        """Put another certificate, or none, in place of that of problem k."""
+        self.primal[k], self.dual[k] = (math.nan, math.nan) if certificate is None else certificate[:2]
+
+
+@compiled
+def add_conjugates(target, y, s, C, alpha, out):
+    """out[c] −= Σ C sᵢ ℓ*(−αᵢ/(C sᵢ)) for α of shape (n, outputs)."""
+    y, s, alpha, out = borrow(y), borrow(s), borrow(alpha), borrow(out)
+    loss = losses.output_loss(target)
+    for i in range(alpha.shape[0]):
+        weight = C * s[i] if s.size else C
+        for c in range(out.size):
+            cap = weight * losses.output_weight(target, y[i], c)
+            if cap > 0.0:
+                out[c] -= cap * losses.conjugate(loss, -alpha[i, c] / cap, losses.output_label(target, y[i], c))
+
+
+class Objective:
+    """The objective of a problem, which has λ, loss (``target``), targets, weights and intercept.
+
+    Outputs are separate here: a joint loss of several classes has :meth:`errors` only.
+    """
+
+    lam: float
+    target: Any
+    y: np.ndarray
+    sample_weight: np.ndarray
+    intercept: str
+    n: int
+    n_outputs: int
+
+    @property
+    def C(self) -> float:
+        """The trade-off 1/(λn) of the C-form."""
+        return 1.0 / (self.lam * self.n)
+
+    @property
+    def loss(self) -> Any:
+        """The loss of one score."""
+        return losses.scalar_loss(self.target)
+
+    @property
+    def has_free_bias(self) -> bool:
+        """Whether the intercept costs nothing, so that dual variables sum to zero."""
+        return self.intercept in ("unregularized", "exact", "search")
+
+    def binary_part(self, q: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        """(loss, targets, weights) of output q."""
+        s = self.sample_weight[q] if self.sample_weight.ndim == 2 else self.sample_weight
+        s = s if s.size else np.ones(self.n)
+        if isinstance(self.target, losses.OneVsRest):
+            own = self.y == q
+            return self.loss, np.where(own, 1.0, -1.0), np.where(own, self.target.positive_weight[q], 1.0) * s
+        return self.loss, self.y[q] if self.y.ndim == 2 else self.y, s
+
+    def caps_of(self, q: int) -> np.ndarray:
+        """The upper bounds C sᵢ of the dual variables of output q."""
+        return self.C * self.binary_part(q)[2]
+
+    def value(self, scores: np.ndarray, norm2: np.ndarray) -> float:
+        """P of scores of shape (outputs, n), intercepts included, and the ‖w‖² of the outputs."""
+        total = 0.0
+        for q in range(self.n_outputs):
+            loss, y, s = self.binary_part(q)
+            total += 0.5 * float(norm2[q]) + weighted_losses(loss, scores[q], 1.0, 0.0, y, self.C * s)
+        return self.lam * total
+
+    def mean_losses(self, scores: np.ndarray) -> np.ndarray:
+        """(1/n) Σ sᵢ ℓ of each output."""
+        parts = (self.binary_part(q) for q in range(self.n_outputs))
+        return np.array([weighted_losses(l, z, 1.0, 0.0, y, s) / self.n for z, (l, y, s) in zip(scores, parts)])
+
+    def dual(self, beta: np.ndarray, norm2: np.ndarray) -> float:
+        """D(β) for β of shape (outputs, n) with the ‖w(β)‖² of the outputs; −∞ out of the box."""
+        out = np.zeros(self.n_outputs)
+        add_conjugates(self.target, self.y, self.sample_weight, self.C, beta.T, out)
+        return self.lam * float(np.sum(out - 0.5 * norm2))
+
+    def dual_of_multiple(self, beta: np.ndarray, norm2: np.ndarray) -> float:
+        """The largest D(θβ), θ ≥ 0, output by output, for the hinge and the ε-insensitive loss; at least 0."""
+        total = 0.0
+        for q in range(self.n_outputs):
+            (loss, y, s), size, used = self.binary_part(q), np.abs(beta[q]), beta[q] != 0.0
+            if isinstance(loss, losses.EpsilonInsensitive):
+                linear = float(beta[q] @ y - loss.epsilon * size.sum())
+            else:
+                linear = float(size.sum()) if np.all(beta[q] * y >= 0.0) else 0.0
+            balanced = not self.has_free_bias or abs(float(beta[q].sum())) <= BALANCED * float(size.sum())
+            if balanced and linear > 0.0:
+                share = float(np.min(self.C * s[used] / size[used]))
+                share = min(share, linear / float(norm2[q])) if norm2[q] > 0.0 else share
+                total += max(0.0, share * linear - 0.5 * share**2 * float(norm2[q]))
+        return self.lam * total
+
+    def best_multiple(self, f: np.ndarray, norm2: float, q: int = 0) -> tuple[float, float, float]:
+        """(multiple, bias, value in the C-form) of the best multiple of a w with responses f and ‖w‖², for output q."""
+        loss, y, s = self.binary_part(q)
+        return lowest_on_ray(loss, f, y, self.C * s, norm2, self.has_free_bias)
+
+    def errors_of(self, scores: np.ndarray) -> float:
+        """Weighted share of misclassified examples, for scores of shape (n, outputs); for regression the weighted mean
+        absolute error. Of several outputs, one for each class, an example has the weight of its own class's.
+        """
+        weights = self.sample_weight
+        if self.n_outputs > 1:
+            truth = (self.y if self.y.ndim == 1 else self.y.argmax(axis=0)).astype(np.intp)
+            if weights.ndim == 2:
+                weights = weights[truth, np.arange(truth.size)]
+            if isinstance(self.target, losses.OneVsRest):
+                of_class = self.target.positive_weight[truth]
+                weights = weights * of_class if weights.size else of_class
+            return weighted_mean(scores.argmax(axis=1) != truth, weights)
+        if isinstance(self.loss, (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
+            return weighted_mean(np.abs(scores[:, 0] - self.y), weights)
+        return weighted_mean(np.where(scores[:, 0] > 0, 1.0, -1.0) != self.y, weights)
+
+
+def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
+    """Σ sᵢvᵢ/Σ sᵢ; empty weights are all ones, and where no example has weight there is nothing to count."""
+    if not weights.size:
+        return float(np.mean(values))
+    total = float(weights.sum())
+    return float(weights @ values) / total if total > 0.0 else 0.0
