@@ -247,7 +247,8 @@ class Scratch(NamedTuple):
     @classmethod
     def of(cls, batch: int, outputs: int) -> Scratch:
         """Room for a batch."""
-        return cls(np.empty(outputs), np.empty(outputs), *np.empty((2, batch, outputs)), np.empty((5, batch)))
+        z, g, Z, G = np.empty(outputs), np.empty(outputs), np.empty((batch, outputs)), np.empty((batch, outputs))
+        return cls(z, g, Z, G, np.empty((5, batch)))
 
 
 @inlined
