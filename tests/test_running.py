@@ -25,7 +25,6 @@ from widemargin.running import SLICE, Progress, load_state, run, save_state
 from widemargin.solvers.pegasos import Bottou, Pegasos, State
 from widemargin.solvers.protocol import Solver
 from widemargin.solvers.protocol import State as BaseState
-from widemargin.stopping import STOP_REASONS
 
 PER_EPOCH = 10
 
@@ -399,11 +398,6 @@ def test_a_step_that_would_end_well_behind_the_limit_is_not_begun(clock):
     outcome = run(Toy(clock, cost=1.0), ToyProblem(), max_epochs=1e6, max_seconds=200.4)
     assert outcome.state.counters.steps == 200
     assert clock() - begun <= 201.0
-
-
-def test_every_stop_reason_has_its_explanation():
-    assert {"tol", "max_iter", "max_seconds", "early_stopping", "callback", "interrupted"} <= set(STOP_REASONS)
-    assert all(STOP_REASONS.values())
 
 
 # ---------------------------------------------------------------- Ctrl-C

@@ -1,6 +1,5 @@
 """SVC and SVR: scikit-learn's contract, attributes, certificates, paths, and problems at the edge."""
 
-import os
 import pickle
 import signal
 import tracemalloc
@@ -20,7 +19,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, solvers, svm_path
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF, Linear, Precomputed
-from widemargin.estimators.fitting import threads
 from widemargin.estimators.kernel import ERROR_SHARE
 
 try:
@@ -269,11 +267,6 @@ def test_threads_and_repetition_do_not_change_a_bit(rng):
         other = SVC(random_state=3, **more).fit(X, y)
         np.testing.assert_array_equal(first.dual_coef_, other.dual_coef_)
         np.testing.assert_array_equal(first.intercept_, other.intercept_)
-
-
-def test_jobs_are_counted_as_in_scikit_learn(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert [threads(n_jobs) for n_jobs in (None, 1, 3, -1, -2, -8, -20)] == [1, 1, 3, 8, 7, 1, 1]
 
 
 @pytest.mark.parametrize("cache_size", [1e-6, 0.05, 500])

@@ -15,10 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as RivalSVC
 from sklearn.svm import LinearSVR as RivalSVR
-from sklearn.utils.class_weight import compute_class_weight
 
 from widemargin import SDCA, LinearSVC, LinearSVR, Pegasos
-from widemargin.estimators.fitting import class_weights
 from widemargin.objective import Certificate
 from widemargin.running import Progress
 from widemargin.solvers import pegasos, sdca
@@ -309,21 +307,6 @@ def test_plain_callbacks_receive_the_progress(rng):
     assert sum(isinstance(entry, Progress) for entry in seen) == 2 * len(several.history_)
 
 
-def test_a_progress_bar_is_shown_on_standard_error_and_changes_nothing(rng, capsys, monkeypatch):
-    pytest.importorskip("rich")
-    monkeypatch.setenv("COLUMNS", "200")  # a narrow terminal shortens the columns
-    X, y, _ = data(rng)
-    silent = quick(LinearSVC).fit(X, y)
-    assert capsys.readouterr() == ("", "")
-    shown = quick(LinearSVC, verbose=1).fit(X, y)
-    out, err = capsys.readouterr()
-    assert out == ""
-    for part in ("LinearSVC", "epoch 5/5", "objective", "steps/s", "left"):
-        assert part in err
-    np.testing.assert_array_equal(shown.coef_, silent.coef_)
-    np.testing.assert_array_equal(shown.history_["objective"], silent.history_["objective"])
-
-
 # ---------------------------------------------------------------- going on
 
 
@@ -445,12 +428,6 @@ def test_balanced_parts_may_begin_with_one_class(rng):
     model = LinearSVC(class_weight="balanced", random_state=0)
     model.partial_fit(X[y == 0], y[y == 0], classes=[0, 1]).partial_fit(X[y == 1], y[y == 1])
     assert np.isfinite(model.coef_).all()
-
-
-def test_classes_that_have_not_come_yet_do_not_count_in_the_balance():
-    found = class_weights("balanced", np.arange(3), np.array([2.0, 0.0, 6.0]))
-    expected = compute_class_weight("balanced", classes=np.array([0, 2]), y=np.array([0] * 2 + [2] * 6))
-    np.testing.assert_allclose(found[[0, 2]], expected)
 
 
 def test_weights_in_parts_are_those_of_the_fit(rng):
