@@ -1,6 +1,6 @@
-"""Benchmark data: LIBSVM text files from a folder beside the checkout, parsed once and kept as ``.npz``.
+"""Benchmark data: LIBSVM text files from a folder of yours, parsed once and kept as ``.npz``.
 
-The folder is ``$WIDEMARGIN_DATA`` or ``../shared/data``; nothing is downloaded.
+The folder is the one that ``$WIDEMARGIN_DATA`` names, or ``data`` in this checkout; nothing is downloaded.
 """
 
 import os
@@ -13,7 +13,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import MaxAbsScaler
 
 ROOT = Path(__file__).parents[1]
-DATA = Path(os.environ.get("WIDEMARGIN_DATA", ROOT.parent / "shared" / "data"))
+DATA = Path(os.environ.get("WIDEMARGIN_DATA", ROOT / "data"))
 CACHE = ROOT / "bench_output" / "cache"
 
 
