@@ -25,6 +25,7 @@ from widemargin.running import SLICE, Progress, load_state, run, save_state
 from widemargin.solvers.pegasos import Bottou, Pegasos, State
 from widemargin.solvers.protocol import Solver
 from widemargin.solvers.protocol import State as BaseState
+from widemargin.stopping import Patience, reason_to_stop
 
 PER_EPOCH = 10
 
@@ -643,3 +644,16 @@ def test_a_dual_value_above_the_primal_one_is_rounding_and_no_proof(gap, reason)
             return {"objective": 1.0, "gap": gap}
 
     assert run(Rounded(), ToyProblem(), max_epochs=4, tol=1e-2).stop_reason == reason
+
+
+def test_the_end_of_the_epochs_comes_before_lost_patience_and_a_stall():
+    measured, patience = {"objective": 1.0, "gap": 0.5}, Patience(1, unimproved=1)
+    assert reason_to_stop(measured, 1.0, 0.1, True, patience, True) == "max_iter"
+    assert reason_to_stop(measured, 1.0, 0.1, False, patience, True) == "early_stopping"
+
+
+def test_a_workspace_belongs_to_its_problem():
+    state, one, other = ToyState(), [0], [0]
+    assert state.work(one, lambda: "made for one") == "made for one"
+    assert state.work(one, lambda: "made again") == "made for one"
+    assert state.work(other, lambda: "made for the other") == "made for the other"

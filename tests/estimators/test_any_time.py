@@ -22,7 +22,7 @@ from widemargin.core import losses
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.estimators import fitting, ladder
-from widemargin.estimators.ladder import Draws, Ladder
+from widemargin.estimators.ladder import Draws, Ladder, Rung
 from widemargin.problem import KernelProblem
 from widemargin.solvers.kernel_sdca import KernelSDCA
 
@@ -390,3 +390,14 @@ def test_compilation_that_took_the_time_is_named(rng):
     model = SVC(gamma=GAMMA, max_seconds=1e-3, callbacks=compile_for_long)
     with pytest.warns(ConvergenceWarning, match=r"compiling took 12\.\d s of max_seconds=0.001"):
         model.fit(X, y)
+
+
+def test_what_is_known_of_a_rung_is_two_standard_errors_above_its_estimate():
+    assert Rung(500, None, 1.0, False, 0.25).at_most == 1.5
+
+
+@pytest.mark.parametrize(("took", "power"), [(2.0**1.5, 1.5), (1.0, 1.0), (16.0, 2.5), (None, 2.0)])
+def test_the_time_of_all_examples_follows_the_power_law_of_the_last_two_rungs(took, power):
+    rungs = Ladder(None, None, 1e-3, None, paces=[(500, 1.0)] if took is None else [(500, 1.0), (1000, took)])
+    size, seconds = rungs.paces[-1]
+    assert rungs._predicted(4000) == pytest.approx(seconds * (4000 / size) ** power)
