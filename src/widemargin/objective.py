@@ -41,7 +41,7 @@ class Certificate(NamedTuple):
 
 @savable()
 class Certificates(Sequence):
-    """Those of many binary problems, in the memory of their numbers; read as a list of Certificate.
+    """The certificates of many binary problems, in the memory of their numbers; read as a list of Certificate.
 
     >>> Certificates(np.array([1.0, 2.0]), np.array([0.5, np.nan]))[0].gap
     0.5
@@ -55,13 +55,13 @@ class Certificates(Sequence):
 
     @classmethod
     def of(cls, certificates: Iterable[Certificate | None]) -> Certificates:
-        """Some certificates, or None where there is none."""
+        """The certificates of some problems, given one by one; None where there is none."""
         known = [(math.nan, math.nan) if c is None else c[:2] for c in certificates]
         return cls(*np.array(known, np.float64).reshape(-1, 2).T)
 
     @property
     def gaps(self) -> np.ndarray:
-        """Those of all problems, NaN where there is no certificate."""
+        """The gaps of all problems, NaN where there is no certificate."""
         return self.primal - self.dual
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class Objective:
         return self.intercept in ("unregularized", "exact", "search")
 
     def binary_part(self, q: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        """(loss, targets, weights) of output q."""
+        """The loss, the targets and the weights of output q."""
         s = self.sample_weight[q] if self.sample_weight.ndim == 2 else self.sample_weight
         s = s if s.size else np.ones(self.n)
         if isinstance(self.target, losses.OneVsRest):
@@ -142,7 +142,7 @@ class Objective:
         return self.lam * total
 
     def mean_losses(self, scores: np.ndarray) -> np.ndarray:
-        """(1/n) Σ sᵢ ℓ of each output."""
+        """The weighted mean loss (1/n) Σ sᵢ ℓ of each output."""
         parts = (self.binary_part(q) for q in range(self.n_outputs))
         return np.array([weighted_losses(l, z, 1.0, 0.0, y, s) / self.n for z, (l, y, s) in zip(scores, parts)])
 
@@ -186,7 +186,7 @@ class Objective:
                 of_class = self.target.positive_weight[truth]
                 weights = weights * of_class if weights.size else of_class
             return weighted_mean(scores.argmax(axis=1) != truth, weights)
-        if isinstance(self.loss, (losses.EpsilonInsensitive, losses.SquaredEpsilon)):
+        if self.loss.is_regression:
             return weighted_mean(np.abs(scores[:, 0] - self.y), weights)
         return weighted_mean(np.where(scores[:, 0] > 0, 1.0, -1.0) != self.y, weights)
 
