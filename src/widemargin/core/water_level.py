@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled
+from .dispatch import borrow, compiled, inlined
 
 #: The window should hold one in NEAR of the points, and the one inside it FEW; so few are sorted at once.
 NEAR, FEW = 16, 128
@@ -97,6 +97,55 @@ def _survey(c, y, s, two, lows, highs, masses, near, mass, total):
     return n_near
 
 
+class Points(NamedTuple):
+    """Points of a basin, with their heights and weights."""
+
+    places: np.ndarray
+    heights: np.ndarray
+    weights: np.ndarray
+
+
+class View(NamedTuple):
+    """What the pass over all points shows: the window from ``lows`` to ``highs``, the mass ``below`` it with Σ mass ×
+    height as ``total``, by basin, the points inside, and how many there are, those of no weight included.
+    """
+
+    lows: np.ndarray
+    highs: np.ndarray
+    below: np.ndarray
+    total: np.ndarray
+    first: Points
+    second: Points
+    n_near: int
+
+
+class Walk(NamedTuple):
+    """Where a walk up through the points of a window stands, by basin; changed in place.
+
+    Of the points ``taken`` are covered whole, ``start`` of them since before the walk, and ``part`` of the next one's
+    mass. ``mass`` is covered in all, ``total`` is Σ mass × height, ``last`` and ``following`` are the heights of the
+    highest point covered and of the next one.
+    """
+
+    start: np.ndarray
+    taken: np.ndarray
+    part: np.ndarray
+    mass: np.ndarray
+    total: np.ndarray
+    last: np.ndarray
+    following: np.ndarray
+
+
+class Surface(NamedTuple):
+    """The levels u and v and the points covered, with their masses for weights, if the minimum is ``inside``."""
+
+    inside: bool
+    u: float
+    v: float
+    first: Points
+    second: Points
+
+
 @compiled
 def _gathered(c, y, s, two, sign, near, n_near):
     """Points of a basin that are inside the window, with their heights and weights."""
@@ -109,12 +158,28 @@ def _gathered(c, y, s, two, sign, near, n_near):
             if s.size > 0:
                 weights[k] = s[i]
             k += 1
-    return points[:k], heights[:k], weights[:k]
+    return Points(points[:k], heights[:k], weights[:k])
 
 
 @compiled
-def _split(points, heights, weights, low, high):
+def _look(c, y, s, two, window, whole, masses, near):
+    """The view through a window, or of everything; in place: masses and near as in :func:`pour`."""
+    lows, highs, below, total = np.empty(2), np.empty(2), np.empty(2), np.empty(2)
+    for a in range(2):
+        middle = window[a if two else 0]
+        lows[a], highs[a] = (-np.inf, np.inf) if whole else (middle - window[2], middle + window[2])
+    n_near = _survey(c, y, s, two, lows, highs, masses, near, below, total)
+    first = _gathered(c, y, s, two, 1.0, near, n_near)
+    second = Points(first.places[:0], first.heights[:0], first.weights[:0])
+    if two:
+        second = _gathered(c, y, s, two, -1.0, near, n_near)
+    return View(lows, highs, below, total, first, second, n_near)
+
+
+@compiled
+def _split(points, low, high):
     """The points below ``low`` and then, in order, those below ``high``; and how many are below ``low``."""
+    heights = points.heights
     n_below, n_inside = 0, 0
     order, inside = np.empty(heights.size, np.int64), np.empty(heights.size, np.int64)
     for r in range(heights.size):
@@ -125,11 +190,11 @@ def _split(points, heights, weights, low, high):
     inside = inside[:n_inside]
     order[n_below : n_below + n_inside] = inside[np.argsort(heights[inside])]
     order = order[: n_below + n_inside]
-    return points[order], heights[order], weights[order], n_below
+    return Points(points.places[order], heights[order], points.weights[order]), n_below
 
 
 @compiled
-def _moves(volume, two, window, mass, total, first, first_weights, second, second_weights):
+def _moves(volume, two, window, view):
     """How far the levels have moved from the middle of the window, by the sums there and the density inside.
 
     With masses m covered and R the volume missing, m du + ½ρdu² = R; with two basins m⁺du + m⁻dv = R
@@ -137,8 +202,9 @@ def _moves(volume, two, window, mass, total, first, first_weights, second, secon
     """
     m, density, missing = np.zeros(2), np.zeros(2), volume
     for a in range(2 if two else 1):
-        heights, weights = (first, first_weights) if a == 0 else (second, second_weights)
-        here, below = mass[a], total[a]
+        points = view.first if a == 0 else view.second
+        heights, weights = points.heights, points.weights
+        here, below = view.below[a], view.total[a]
         for r in range(heights.size):
             density[a] += weights[r]
             covered = heights[r] < window[a]
@@ -157,6 +223,167 @@ def _moves(volume, two, window, mass, total, first, first_weights, second, secon
     else:
         du, dv = 0.0, 0.0
     return min(max(du, -window[2]), window[2]), min(max(dv, -window[2]), window[2])
+
+
+@compiled
+def _begin(two, view, first, second, walk):
+    """Cover the points below the start of the walk, in place; a second basin that is none has height 0."""
+    mass, total, start = walk.mass, walk.total, walk.start
+    mass[:], total[:], walk.part[:] = view.below, view.total, 0.0
+    for a in range(2 if two else 1):
+        points = first if a == 0 else second
+        heights, weights = points.heights, points.weights
+        for r in range(start[a]):
+            mass[a] += weights[r]
+            total[a] += weights[r] * heights[r]
+    walk.taken[:] = start
+    if not two:
+        mass[1], total[1], walk.last[1] = mass[0], 0.0, 0.0
+
+
+@inlined
+def _cover(reached, a, points, walk):
+    """Cover basin a up to the mass reached, as far as its points go, in place."""
+    mass, taken, part = walk.mass, walk.taken, walk.part
+    heights, weights = points.heights, points.weights
+    while reached - mass[a] > ROUNDING * reached and taken[a] < heights.size:
+        room = weights[taken[a]] - part[a]
+        moved = min(room, reached - mass[a])
+        walk.last[a] = heights[taken[a]]
+        walk.total[a] += moved * walk.last[a]
+        if room - moved <= ROUNDING * reached:
+            taken[a] += 1
+            part[a] = 0.0
+            mass[a] += room
+        else:
+            part[a] += moved
+            mass[a] = reached
+    walk.following[a] = heights[taken[a]] if taken[a] < heights.size else np.inf
+
+
+@compiled
+def _climb(volume, two, final, first, second, walk):
+    """Walk up to the minimum, in place; returns (the level, whether the minimum is inside the window).
+
+    ``final`` says that the window holds everything.
+    """
+    first, second, walk = borrow(first), borrow(second), borrow(walk)
+    mass, total, taken, part = walk.mass, walk.total, walk.taken, walk.part
+    last, following, basins = walk.last, walk.following, 2 if two else 1
+    reached, steps, level = max(mass[0], mass[1]), 0, np.inf
+    while True:
+        # bring both basins to the same mass, then look at the next heights
+        for a in range(basins):
+            _cover(reached, a, first if a == 0 else second, walk)
+        if not two:
+            mass[1], following[1] = mass[0], 0.0
+        lacking = reached - min(mass[0], mass[1]) > ROUNDING * reached
+        if (following[0] == np.inf or following[1] == np.inf or lacking) and not final:
+            return level, False
+        if reached > 0.0:
+            level = (volume + total[0] + total[1]) / reached
+            if following[0] + following[1] >= level:
+                # where the walk began: was the start already above the minimum?
+                return level, final or steps > 0 or last[0] + last[1] <= level
+        step, skipped = np.inf, False
+        for a in range(basins):
+            weights = first.weights if a == 0 else second.weights
+            if taken[a] < weights.size:
+                room = weights[taken[a]] - part[a]
+                if room <= ROUNDING * reached:  # a weight that adds nothing to the mass
+                    taken[a] += 1
+                    part[a] = 0.0
+                    skipped = True
+                step = min(step, room)
+        steps += 1
+        if skipped:
+            continue
+        if not step < np.inf:  # no mass is left: there is no level
+            return level, True
+        reached += step
+
+
+@compiled
+def _covered(a, points, walk):
+    """The points of basin a that the walk has covered, with their masses."""
+    part = walk.part[a]
+    count = walk.taken[a] + int(part > 0.0)
+    masses = points.weights[:count]
+    if part > 0.0:
+        masses[-1] = part
+    return Points(points.places[:count], points.heights[:count], masses)
+
+
+@compiled
+def _surface(volume, two, whole, window, view):
+    """The surface of a volume > 0, by walks through smaller windows about where it should be."""
+    taken, start = np.empty(2, np.int64), np.empty(2, np.int64)
+    walk = Walk(start, taken, np.empty(2), np.empty(2), np.empty(2), np.empty(2), np.empty(2))
+    last, following, part = walk.last, walk.following, walk.part
+    share = FEW / view.n_near if view.n_near > 2 * FEW and not whole else 1.0
+    du, dv = 0.0, 0.0
+    if share < 1.0:
+        du, dv = _moves(volume, two, window, view)
+    while True:
+        everything = share >= 1.0
+        for a in range(2):
+            middle, width = window[a if two else 0] + (du if a == 0 else dv), share * window[2]
+            last[a] = view.lows[a] if everything else max(middle - width, view.lows[a])
+            following[a] = view.highs[a] if everything else min(middle + width, view.highs[a])
+        first, start[0] = _split(view.first, last[0], following[0])
+        second, start[1] = _split(view.second, last[1], following[1])
+        edge, other_edge = last[0], last[1]  # not below the highest covered point
+        _begin(two, view, first, second, walk)
+        final = whole and everything
+        level, inside = _climb(volume, two, final, first, second, walk)
+        u, v = level, level
+        if two and inside:
+            lowest, highest = max(last[0], level - following[1]), min(following[0], level - last[1])
+            # where nothing was walked over, the highest covered point is known to be below the window, no more
+            if not final:
+                inside = (taken[0] > start[0] or part[0] > 0.0 or lowest > edge) and (
+                    taken[1] > start[1] or part[1] > 0.0 or highest < level - other_edge
+                )
+            u = 0.5 * (lowest + highest)
+            v = level - u
+        if inside or everything:
+            break
+        share = 8.0 * share if 16.0 * share < 1.0 else 1.0
+    return Surface(inside, u, v, _covered(0, first, walk), _covered(1, second, walk))
+
+
+@compiled
+def _lowest(two, view):
+    """The surface of no volume: the minimisers, all of them."""
+    first, second = view.first, view.second
+    if view.below[0] + view.below[1] != 0.0 or first.heights.size == 0 or (second.heights.size == 0 and two):
+        return Surface(False, 0.0, 0.0, first, second)
+    u = first.heights.min()
+    v = second.heights.min() if two else u
+    own, others = first.heights == u, second.heights == v
+    return Surface(
+        True, u, v,
+        Points(first.places[own], first.heights[own], first.weights[own]),
+        Points(second.places[others], second.heights[others], second.weights[others]),
+    )  # fmt: skip
+
+
+@compiled
+def _lay_window(n, whole, view, surface, window):
+    """window ← about the levels found, of a width to go on with, in place."""
+    if whole:
+        # the height of a slice of the points about the level
+        heights = np.sort(view.first.heights)
+        middle, reach = np.searchsorted(heights, surface.u), max(1, n // (2 * NEAR))
+        about = heights[max(0, middle - reach) : middle + reach]
+        width = 0.5 * (about[-1] - about[0])
+        window[2] = width if width > 0.0 else np.inf
+    else:
+        wanted = max(n // NEAR, FEW)
+        # a window that holds everything need not grow
+        narrow = 2 * view.n_near < min(wanted, n)
+        window[2] *= 0.7 if view.n_near > 2 * wanted else 1.3 if narrow else 1.0
+    window[0], window[1] = surface.u, surface.v
 
 
 class Found(NamedTuple):
@@ -182,145 +409,24 @@ def pour(c, y, s, volume, two, window, masses, near):
     Changes in place: ``window``, (u, v, half-width) to look in first, becomes the levels found and a width to go on
     with; ``masses`` (see :func:`pieces`) those below the window; ``near`` is scratch of n integers.
     """
-    basins, none = 2 if two else 1, np.empty(0)
-    lows, highs, last, following = np.empty(2), np.empty(2), np.empty(2), np.empty(2)
-    mass, total, below, part = np.empty(2), np.empty(2), np.empty(2), np.empty(2)
-    taken, start = np.empty(2, np.int64), np.empty(2, np.int64)
-    passes, u, v, inside = 0, 0.0, 0.0, False
+    passes = 0
     while True:
         passes += 1
         whole = passes > 3 or not np.isfinite(window[0] + window[1] + window[2])
-        for a in range(2):
-            middle = window[a if two else 0]
-            lows[a], highs[a] = (-np.inf, np.inf) if whole else (middle - window[2], middle + window[2])
-        n_near = _survey(c, y, s, two, lows, highs, masses, near, below, total)
-        base = total.copy()
-        near_1, heights_1, weights_1 = _gathered(c, y, s, two, 1.0, near, n_near)
-        near_2, heights_2, weights_2 = near_1[:0], none, none
-        if two:
-            near_2, heights_2, weights_2 = _gathered(c, y, s, two, -1.0, near, n_near)
-        if not volume > 0.0:
-            # the minimisers, all of them
-            inside = below[0] + below[1] == 0.0 and heights_1.size > 0 and (heights_2.size > 0 or not two)
-            if inside:
-                u = heights_1.min()
-                v = heights_2.min() if two else u
-                lowest_1 = heights_1 == u
-                points_1, masses_1 = near_1[lowest_1], weights_1[lowest_1]
-                lowest_2 = heights_2 == v
-                points_2, masses_2 = near_2[lowest_2], weights_2[lowest_2]
-                break
-            window[2] *= 4.0
-            continue
-
-        share = FEW / n_near if n_near > 2 * FEW and not whole else 1.0
-        du, dv = 0.0, 0.0
-        if share < 1.0:
-            du, dv = _moves(volume, two, window, below, base, heights_1, weights_1, heights_2, weights_2)
-        while True:
-            everything = share >= 1.0
-            for a in range(2):
-                middle, width = window[a if two else 0] + (du if a == 0 else dv), share * window[2]
-                last[a] = lows[a] if everything else max(middle - width, lows[a])
-                following[a] = highs[a] if everything else min(middle + width, highs[a])
-            points_1, sorted_1, masses_1, start[0] = _split(near_1, heights_1, weights_1, last[0], following[0])
-            points_2, sorted_2, masses_2, start[1] = _split(near_2, heights_2, weights_2, last[1], following[1])
-            mass[:], total[:], part[:] = below, base, 0.0
-            for a in range(basins):
-                heights, weights = (sorted_1, masses_1) if a == 0 else (sorted_2, masses_2)
-                for r in range(start[a]):
-                    mass[a] += weights[r]
-                    total[a] += weights[r] * heights[r]
-            taken[:] = start  # points of the window covered whole; ``part`` is the mass of the next one covered
-            edge, other_edge = last[0], last[1]  # not below the highest covered point
-            if not two:
-                # the second basin: height 0, endless mass
-                mass[1], total[1], last[1] = mass[0], 0.0, 0.0
-            final = whole and everything
-            inside, reached, steps, level = True, max(mass[0], mass[1]), 0, np.inf
-            while True:
-                # bring both basins to the same mass, then look at the next heights
-                for a in range(basins):
-                    heights, weights = (sorted_1, masses_1) if a == 0 else (sorted_2, masses_2)
-                    while reached - mass[a] > ROUNDING * reached and taken[a] < heights.size:
-                        room = weights[taken[a]] - part[a]
-                        moved = min(room, reached - mass[a])
-                        last[a] = heights[taken[a]]
-                        total[a] += moved * last[a]
-                        if room - moved <= ROUNDING * reached:
-                            taken[a] += 1
-                            part[a] = 0.0
-                            mass[a] += room
-                        else:
-                            part[a] += moved
-                            mass[a] = reached
-                    following[a] = heights[taken[a]] if taken[a] < heights.size else np.inf
-                if not two:
-                    mass[1], following[1] = mass[0], 0.0
-                lacking = reached - min(mass[0], mass[1]) > ROUNDING * reached
-                if (following[0] == np.inf or following[1] == np.inf or lacking) and not final:
-                    inside = False
-                    break
-                if reached > 0.0:
-                    level = (volume + total[0] + total[1]) / reached
-                    if following[0] + following[1] >= level:
-                        # where the walk began: was the start already above the minimum?
-                        inside = final or steps > 0 or last[0] + last[1] <= level
-                        break
-                step, skipped = np.inf, False
-                for a in range(basins):
-                    weights = masses_1 if a == 0 else masses_2
-                    if taken[a] < weights.size:
-                        room = weights[taken[a]] - part[a]
-                        if room <= ROUNDING * reached:  # a weight that adds nothing to the mass
-                            taken[a] += 1
-                            part[a] = 0.0
-                            skipped = True
-                        step = min(step, room)
-                steps += 1
-                if skipped:
-                    continue
-                if not step < np.inf:  # no mass is left: there is no level
-                    break
-                reached += step
-            u, v = level, level
-            if two and inside:
-                lowest, highest = max(last[0], level - following[1]), min(following[0], level - last[1])
-                # where nothing was walked over, the highest covered point is known to be below the window, no more
-                if not final:
-                    inside = (taken[0] > start[0] or part[0] > 0.0 or lowest > edge) and (
-                        taken[1] > start[1] or part[1] > 0.0 or highest < level - other_edge
-                    )
-                u = 0.5 * (lowest + highest)
-                v = level - u
-            if inside or everything:
-                break
-            share = 8.0 * share if 16.0 * share < 1.0 else 1.0
-        if inside:
-            first_count, second_count = taken[0] + int(part[0] > 0.0), taken[1] + int(part[1] > 0.0)
-            points_1, masses_1 = points_1[:first_count], masses_1[:first_count]
-            points_2, masses_2 = points_2[:second_count], masses_2[:second_count]
-            if part[0] > 0.0:
-                masses_1[-1] = part[0]
-            if part[1] > 0.0:
-                masses_2[-1] = part[1]
+        view = _look(c, y, s, two, window, whole, masses, near)
+        if volume > 0.0:
+            surface = _surface(volume, two, whole, window, view)
+        else:
+            surface = _lowest(two, view)
+        if surface.inside:
             break
         window[2] *= 4.0
-    if whole:
-        # the height of a slice of the points about the level
-        heights = np.sort(heights_1)
-        middle, reach = np.searchsorted(heights, u), max(1, c.size // (2 * NEAR))
-        about = heights[max(0, middle - reach) : middle + reach]
-        width = 0.5 * (about[-1] - about[0])
-        window[2] = width if width > 0.0 else np.inf
-    else:
-        wanted = max(c.size // NEAR, FEW)
-        # a window that holds everything need not grow
-        narrow = 2 * n_near < min(wanted, c.size)
-        window[2] *= 0.7 if n_near > 2 * wanted else 1.3 if narrow else 1.0
-    window[0], window[1] = u, v
+    _lay_window(c.size, whole, view, surface, window)
+    u, v, first, second = surface.u, surface.v, surface.first, surface.second
     gamma, bias = 0.5 * (u + v), 0.5 * (v - u) if two else 0.0
-    return Found(gamma, bias, lows, below, points_1, points_2, masses_1, masses_2, passes)
+    return Found(
+        gamma, bias, view.lows, view.below, first.places, second.places, first.weights, second.weights, passes
+    )  # fmt: skip
 
 
 @compiled
