@@ -55,7 +55,7 @@ import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -266,7 +266,7 @@ class Rule(NamedTuple):
     """The values that shape a visit.
 
     The box C; the squared constant feature, and its product with u; θ; the factor of curvatures; visits between
-    samples of the weights (0: never).
+    samples of the weights (0: never); η of each output.
     """
 
     C: float
@@ -275,6 +275,33 @@ class Rule(NamedTuple):
     theta: float
     sigma: float
     stride: int
+    eta: np.ndarray
+
+
+class Data(NamedTuple):
+    """Rows, targets and weights (empty: all ones), and u without its constant feature, as U (d × 1) or empty."""
+
+    X: Any
+    y: np.ndarray
+    s: np.ndarray
+    U: np.ndarray
+
+
+class Span(NamedTuple):
+    """The places start … stop − 1 of the order of a pass, before which ``before`` visits were made."""
+
+    order: np.ndarray
+    start: int
+    stop: int
+    before: int
+
+
+class Scratch(NamedTuple):
+    """Working space for one example, by output: scores z, changes g and dual variables a."""
+
+    z: np.ndarray
+    g: np.ndarray
+    a: np.ndarray
 
 
 class Alone(NamedTuple):
@@ -300,8 +327,11 @@ class Team(NamedTuple):
 
 
 @generic
-def look(team, X, order, p, start, rule, examples, U, W, z, a):
-    """z, a ← scores and dual variables of the example at place p; returns q and m, with q < 0 if a thread gave up."""
+def look(team, data, span, p, rule, examples, W, space):
+    """space.z, space.a ← scores and dual variables of the example at place p; returns q and m.
+
+    q < 0 says that a thread gave up.
+    """
 
 
 @generic
@@ -335,7 +365,8 @@ def _(team):
 
 
 @look.case(Alone)
-def _(team, X, order, p, start, rule, examples, U, W, z, a):
+def _(team, data, span, p, rule, examples, W, space):
+    X, U, order, z, a = data.X, data.U, span.order, space.z, space.a
     q, m, alpha = examples.q, examples.m, flat(examples.alpha)
     prefetch_rows(X, order, p, order.size)
     touch(q, m, order, p, order.size)
@@ -353,11 +384,12 @@ def _(team, X, order, p, start, rule, examples, U, W, z, a):
 
 
 @look.case(Team)
-def _(team, X, order, p, start, rule, examples, U, W, z, a):
+def _(team, data, span, p, rule, examples, W, space):
+    X, order, z, a = data.X, span.order, space.z, space.a
     size, outputs, threads = team.q.size, a.size, team.board.shape[0]
     place = p % size
     fresh = place == 0
-    if fresh or p == start:
+    if fresh or p == span.start:
         end = min(p - place + size, order.size)
         # all that the leading thread will write is read before the exchange
         for k in range(p, end):
@@ -388,25 +420,24 @@ def _(team, X, order, p, start, rule, examples, U, W, z, a):
 
 
 @compiled
-def visit(X, target, y, s, order, start, stop, t, rule, team, examples, U, w, eta, sums, z, g, a):
-    """Visit the examples order[start:stop] of a pass, changing examples, w and sums in place.
+def visit(data, target, span, rule, team, examples, w, sums, space):
+    """Visit the examples of a span of a pass, changing examples, w and sums in place.
 
-    t visits were made before the pass. U (d × 1) is u without its constant feature, or empty. z, g and a (outputs) are
-    working space. Of several threads the first changes the examples and all change their part of W. Returns (visits
-    that changed something, entries of X read).
+    Of several threads the first changes the examples and all change their part of W. Returns (visits that changed
+    something, entries of X read).
     """
-    X, y, s, order, U = borrowed(X), borrow(y), borrow(s), borrow(order), borrow(U)
-    alpha, rest, wait = flat(examples.alpha), borrow(examples.rest), borrow(examples.wait)
-    examples = Examples(borrow(examples.alpha), borrow(examples.q), borrow(examples.m), rest, wait)
-    W, b, r, v, eta = borrow(w.W), borrow(w.b), borrow(w.r), borrow(w.v), borrow(eta)
-    z, g, a = borrow(z), borrow(g), borrow(a)
+    data, span, rule, space = borrow(data), borrow(span), borrow(rule), borrow(space)
+    examples, w = borrow(examples), borrow(w)
+    X, y, s, order, eta = data.X, data.y, data.s, span.order, rule.eta
+    alpha, W, b, r, v = flat(examples.alpha), w.W, w.b, w.r, w.v
+    z, g, a = space.z, space.g, space.a
     outputs = losses.output_count(target, z)
     loss = losses.output_loss(target)
     updates, reads = 0, 0
-    until_sample = rule.stride - (t + start) % max(rule.stride, 1)
-    for p in range(start, stop):
+    until_sample = rule.stride - (span.before + span.start) % max(rule.stride, 1)
+    for p in range(span.start, span.stop):
         touch(y, s, order, p, order.size)
-        q, m = look(team, X, order, p, start, rule, examples, U, W, z, a)
+        q, m = look(team, data, span, p, rule, examples, W, space)
         if q < 0.0:
             break
         i, part = order[p], part_of(team, order, p)
@@ -433,7 +464,7 @@ def visit(X, target, y, s, order, start, stop, t, rule, team, examples, U, w, et
             updates += 1
             row_add(X, part, g, W)
         if leads(team):
-            note_visit(rest, wait, i, moved)
+            note_visit(examples.rest, examples.wait, i, moved)
         until_sample -= 1
         if until_sample == 0:
             until_sample = rule.stride
@@ -839,7 +870,7 @@ class SDCA(Solver):
         outputs, threads, size = problem.n_outputs, state.threads, len(state.scores)
         constant = float(problem.intercept == "regularized")
         stride = max(8, problem.d // 4) if len(state.sums.W) else 0
-        rule = Rule(problem.C, constant, state.along, state.theta, state.sigma, stride)
+        rule = Rule(problem.C, constant, state.along, state.theta, state.sigma, stride, state.eta)
         teams: list[Alone | Team] = [Alone()]
         if threads > 1 and isinstance(X, CSRRows):
             X = CSRRows(X.data, X.indices, state.split, X.n_features)
@@ -850,12 +881,13 @@ class SDCA(Solver):
                 alpha, q, own_parts = (apart(np.zeros(shape)) for shape in ((size, outputs), size, size * outputs))
                 turn = apart(np.zeros(1, np.int64))
                 teams.append(Team(k, parts, apart(state.scores), alpha, q, own_parts, board, turn))
-        data = (X, problem.target, problem.y, problem.sample_weight, order, start, stop, state.counters.visits - start)
+        data = Data(X, problem.y, problem.sample_weight, state.U)
+        span = Span(order, start, stop, state.counters.visits - start)
         calls = []
         copies = [Weights(w.W, apart(w.b), apart(w.r), apart(w.v)) for _ in teams]
         for team, own in zip(teams, copies, strict=True):
-            z, g, a = apart(np.zeros((3, outputs)))
-            calls.append((*data, rule, team, state.examples, state.U, own, state.eta, state.sums, z, g, a))
+            space = Scratch(*apart(np.zeros((3, outputs))))
+            calls.append((data, problem.target, span, rule, team, state.examples, own, state.sums, space))
         results = [visit(*calls[0])] if threads == 1 else self._together(calls, board, pool)
         # all threads have the same values
         for kept, new in zip(w[1:], copies[0][1:], strict=True):
