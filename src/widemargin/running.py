@@ -240,12 +240,15 @@ class _Run:
     def _decide(self, measured: dict[str, float]) -> None:
         """Whether this checkpoint was the last, and why."""
         answers = [callback(self.progress) for callback in self.callbacks]  # each is called
+        gap, tol = measured.get("gap", math.inf), self.limits.tol
+        if self.reason == "max_seconds" and tol > 0.0 and abs(gap) <= tol * abs(measured["objective"]):
+            self.reason = "tol"  # time was up, but so was the work
         if not self.reason and self.interrupts.seen:
             self.reason = "interrupted"
         elif not self.reason and any(answers):
             self.reason = "callback"
         if not self.reason:
-            tol, over = self.limits.tol, self.done >= self.last
+            over = self.done >= self.last
             self.reason = reason_to_stop(measured, self.previous, tol, over, self.patience, self.state.stalled)
             if self.reason == "tol":
                 self.doubt = self.solver.doubt(self.problem, self.state, tol)

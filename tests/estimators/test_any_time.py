@@ -319,6 +319,57 @@ def test_sums_over_draws_are_those_over_all_examples_on_the_average(rng):
         assert abs(np.mean(found) - truth) <= 6.0 * np.std(found) / math.sqrt(300) + np.std(found) / math.sqrt(200)
 
 
+def test_a_rung_s_own_examples_count_by_their_share(rng, monkeypatch):
+    """A tube that is fitted closely has small losses on half of all examples, and others elsewhere."""
+    monkeypatch.setattr(ladder, "PROBE", 600)
+    n = 3000
+    X = rng.normal(size=(n, 4))
+    y = np.sin(2.0 * X[:, 0]) + rng.normal(size=n)
+    problem = KernelProblem(RBF(1.0), as_rows(X), y, losses.Single(losses.EpsilonInsensitive(0.1)), 1.0 / (100.0 * n))
+    draws = Draws(problem, rng)
+    rungs = Ladder(problem, rng, 1e-3, Clock(0.0).perf_counter)
+    rungs._solve(draws, n // 2, draws.probe(600), math.inf, 0.0)
+    found = rungs.best
+    scores = found.model.decision_function(problem.X)[:, 0]
+    own = found.model.decision_function(found.model.vectors)[:, 0] - found.model.intercept[0]
+    truth = 0.5 * problem.lam * float(found.model.coef[0] @ own)
+    truth += float(np.mean(np.maximum(0.0, np.abs(scores - y) - 0.1)))
+    assert abs(found.objective - truth) <= 5.0 * found.error
+    assert found.error <= 0.1 * truth
+
+
+def test_w_0_is_the_model_where_no_more_is_known_of_a_rung(clock, rng, monkeypatch):
+    X, y = overlapping(rng, 1200)
+    climb = Ladder.climb
+
+    def doubtful(self, until, deadline):
+        climb(self, until, deadline)
+        self.best.error = 10.0
+        clock.seconds = deadline + 1.0
+        return False
+
+    monkeypatch.setattr(Ladder, "climb", doubtful)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SVC(gamma=GAMMA, max_seconds=5.0).fit(X, y)
+    assert model.support_.size == 0
+    assert model.certificate_.primal == pytest.approx(at_zero(np.where(y == 1, 1.0, -1.0), 1.0), rel=1e-9)
+
+
+def test_pairs_for_which_there_is_no_time_are_constant(clock, rng, monkeypatch):
+    X, y = overlapping(rng, 90, classes=5)
+    clock.step = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SVC(gamma=GAMMA, max_seconds=2.0).fit(X, y)
+    assert model.stop_reason_ == "max_seconds"
+    certificates = list(model.certificate_)
+    assert len(certificates) == 10
+    assert all(c.primal <= 1.0 + 1e-6 for c in certificates)
+    assert certificates[-1].dual == 0.0
+    assert np.isfinite(model.decision_function(X)).all()
+
+
 def test_an_estimate_does_not_win_over_a_value_that_is_known(rng):
     """Few heavy examples: an estimate without them would be far too low, and the constant model is much better."""
     n = 6000
@@ -387,7 +438,7 @@ def test_compilation_that_took_the_time_is_named(rng):
         listener._ts -= 12.0
         listener.on_end(None)
 
-    model = SVC(gamma=GAMMA, max_seconds=1e-3, callbacks=compile_for_long)
+    model = SVC(1e3, gamma=GAMMA, tol=1e-12, max_seconds=1e-3, callbacks=compile_for_long)
     with pytest.warns(ConvergenceWarning, match=r"compiling took 12\.\d s of max_seconds=0.001"):
         model.fit(X, y)
 

@@ -17,6 +17,7 @@ from sklearn.svm import LinearSVC as RivalSVC
 from sklearn.svm import LinearSVR as RivalSVR
 
 from widemargin import SDCA, LinearSVC, LinearSVR, Pegasos
+from widemargin.estimators import fitting
 from widemargin.objective import Certificate
 from widemargin.running import Progress
 from widemargin.solvers import pegasos, sdca
@@ -659,6 +660,17 @@ def test_a_claim_of_convergence_is_near_the_optimum_whatever_the_sizes(estimator
         assert model.stop_reason_ == "tol"
     if model.stop_reason_ == "tol":
         assert model.score(X, y) >= exact.score(X / X.std(axis=0), y) - 0.1
+
+
+@pytest.mark.parametrize(("width", "ratio", "solver"), [(200, 1e3, "Interior"), (201, 1e3, "SDCA"), (20, 10.0, "SDCA")])
+def test_auto_turns_to_the_interior_point_where_few_features_differ_much(width, ratio, solver, rng, monkeypatch):
+    used = []
+    monkeypatch.setattr(fitting, "run", lambda solver, problem, **options: used.append(type(solver).__name__) or 1 / 0)
+    X = rng.normal(size=(30, width))
+    X[:, 0] *= ratio
+    with pytest.raises(ZeroDivisionError):
+        LinearSVC().fit(X, np.arange(30) % 2)
+    assert used == [solver]
 
 
 # ---------------------------------------------------------------- data that are hard: they work, or it is said why not

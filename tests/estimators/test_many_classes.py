@@ -214,8 +214,12 @@ def test_pairs_are_treated_roughly_first_and_then_to_the_end(rng):
         assert at_zero[p] == pytest.approx(50.0 * least)
     while state.done < problem.n_pairs:
         solver.rough().advance(problem, state, 10**6)
-    rough = state.results.primal.copy()
+    rough, spent = state.results.primal.copy(), state.counters.kernel_evals
+    np.testing.assert_array_equal(solver.init(problem).results.bias, [
+        np.sign(sums[i] - sums[j]) for i, j in combinations(range(K), 2)
+    ])  # fmt: skip
     state = solver.again(state)
+    assert state.counters.kernel_evals == spent > 0
     while state.done < problem.n_pairs // 2:
         solver.advance(problem, state, 13)
     solver.settle(problem, state)

@@ -833,11 +833,20 @@ class SVC(ClassifierMixin, _Kernel):
         """Run each binary problem and put their support vectors together, from ``promising`` examples or ``start``,
         the β of :meth:`_starting_point`; returns the state of the last one."""
         history, solver = History() if history is None else history, self._configured()
-        coefficients, intercepts, certificates, reasons, rounds = [], [], [], [], []
+        coefficients, intercepts, reasons, rounds = [], [], [], []
+        certificates: list[Certificate | None] = []
         seed, unfinished, stopped, estimated = int(rng.integers(2**63)), None, False, False
         deadline, n_classes = self._deadline(started), self.classes_.size
         count = 1 if n_classes == 2 else n_classes if self.multi_class == "ovr" else n_classes * (n_classes - 1) // 2
         for k, (chosen, problem) in enumerate(problems):
+            if k > 0 and solver.exact and not stopped and now() >= deadline:  # there is time for nothing but w = 0
+                value, nothing = problem.at_zero()
+                coefficients.append((chosen[:0], np.empty(0)))
+                intercepts.append(nothing.intercept[0])
+                reasons.append("max_seconds")
+                certificates.append(Certificate(value, 0.0, value))
+                rounds.append(0)
+                continue
             rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
             beta = self._beta_of(k, chosen, codes, start) if isinstance(start, np.ndarray) else start
             state = self._state_from(solver, problem, rng, beta, None if promising is None else promising[k])
@@ -930,7 +939,9 @@ class SVC(ClassifierMixin, _Kernel):
         """Whether pairs of classes are so many and so small that a run for each is mostly overhead."""
         sizes = np.bincount(codes).astype(float)
         k, pairs = sizes.size, sizes.size * (sizes.size - 1) / 2
-        exact = self._configured().for_pairs and not self.early_stopping
+        own = self._configured()
+        # under a time limit the hinge is solved by what has models soonest, for many small pairs as for large ones
+        exact = (own.for_pairs or (own.exact and self.max_seconds is not None)) and not self.early_stopping
         if not exact or self.multi_class != "ovo" or pairs <= MANY_PAIRS:
             return False
         values = ((k - 2) * np.sum(sizes**2) + np.sum(sizes) ** 2) / pairs  # the mean of (s + t)² over the pairs
@@ -954,8 +965,8 @@ class SVC(ClassifierMixin, _Kernel):
         problem = PairsProblem(
             whole.take(order), ends, 0.0 if self.lam is not None else float(self.C), float(self.lam or 0.0)
         )
-        own = self._configured()
-        solver = solvers.make("pairs", own.for_pairs, tol=own.tol, max_rounds=self.max_iter)
+        name, tol = self._configured().for_pairs or "auto", max(float(self.tol), 1e-12)
+        solver = solvers.make("pairs", name, tol=tol, max_rounds=self.max_iter)
         state = solver.init(problem, duals=None if start is None else start[:, order])
         if self.max_seconds is not None:  # all pairs roughly, and then each to the end
             outcome = self._run(solver.rough(), problem, started=started, state=state, max_epochs=1, quiet=True)

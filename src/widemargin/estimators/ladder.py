@@ -5,7 +5,8 @@ is a problem of its own whose solution costs about (m/n)² as much and predicts 
 bounds would be n/m times as large, and a small sample would be fitted without an error where C is large.) So rungs of
 500, 2,000, 8,000 … examples are solved one after the other while a larger one fits into the time for them.
 The value of a rung's solution is estimated on a probe, examples from the other end of the order in which the rungs
-take theirs; its multiple and its bias are the best ones there. A problem of at most :data:`PROBE` examples is its own
+take theirs, and on some of its own examples, which count by their share; its multiple and its bias are the best ones
+there. A problem of at most :data:`PROBE` examples is its own
 probe, and the values are exact.
 
 Examples of weight s are drawn by priority: those with the largest s/u, for uniform numbers u, and the probe those with
@@ -91,6 +92,29 @@ class Draws:
         """A sample of this size to test on, with as few examples of a rung as there can be."""
         return self._drawn(self.of_probe, self.evenly, size)
 
+    def among(self, chosen: np.ndarray, probe: Drawn) -> Drawn:
+        """The probe, and examples that a rung was trained on, whose losses are smaller and stand for themselves only."""
+        outside = ~np.isin(probe.chosen, chosen)
+        rest = float(self.s.sum() - self.s[chosen].sum())
+        if probe.chosen.size == self.s.size or not outside.any() or rest <= 0.0:
+            return probe
+        others, weights = probe.chosen[outside], probe.weights[outside]
+        most = PROBE // 2
+        heavy = (
+            np.argsort(-self.s[chosen], kind="stable")[: most // 2] if chosen.size > most else np.arange(chosen.size)
+        )
+        own = np.zeros(chosen.size, bool)
+        own[heavy] = True
+        light = np.flatnonzero(~own)
+        own[light[:: max(1, -(-light.size // most))]] = True
+        own_weights = self.s[chosen][own]
+        if light.size:  # the light ones that are looked at stand for all light ones
+            light_seen = ~np.isin(np.flatnonzero(own), heavy)
+            own_weights[light_seen] *= self.s[chosen][light].sum() / own_weights[light_seen].sum()
+        found = np.concatenate([chosen[own], others])
+        order = np.argsort(found)
+        return Drawn(found[order], np.concatenate([own_weights, weights * (rest / weights.sum())])[order])
+
     def _drawn(self, priority: np.ndarray, measure: np.ndarray, size: int) -> Drawn:
         size = min(size, int(np.count_nonzero(self.s)))
         if size >= self.s.size:
@@ -128,7 +152,7 @@ class Ladder:
         probe = draws.probe(n if n <= PROBE else PROBE // 4 if hurry else PROBE)
         while True:
             since = self.clock()
-            self._solve(draws.rung(size), probe, until if size > first else math.inf, begun)
+            self._solve(draws, size, probe, until if size > first else math.inf, begun)
             took, now = max(self.clock() - since, 1e-6), self.clock()
             if self.interrupted:
                 return False
@@ -147,9 +171,10 @@ class Ladder:
             power = math.log(took / self.paces[0][1]) / math.log(size / self.paces[0][0])
         return took * (n / size) ** min(max(power, 1.0), 2.5)
 
-    def _solve(self, drawn: Drawn, probe: Drawn, until: float, begun: float) -> None:
-        """Solve a rung as far as time allows, and keep it if it is the best."""
-        problem, tol, chosen = self.problem, max(self.tol, ENOUGH), drawn.chosen
+    def _solve(self, draws: Draws, size: int, probe: Drawn, until: float, begun: float) -> None:
+        """Solve a rung of this size as far as time allows, and keep it if it is the best."""
+        problem, tol, drawn = self.problem, max(self.tol, ENOUGH), draws.rung(size)
+        chosen = drawn.chosen
         limit = None if until == math.inf else max(until - self.clock(), 1e-9)
         share = chosen.size / problem.n
         part = replace(problem.take(chosen), lam=problem.lam / share, sample_weight=share * drawn.weights)
@@ -160,24 +185,28 @@ class Ladder:
         self.interrupted = outcome.stop_reason == "interrupted"
         for name, value in vars(outcome.state.counters).items():
             setattr(self.counters, name, getattr(self.counters, name) + value)
-        rung = self._measured(chosen, outcome.model, probe)
+        rung = self._measured(chosen, outcome.model, draws, probe)
         self.history.append(
             self.counters, epochs=0.0, seconds=self.clock() - begun, objective=rung.objective, examples=chosen.size
         )
         if self.best is None or rung.objective < self.best.objective:
             self.best = rung
 
-    def _measured(self, chosen: np.ndarray, model: KernelModel, probe: Drawn) -> Rung:
-        """The best multiple of a rung's w on the probe, and its objective there."""
-        problem, support, size = self.problem, chosen[model.support], probe.chosen.size
+    def _measured(self, chosen: np.ndarray, model: KernelModel, draws: Draws, probe: Drawn) -> Rung:
+        """The best multiple of a rung's w on the probe and some of its own examples, and its objective there."""
+        problem, support = self.problem, chosen[model.support]
+        seen = draws.among(chosen, probe)
+        size = seen.chosen.size
         bare = replace(model, support=support, vectors=problem.rows(support), intercept=np.zeros(1))
-        there = replace(problem.take(probe.chosen), sample_weight=probe.weights * size / problem.n)
-        f, own = (bare.decision_function(problem.rows(rows))[:, 0] for rows in (probe.chosen, support))
+        there = replace(problem.take(seen.chosen), sample_weight=seen.weights * size / problem.n)
+        f, own = (bare.decision_function(problem.rows(rows))[:, 0] for rows in (seen.chosen, support))
         norm2 = float(model.coef[0] @ own)
         multiple, bias, value = there.best_multiple(f, norm2)
         loss, scores = scalar_loss(problem.target), multiple * f + bias
         missed = 1.0 - there.y * scores if isinstance(loss, Hinge) else np.abs(scores - there.y) - loss.epsilon
-        error = float(np.std(there.sample_weight * np.maximum(missed, 0.0))) / math.sqrt(size)
+        lost, inside = seen.weights * np.maximum(missed, 0.0), np.isin(seen.chosen, chosen)
+        spread = [part.size * float(np.var(part)) for part in (lost[inside], lost[~inside]) if part.size]
+        error = math.sqrt(sum(spread)) / problem.n
         self.counters.kernel_evals += support.size * (size + support.size)
         self.counters.kernel_computed += support.size * (size + support.size)
         found = replace(bare, coef=multiple * model.coef, intercept=np.array([bias]))
