@@ -70,6 +70,19 @@ class Space(NamedTuple):
     numbers: np.ndarray
 
 
+class Classes(NamedTuple):
+    """The examples, sorted by class: where each class ends, their weights, and kernel values.
+
+    ``block`` are the kernel rows of one class; the values of class c against itself stand in ``own`` from places[c] on.
+    """
+
+    block: np.ndarray
+    own: np.ndarray
+    places: np.ndarray
+    ends: np.ndarray
+    weight: np.ndarray
+
+
 @compiled
 def primal_and_dual(sigma, h, cap, row, alpha, f, b):
     """(Σ C_v [σ_v(e_v − b)]₊, Σ h_vσ_vα_v, ‖w‖²) at the current point with bias b."""
@@ -82,8 +95,9 @@ def primal_and_dual(sigma, h, cap, row, alpha, f, b):
 
 
 @compiled
-def lay_out(block, own, places, ends, i, j, constant, K):
+def lay_out(classes, i, j, constant, K):
     """K ← the kernel matrix of the examples of classes j and i, plus a constant; j's come first."""
+    block, own, places, ends = classes.block, classes.own, classes.places, classes.ends
     start, before = ends[i - 1], ends[j - 1] if j > 0 else 0
     n, m = ends[j] - before, ends[i] - start
     shift = np.float32(constant)
@@ -100,19 +114,20 @@ def lay_out(block, own, places, ends, i, j, constant, K):
 
 
 @compiled
-def solve_against(block, own, places, ends, weight, i, first, last, rule, results, space):
+def solve_against(classes, i, first, last, rule, results, space):
     """Solve the pairs of class i with the classes j from ``first`` up to ``last`` (< i), from the β that results hold.
 
     Changes ``results`` in place; returns (examples visited, pairs of variables or variables moved).
     """
-    block, own, places, ends, weight = borrow(block), borrow(own), borrow(places), borrow(ends), borrow(weight)
+    classes = borrow(classes)
+    ends, weight = classes.ends, classes.weight
     k, start, visits, moves = ends.size, ends[i - 1], 0, 0
     for j in range(first, last):
         before = ends[j - 1] if j > 0 else 0
         n = ends[j] - before
         m = n + ends[i] - start
         K = space.K[: m * m].reshape(m, m)
-        lay_out(block, own, places, ends, i, j, rule.constant, K)
+        lay_out(classes, i, j, rule.constant, K)
         s, cap, a, e = space.values[0, :m], space.values[1, :m], space.values[2, :m], space.values[3, :m]
         f, diagonal = space.values[4, :m], space.values[5, :m]
         up, down, row = space.values[6, :m], space.values[7, :m], space.numbers[:m]
@@ -316,9 +331,9 @@ class PairwiseSMO(Solver):
             whole.has_free_bias, whole.constant, problem.C, problem.lam, 0.95 * self.tol, self.max_rounds,
             self.tightening,
         )  # fmt: skip
-        given = kept.block, kept.own, kept.places, problem.ends, problem.weights
+        classes = Classes(kept.block, kept.own, kept.places, problem.ends, problem.weights)
         if n_steps == 0:  # compiles
-            solve_against(*given, 1, 0, 0, rule, state.results, kept.space)
+            solve_against(classes, 1, 0, 0, rule, state.results, kept.space)
         while taken < n_steps and state.done < problem.n_pairs:
             i = (1 + math.isqrt(8 * state.done + 1)) // 2
             first = state.done - i * (i - 1) // 2
@@ -328,7 +343,7 @@ class PairwiseSMO(Solver):
             if first == 0:  # the rows of a class, and of the first two with the second
                 rows = problem.sizes[i] + (problem.sizes[0] if i == 1 else 0)
                 state.counters.kernel_evals += int(rows) * int(problem.ends[-1])
-            visits, moves = solve_against(*given, i, first, last, rule, state.results, kept.space)
+            visits, moves = solve_against(classes, i, first, last, rule, state.results, kept.space)
             state.done += last - first
             taken += last - first
             counters = state.counters

@@ -340,14 +340,32 @@ def choose(part, rule, space, bias, top, bottom, position, rounds, previous):
     return found, position
 
 
-@compiled
-def work(recipe, held, part, rule, space, previous, position, rounds, target, share, n_rounds):
-    """Up to n_rounds rounds on a part, in place.
+class Goal(NamedTuple):
+    """A part is done when its gap is at most ``target``, or ``share`` of its dual value if there is no target."""
 
-    It is done when the gap of the part is at most ``target``, or ``share`` of its dual value if there is no target.
-    Returns (how it ended, rounds made, their working sets' sizes, pairs or variables moved, position, previous, rows
-    that are missing, which stand in ``space.wanted``).
+    target: float
+    share: float
+
+
+class Worked(NamedTuple):
+    """What :func:`work` has done.
+
+    How it ended, rounds made, their working sets' sizes, pairs or variables moved; the position and the free variables
+    of the last working set to go on with; how many rows are missing, which stand in ``Space.wanted``.
     """
+
+    end: int
+    made: int
+    visits: int
+    moves: int
+    position: int
+    previous: np.ndarray
+    missing: int
+
+
+@compiled
+def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_rounds):
+    """Up to n_rounds rounds on a part after ``rounds`` others, in place; returns :class:`Worked`."""
     sigma, h, cap, row, alpha, f = part.sigma, part.h, part.cap, part.row, part.alpha, part.f
     visits, moves = 0, 0
     for made in range(n_rounds):
@@ -357,9 +375,9 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
             violation = top - bottom
             bias = middle(top, bottom)
         gap, dual = excess(sigma, h, cap, row, alpha, f, bias)
-        enough = target if target > 0.0 else share * abs(dual)
+        enough = goal.target if goal.target > 0.0 else goal.share * abs(dual)
         if (gap <= enough and rounds + made > 0) or violation <= ROUNDING or not np.isfinite(gap):
-            return REACHED, made, visits, moves, position, previous, 0
+            return Worked(REACHED, made, visits, moves, position, previous, 0)
         size, after = choose(part, rule, space, bias, top, bottom, position, rounds + made, previous)
         chosen = space.chosen[:size]
         listed = 0
@@ -374,7 +392,7 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
         wanted = space.wanted[:listed]
         slots = space.slots[:listed]
         if not fetch_rows(recipe, held, wanted, slots, space.missing):
-            return MISSING, made, visits, moves, position, previous, listed
+            return Worked(MISSING, made, visits, moves, position, previous, listed)
         position = after
         K = space.K[: size * size].reshape(size, size)
         s, c, a, e, start = (space.values[0, :size], space.values[1, :size], space.values[2, :size],
@@ -411,7 +429,7 @@ def work(recipe, held, part, rule, space, previous, position, rounds, target, sh
                 previous[kept] = chosen[k]
                 kept += 1
         visits += size
-    return GOING_ON, n_rounds, visits, moves, position, previous, 0
+    return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
 
 
 # ---------------------------------------------------------------- variables, state and solver
@@ -659,7 +677,7 @@ class SMO(Solver):
             part = Part(two, two, two, places, two, two, places)
             rule = Rule(2, 0, problem.has_free_bias, problem.constant)
             previous = np.empty(0, np.int64)
-            work(cache.recipe, cache.held, part, rule, Space.of(2, 2), previous, 0, 0, 0.0, 0.0, 0)
+            work(cache.recipe, cache.held, part, rule, Space.of(2, 2), Goal(0.0, 0.0), previous, 0, 0, 0)
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
@@ -723,24 +741,25 @@ class SMO(Solver):
         """Up to n_rounds rounds of an episode; returns their number, and whether the episode has reached its target."""
         cache, counters = kept.cache, state.counters
         before = cache.matrix.evaluations
-        share = ROUGHLY if episode.target == 0.0 else 0.95 * self.tol
+        goal = Goal(episode.target, ROUGHLY if episode.target == 0.0 else 0.95 * self.tol)
         total, end = 0, MISSING
         while end == MISSING:
             misses = cache.misses
-            end, made, visits, moves, position, previous, missing = work(
-                cache.recipe, cache.held, kept.part, kept.rule, kept.space, episode.previous, episode.position,
-                episode.rounds, episode.target, share, n_rounds - total,
+            worked = work(
+                cache.recipe, cache.held, kept.part, kept.rule, kept.space, goal, episode.previous, episode.position,
+                episode.rounds, n_rounds - total,
             )  # fmt: skip
+            end = worked.end
             cache.count_computed(misses)
-            episode.position, episode.previous = position, previous
-            episode.rounds += made
-            total += made
-            counters.steps += made
-            counters.updates += int(moves)
-            counters.visits += int(visits)
-            counters.kernel_evals += int(visits) * episode.rows.size
+            episode.position, episode.previous = worked.position, worked.previous
+            episode.rounds += worked.made
+            total += worked.made
+            counters.steps += worked.made
+            counters.updates += int(worked.moves)
+            counters.visits += int(worked.visits)
+            counters.kernel_evals += int(worked.visits) * episode.rows.size
             if end == MISSING:
-                cache.fetch(kept.space.wanted[:missing])
+                cache.fetch(kept.space.wanted[: worked.missing])
         counters.kernel_computed += cache.matrix.evaluations - before
         return total, end == REACHED
 
