@@ -68,11 +68,18 @@ def _add_losses(X, target, y, s, W, b, z, out):
             losses.output_values(target, z, y[i], out)
 
 
+class Affine(NamedTuple):
+    """Weights W (d × outputs) and biases b (outputs), or a gradient in them."""
+
+    W: np.ndarray
+    b: np.ndarray
+
+
 @compiled
-def _add_slopes(X, target, y, s, W, b, width, z, g, A, a):
-    """A += Σ sᵢxᵢgᵢᵀ and a += Σ sᵢgᵢ for the slopes at (W, b), smoothed over width; returns Σ sᵢℓ*(gᵢ)."""
-    X, y, s, W, b = borrowed(X), borrow(y), borrow(s), borrow(W), borrow(b)
-    z, g, A, a = borrow(z), borrow(g), borrow(A), borrow(a)
+def _add_slopes(X, target, y, s, at, width, z, g, out):
+    """out += (Σ sᵢxᵢgᵢᵀ, Σ sᵢgᵢ) for the slopes at ``at``, smoothed over width; returns Σ sᵢℓ*(gᵢ)."""
+    X, y, s, W, b = borrowed(X), borrow(y), borrow(s), borrow(at.W), borrow(at.b)
+    z, g, A, a = borrow(z), borrow(g), borrow(out.W), borrow(out.b)
     total = 0.0
     for i in range(y.size):
         row_scores(X, i, W, z)
@@ -98,12 +105,12 @@ def _column_scores(X, w, z, out):
 
 
 @compiled
-def _add_balanced_slopes(X, loss, y, s, scores, width, lo, hi, share, g, A):
+def _add_balanced_slopes(X, loss, y, s, scores, width, best, g, A):
     """A += Σ sᵢxᵢgᵢ for slopes that sum to zero over the examples; returns Σ sᵢℓ*(gᵢ)."""
     X, y, s, scores, g, A = borrowed(X), borrow(y), borrow(s), borrow(scores), borrow(g), borrow(A)
     total = 0.0
     for i in range(y.size):
-        u = mixed_slope(loss, scores[i], y[i], width, lo, hi, share)
+        u = mixed_slope(loss, scores[i], y[i], width, best)
         total += s[i] * losses.conjugate(loss, u, y[i])
         g[0] = s[i] * u
         row_add(X, i, g, A)
@@ -282,7 +289,7 @@ class Problem(Objective):
         """
         A, a, outputs = np.zeros((self.d, self.n_outputs)), np.zeros(self.n_outputs), self.n_outputs
         z, g, W = np.empty(outputs), np.empty(outputs), np.ascontiguousarray(W)
-        _add_slopes(self.X, self.target, self.y, self.sample_weight, W, b, 0.0, z, g, A, a)
+        _add_slopes(self.X, self.target, self.y, self.sample_weight, Affine(W, b), 0.0, z, g, Affine(A, a))
         charged = self.lam * (self.intercept == "regularized")
         D = -(A / self.n + self.lam * W) / (self.column_squares() + self.lam)[:, None]
         e = -(a / self.n + charged * b) / (self.mean_weight + charged)
@@ -329,17 +336,14 @@ class Problem(Objective):
             for c in range(self.n_outputs):
                 loss, y, s = self.binary_part(c)
                 scores = self.column_scores(W, c)
-                lo, hi, share = best_bias(loss, scores, y, s, width)
-                column = np.zeros((self.d, 1))
-                conjugates += _add_balanced_slopes(
-                    self.X, loss, y, s, scores, width, lo, hi, share, np.empty(1), column
-                )
+                best, column = best_bias(loss, scores, y, s, width), np.zeros((self.d, 1))
+                conjugates += _add_balanced_slopes(self.X, loss, y, s, scores, width, best, np.empty(1), column)
                 A[:, c] = column[:, 0]
             norm2 = sum_of_squares(A)
         else:
             a = np.zeros(self.n_outputs)
-            z, g = np.empty(self.n_outputs), np.empty(self.n_outputs)
-            conjugates = _add_slopes(self.X, self.target, self.y, self.sample_weight, W, b, width, z, g, A, a)
+            z, g, at, out = np.empty(self.n_outputs), np.empty(self.n_outputs), Affine(W, b), Affine(A, a)
+            conjugates = _add_slopes(self.X, self.target, self.y, self.sample_weight, at, width, z, g, out)
             norm2 = sum_of_squares(A) + (sum_of_squares(a) if self.intercept == "regularized" else 0.0)
         linear, quadratic = -conjugates / self.n, norm2 / (self.lam * self.n**2)
         share = min(1.0, max(0.0, linear / quadratic)) if scalable and quadratic > 0 else 1.0

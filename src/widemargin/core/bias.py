@@ -8,6 +8,8 @@ sum to zero (Pegasos Eq. 24), and the mixture of the slopes on both sides of the
 jump that does so is one; hence two ends and a share are returned, not just b.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .dispatch import borrow, compiled, generic
@@ -76,9 +78,17 @@ def _derivative(loss, z, y, s, width, b):
     return total
 
 
+class BestBias(NamedTuple):
+    """Neighbours lo ≤ hi about the best bias, and the share of lo's slopes in a mixture that sums to zero."""
+
+    lo: float
+    hi: float
+    share: float
+
+
 @compiled
 def best_bias(loss, z, y, s, width):
-    """(lo, hi, share): D(lo) ≤ 0 ≤ D(hi) for neighbours lo ≤ hi, and share·D(lo) + (1 − share)·D(hi) = 0.
+    """The :class:`BestBias`: D(lo) ≤ 0 ≤ D(hi) for neighbours lo ≤ hi, and share·D(lo) + (1 − share)·D(hi) = 0.
 
     Any b in [lo, hi] is optimal to rounding. Where D never reaches zero, as in a
     batch of one class under the log-loss, lo = hi is a far point.
@@ -106,7 +116,7 @@ def best_bias(loss, z, y, s, width):
             break
         derivative = _derivative(loss, z, y, s, width, middle)
         if derivative == 0.0:
-            return middle, middle, 1.0
+            return BestBias(middle, middle, 1.0)
         if derivative < 0.0:
             lo = middle
         else:
@@ -114,16 +124,17 @@ def best_bias(loss, z, y, s, width):
     below = _derivative(loss, z, y, s, width, lo)
     above = _derivative(loss, z, y, s, width, hi)
     if below >= 0.0:
-        return lo, lo, 1.0
+        return BestBias(lo, lo, 1.0)
     if above <= 0.0:
-        return hi, hi, 1.0
-    return lo, hi, above / (above - below)
+        return BestBias(hi, hi, 1.0)
+    return BestBias(lo, hi, above / (above - below))
 
 
 @compiled
-def mixed_slope(loss, z, y, width, lo, hi, share):
+def mixed_slope(loss, z, y, width, best):
     """The slope of one example under the mixture that :func:`best_bias` returns."""
-    return share * smoothed_slope(loss, z + lo, y, width) + (1.0 - share) * smoothed_slope(loss, z + hi, y, width)
+    low, high = smoothed_slope(loss, z + best.lo, y, width), smoothed_slope(loss, z + best.hi, y, width)
+    return best.share * low + (1.0 - best.share) * high
 
 
 @compiled
@@ -139,10 +150,10 @@ def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
             scores[r] = Z[r, c]
             own[r] = output_label(target, y[r], c)
             weight[r] = s[r] * output_weight(target, y[r], c)
-        lo, hi, share = best_bias(loss, scores, own, weight, 0.0)
+        best = best_bias(loss, scores, own, weight, 0.0)
         for r in range(y.size):
-            G[r, c] = weight[r] * mixed_slope(loss, scores[r], own[r], 0.0, lo, hi, share)
-        b[c] = 0.5 * (lo + hi)
+            G[r, c] = weight[r] * mixed_slope(loss, scores[r], own[r], 0.0, best)
+        b[c] = 0.5 * (best.lo + best.hi)
 
 
 # ---------------------------------------------------------------- the best multiple of given responses
@@ -176,17 +187,17 @@ def best_on_ray(loss, f, y, cap, norm2, free):
         multiple = 0.5 * high
     least = 1e-12 * high
     for _ in range(100):
-        first, second, share = 0.0, 0.0, 1.0
+        best = BestBias(0.0, 0.0, 1.0)
         if free:
             for i in range(f.size):
                 scores[i] = multiple * f[i]
-            first, second, share = best_bias(loss, scores, y, cap, 0.0)
-        bias = 0.5 * (first + second)
+            best = best_bias(loss, scores, y, cap, 0.0)
+        bias = 0.5 * (best.lo + best.hi)
         if high - low <= 1e-6 * high or high <= least:
             break
         total = multiple * norm2
         for i in range(f.size):
-            total += cap[i] * f[i] * mixed_slope(loss, multiple * f[i], y[i], 0.0, first, second, share)
+            total += cap[i] * f[i] * mixed_slope(loss, multiple * f[i], y[i], 0.0, best)
         if total > 0.0:
             high = multiple
         else:
