@@ -30,6 +30,8 @@ from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import reduced
 from ..solvers.budget.sgd import State, scores
 from .fitting import (
+    Limits,
+    Shown,
     TrainedByRun,
     all_or_nothing,
     check_rows,
@@ -238,9 +240,8 @@ class _Budgeted(TrainedByRun):
 
     def _fit_problem(self, problem: KernelProblem, started: float, X: Any, y: Any) -> None:
         solver = self._solver(problem)
-        outcome = self._run(
-            solver, problem, started=started, rng=generator(self.random_state), X=X, y=y, attributes=self._partly
-        )
+        rng, shown = generator(self.random_state), Shown(X, y, self._partly)
+        outcome = self._run(solver, problem, Limits(started), shown, rng=rng)
         self._adopt(outcome.state, solver, outcome.history.last("epochs"), outcome.history.last("seconds"))
 
     def _partial_fit_problem(self, problem: KernelProblem, recount: Callable[[int], None] = lambda seen: None) -> None:

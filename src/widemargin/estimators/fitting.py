@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any
@@ -281,6 +281,29 @@ def _say_what_compiling_took(estimator: Any, seconds: float) -> None:
 UNFINISHED = ("max_iter", "stalled", "max_seconds", "interrupted")
 
 
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends, where that is not the estimator's own limit.
+
+    ``started`` is when the fit began, ``until`` a time before its end, where other problems wait for their turn.
+    """
+
+    started: float
+    until: float = math.inf
+    max_epochs: float | None = None
+    tol: float | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What callbacks are shown: the data, the attributes an estimator has with a model, and how a model is finished."""
+
+    X: Any
+    y: Any
+    attributes: Callable[[Any], dict[str, Any]] | None = None
+    finish: Callable[[Any], Any] | None = None
+
+
 class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that train with :func:`widemargin.running.run`.
 
@@ -332,32 +355,27 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
         self,
         solver: Any,
         problem: Any,
+        limits: Limits,
+        shown: Shown | None,
         *,
-        started: float,
         state: Any = None,
         rng: np.random.Generator | None = None,
         validation: Any = None,
-        max_epochs: float | None = None,
-        tol: float | None = None,
         history: History | None = None,
-        quiet: bool = False,
-        X: Any = None,
-        y: Any = None,
-        attributes: Callable[[Any], dict[str, Any]] | None = None,
-        finish: Callable[[Any], Any] | None = None,
-        until: float | None = None,
     ) -> Outcome:
         """Train, with this estimator's limits, callbacks and progress bar; sets what every estimator has.
 
-        ``until`` is a time before the end of the limit, where other problems wait for their turn.
+        Where nothing is shown, there are no callbacks and no bar.
         """
-        callbacks: list[Any] = (
-            [] if quiet else [partial(_with_models, each, finish or self._finished) for each in self._own_callbacks()]
-        )
-        root = None if quiet else self._root_context(X, y)
-        if root is not None:
-            callbacks.append(_TaskPerCheckpoint(self, root, X, y, attributes))
-        bar = ProgressBar(type(self).__name__) if self.verbose and not quiet else None
+        callbacks: list[Any] = []
+        bar = root = None
+        if shown is not None:
+            finish = shown.finish or self._finished
+            callbacks += [partial(_with_models, each, finish) for each in self._own_callbacks()]
+            root = self._root_context(shown.X, shown.y)
+            if root is not None:
+                callbacks.append(_TaskPerCheckpoint(self, root, shown.X, shown.y, shown.attributes))
+            bar = ProgressBar(type(self).__name__) if self.verbose else None
         # what overflows ends in an objective that is not finite, which is refused in a sentence
         with bar or nullcontext(), np.errstate(over="ignore", invalid="ignore"):
             outcome = run(
@@ -365,24 +383,25 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
                 problem,
                 state=state,
                 rng=rng,
-                max_epochs=self.max_iter if max_epochs is None else max_epochs,
-                max_seconds=self.max_seconds if until is None else until - started,
-                tol=self.tol if tol is None else tol,
+                max_epochs=self.max_iter if limits.max_epochs is None else limits.max_epochs,
+                max_seconds=self.max_seconds if limits.until == math.inf else limits.until - limits.started,
+                tol=self.tol if limits.tol is None else limits.tol,
                 validation=validation,
                 patience=getattr(self, "n_iter_no_change", 1),
                 callbacks=[*callbacks, *([bar.on_checkpoint] if bar else [])],
                 on_slice=bar.on_slice if bar else None,
                 history=history,
-                started=started,
+                started=limits.started,
             )
         self.history_ = outcome.history
         self.stop_reason_ = outcome.stop_reason
         self.n_iter_: Any = max(1, math.ceil(outcome.history.last("epochs")))
-        if root is not None:
+        if root is not None and shown is not None:
+            attributes = shown.attributes
             root.call_on_fit_task_end(
                 estimator=self,
-                X=X,
-                y=y,
+                X=shown.X,
+                y=shown.y,
                 reconstruction_attributes=lambda: attributes(outcome.model) if attributes else {},
             )
         return outcome

@@ -36,6 +36,8 @@ from ..solvers.pairs import PairsProblem
 from ..stopping import ROUNDED
 from .fitting import (
     UNFINISHED,
+    Limits,
+    Shown,
     TrainedByRun,
     all_or_nothing,
     check_rows,
@@ -327,17 +329,17 @@ class _Kernel(TrainedByRun):
         return math.inf if self.max_seconds is None else started + self.max_seconds
 
     def _solve(
-        self, solver: Any, problem: KernelProblem, rng: np.random.Generator, started: float, until: float,
-        **options: Any,
+        self, solver: Any, problem: KernelProblem, rng: np.random.Generator, limits: Limits, shown: Shown | None,
+        *, state: Any = None, validation: Any = None,
     ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
-        """(outcome, certificate, whether the model is that of a sample) of a solver on a problem, by ``until``.
+        """(outcome, certificate, whether the model is that of a sample) of a solver on a problem.
 
         Under a time limit an exact solver first has samples of the problem; and if all examples will take too long,
         the hinge is left to the Stochastic Batch Perceptron, which has a good model of all of them early on.
         """
-        limit = None if until == math.inf else until
-        if limit is None or not solver.exact or options.get("state") or options.get("validation"):
-            only = self._run(solver, problem, rng=rng, started=started, until=limit, **options)
+        until = limits.until
+        if until == math.inf or not solver.exact or state or validation:
+            only = self._run(solver, problem, limits, shown, state=state, rng=rng, validation=validation)
             return only, self._certify(solver, problem, only), False
         # a generator of its own, so that a limit that is not reached changes nothing
         free, since = problem.freed(), now()
@@ -356,7 +358,7 @@ class _Kernel(TrainedByRun):
                 rung_model, least, rung.is_exact = nothing, at_zero, True
         late = rung is not None and now() >= until
         if not (ladder.interrupted or late):
-            outcome = self._run(solver, on, rng=rng, started=started, until=limit, **options)
+            outcome = self._run(solver, on, limits, shown, rng=rng)
             outcome.history = ladder.history.followed_by(outcome.history)
             certificate = self._certify(solver, on, outcome)
             outcome.model, charge = problem.adopted(outcome.model)
@@ -838,6 +840,7 @@ class SVC(ClassifierMixin, _Kernel):
         seed, unfinished, stopped, estimated = int(rng.integers(2**63)), None, False, False
         deadline, n_classes = self._deadline(started), self.classes_.size
         count = 1 if n_classes == 2 else n_classes if self.multi_class == "ovr" else n_classes * (n_classes - 1) // 2
+        attributes = self._partly if self.classes_.size == 2 else None
         for k, (chosen, problem) in enumerate(problems):
             if k > 0 and solver.exact and not stopped and now() >= deadline:  # there is time for nothing but w = 0
                 value, nothing = problem.at_zero()
@@ -854,11 +857,9 @@ class SVC(ClassifierMixin, _Kernel):
             # the problems that are left after Ctrl-C get what takes no time
             until = now() if stopped else deadline if left == math.inf else now() + left / max(1, count - k)
             outcome, certificate, is_sample = self._solve(
-                solver, problem, rng, started, until, state=state, quiet=stopped,
-                max_epochs=1e-9 if stopped and not solver.exact else None,
-                validation=self._validation(k, problem), X=X, y=y,
-                attributes=self._partly if self.classes_.size == 2 else None,
-                finish=partial(self._finished, own=chosen),
+                solver, problem, rng, Limits(started, until, 1e-9 if stopped and not solver.exact else None),
+                None if stopped else Shown(X, y, attributes, partial(self._finished, own=chosen)),
+                state=state, validation=self._validation(k, problem),
             )  # fmt: skip
             coefficients.append((chosen[outcome.model.support], outcome.model.coef[0]))
             intercepts.append(outcome.model.intercept[0])
@@ -900,8 +901,8 @@ class SVC(ClassifierMixin, _Kernel):
         solver = self._configured()
         validation = self._validation(-1, joint)
         # for the C-form the number of draws ends this part, not tol
-        limits: dict[str, Any] = {} if self._is_nu_form() else {"max_epochs": solver.first_part, "tol": 0.0}
-        outcome = self._run(solver, joint, started=started, rng=rng, validation=validation, X=X, y=y, **limits)
+        limits = Limits(started) if self._is_nu_form() else Limits(started, max_epochs=solver.first_part, tol=0.0)
+        outcome = self._run(solver, joint, limits, Shown(X, y), rng=rng, validation=validation)
         history = History()
         for row in outcome.history:
             history.append(None, problem=-1, **row)
@@ -968,14 +969,13 @@ class SVC(ClassifierMixin, _Kernel):
         name, tol = self._configured().for_pairs or "auto", max(float(self.tol), 1e-12)
         solver = solvers.make("pairs", name, tol=tol, max_rounds=self.max_iter)
         state = solver.init(problem, duals=None if start is None else start[:, order])
+        limits = Limits(started, max_epochs=1)
         if self.max_seconds is not None:  # all pairs roughly, and then each to the end
-            outcome = self._run(solver.rough(), problem, started=started, state=state, max_epochs=1, quiet=True)
+            outcome = self._run(solver.rough(), problem, limits, None, state=state)
             state = solver.again(state)
         if self.max_seconds is None or outcome.stop_reason == "max_iter":
-            outcome = self._run(
-                solver, problem, started=started, state=state, max_epochs=1, X=X, y=y,
-                finish=partial(self._finished, own=order),
-            )  # fmt: skip
+            shown = Shown(X, y, finish=partial(self._finished, own=order))
+            outcome = self._run(solver, problem, limits, shown, state=state)
         with Interrupts() as interrupts:  # Ctrl-C no longer needs to end anything
             if outcome.state.done < problem.n_pairs:
                 solver.settle(problem, state)
@@ -1226,7 +1226,7 @@ class SVR(RegressorMixin, _Kernel):
         state = self._state_from(solver, problem, rng, None if start is None else start[0])
         deadline = self._deadline(started)
         outcome, certificate, is_sample = self._solve(
-            solver, problem, rng, started, deadline, state=state, X=X, y=y, attributes=self._partly
+            solver, problem, rng, Limits(started, deadline), Shown(X, y, self._partly), state=state
         )
         self.history_, self.stop_reason_ = outcome.history, outcome.stop_reason
         self.n_iter_ = max(1, math.ceil(outcome.history.last("epochs")))

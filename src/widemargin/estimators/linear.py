@@ -24,6 +24,8 @@ from ..objective import Certificate
 from ..problem import INTERCEPTS, Problem
 from ..running import Interrupts
 from .fitting import (
+    Limits,
+    Shown,
     TrainedByRun,
     all_or_nothing,
     check_rows,
@@ -169,8 +171,8 @@ class _Linear(TrainedByRun):
         else:
             state = None
         outcome = self._run(
-            solver, problem, started=started, state=state, rng=rng, validation=validation, history=history,
-            X=X, y=y, attributes=self._attributes,
+            solver, problem, Limits(started), Shown(X, y, self._attributes), state=state, rng=rng,
+            validation=validation, history=history,
         )  # fmt: skip
         self._state = outcome.state
         self._adopt(outcome.model)
