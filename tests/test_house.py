@@ -51,3 +51,21 @@ def test_solver_classes_are_named_in_their_own_file_and_the_registry_only():
         if file.name != "__init__.py":  # packages hand public names on
             found = {name for name in homes if homes[name] != file} & set(names_in(file))
             assert not found, f"{file.relative_to(SOURCES)} names {sorted(found)}"
+
+
+def functions():
+    for file in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                yield file.relative_to(SOURCES).as_posix(), node
+
+
+def test_functions_are_held_in_one_head():
+    long = {(file, node.name) for file, node in functions() if node.end_lineno - node.lineno >= 80}
+    many = {
+        (file, node.name)
+        for file, node in functions()
+        if node.name != "__init__"
+        and len([a for a in (*node.args.args, *node.args.kwonlyargs) if a.arg != "self"]) > 10
+    }
+    assert (long, many) == (set(), set())

@@ -93,7 +93,7 @@ class Draws:
         return self._drawn(self.of_probe, self.evenly, size)
 
     def among(self, chosen: np.ndarray, probe: Drawn) -> Drawn:
-        """The probe, and examples that a rung was trained on, whose losses are smaller and stand for themselves only."""
+        """The probe, and examples that a rung was trained on, whose losses are smaller and stand for those only."""
         outside = ~np.isin(probe.chosen, chosen)
         rest = float(self.s.sum() - self.s[chosen].sum())
         if probe.chosen.size == self.s.size or not outside.any() or rest <= 0.0:
