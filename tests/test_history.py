@@ -14,7 +14,7 @@ def test_counters_become_columns_beside_what_was_measured():
     assert history.columns == [
         "steps", "visits", "updates", "feature_reads", "kernel_evals", "kernel_computed", "seconds", "objective",
     ]  # fmt: skip
-    assert [list(row.values()) for row in history] == [[10, 20, 5, 100, 0, 0.5, 1.25]]
+    assert [list(row.values()) for row in history] == [[10, 20, 5, 100, 0, 0, 0.5, 1.25]]
 
 
 def test_a_row_keeps_the_counters_of_its_moment():

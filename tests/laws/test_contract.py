@@ -230,7 +230,8 @@ def test_unknown_parameters_are_refused(case, rng):
 def test_a_start_from_dual_variables_is_certified_at_once(case, rng):
     solver, problem = built(case, rng)
     cold = solver.init(problem, rng)
-    advance(solver, problem, cold, 6 * 60 if case.startswith("pairs") else 6 * problem.n, 10**6)
+    visits = 6 * 60 if case.startswith("pairs") else 6 * problem.n
+    advance(solver, problem, cold, visits, solver.steps_per_epoch(problem))
     warm = solver.init(problem, rng, duals=solver.duals(problem, cold))
     if case.startswith("pairs"):
         return

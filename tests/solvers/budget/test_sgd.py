@@ -53,8 +53,7 @@ def test_sparse_and_dense_rows_in_both_precisions_make_the_same_model(rng):
     points = rng.normal(size=(40, 3))
     expected = scores_at(exact, points)
     for X in (dense(problem), dense(problem).astype(np.float32)):
-        other = copy.copy(problem)
-        other.X = as_rows(X)
+        other = replace(problem, X=as_rows(X))
         state = trained(solver_of(Merge()), other)
         np.testing.assert_allclose(scores_at(state, points), expected, atol=1e-3 * np.abs(expected).max())
         assert state.tally.updates == exact.tally.updates
@@ -100,8 +99,7 @@ def test_counters_are_exact(rng):
 
 def test_data_far_from_the_origin_is_learnt_like_data_at_it(rng):
     problem = make(rng)
-    far = copy.copy(problem)
-    far.X = as_rows(problem.X.values + 1e6)
+    far = replace(problem, X=as_rows(problem.X.values + 1e6))
     near, moved = (trained(solver_of(Merge(), precision="float32"), p) for p in (problem, far))
     points = rng.normal(size=(40, 3))
     expected = gauss(points, vectors_of(near)) @ near.coefficients.T
@@ -127,8 +125,7 @@ def test_a_first_row_far_from_all_others_does_no_harm(rng):
 
 def test_vectors_of_sparse_data_have_rows_for_their_own_features_and_are_those_of_dense_data(rng):
     problem = sparse_problem(rng, 250, 6000, 30)
-    other = copy.copy(problem)
-    other.X = as_rows(as_matrix(problem.X).toarray())
+    other = replace(problem, X=as_rows(as_matrix(problem.X).toarray()))
     solver = solver_of(Merge(), 40)
     state, expected = (trained(solver, one, steps=500) for one in (problem, other))
     check_rows_of(state.budget.vectors)
@@ -165,14 +162,11 @@ def test_a_million_features_take_the_memory_of_those_that_occur_and_no_more_than
 def test_one_against_the_rest_is_a_binary_run_for_each_class_while_the_budget_lasts(rng):
     problem = make(rng, classes=3)
     problem = replace(problem, sample_weight=np.empty(0))
-    joint = copy.copy(problem)
-    joint = replace(joint, target=OneVsRest(Hinge(), np.ones(3)))
+    joint = replace(problem, target=OneVsRest(Hinge(), np.ones(3)))
     state = trained(solver_of(Remove("smallest"), 500), joint)
     points = rng.normal(size=(40, 3))
     for c in range(3):
-        alone = copy.copy(problem)
-        alone.target, alone.outputs = Single(Hinge()), 1
-        alone.y = np.where(problem.y == c, 1.0, -1.0)
+        alone = replace(problem, target=Single(Hinge()), outputs=1, y=np.where(problem.y == c, 1.0, -1.0))
         own = trained(solver_of(Remove("smallest"), 500), alone)
         np.testing.assert_allclose(scores_at(state, points)[:, c], scores_at(own, points)[:, 0], rtol=1e-9, atol=1e-9)
 
