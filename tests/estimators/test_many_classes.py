@@ -90,9 +90,10 @@ def test_pairs_of_one_run_are_the_pairs_of_separate_runs(parameters, sparse, rng
     assert np.all(together.history_["problem"] == -1)
     assert apart.history_["problem"].max() == K * (K - 1) // 2 - 1
     for one, other in zip(together.certificate_, apart.certificate_, strict=True):
-        # both values of one bound the optimum of the other, but for float32 kernel values
-        np.testing.assert_allclose(one.primal, other.primal, rtol=1e-5)
-        np.testing.assert_allclose(one.dual, other.dual, rtol=1e-5)
+        # both values of one bound the optimum of the other, but for float32 kernel values: roundings of sums whose
+        # terms are as large as P(0), which is about 1
+        np.testing.assert_allclose(one.primal, other.primal, rtol=1e-5, atol=2.0**-22)
+        np.testing.assert_allclose(one.dual, other.dual, rtol=1e-5, atol=2.0**-22)
     scores = [model.set_params(decision_function_shape="ovo").decision_function(X) for model in (together, apart)]
     mean = np.mean(np.sign(scores[0]) == np.sign(scores[1]))
     assert mean > 0.99
