@@ -122,7 +122,7 @@ def smo_curve(problem, judge, rng):
 
     def keep(progress):
         model = progress.model()
-        rows.append((progress.row["kernel_evals"], judge.error(coefficients(model)), model.support.size))
+        rows.append((progress.row["kernel_computed"], judge.error(coefficients(model)), model.support.size))
 
     outcome = run(SMO(tol=1e-4), problem, rng=rng, tol=1e-4, max_epochs=1000, callbacks=[keep])
     state = outcome.state

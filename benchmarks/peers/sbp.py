@@ -149,7 +149,7 @@ def errors_along_time(solver, problem, Z, t, until, most, seed, preparing):
         model = solver.model(problem, state)
         scores = model.decision_function(Z)[:, 0]
         error = float(np.mean(np.where(scores > 0, 1.0, -1.0) != t))
-        rows.append(Row(seconds, state.t, state.counters.kernel_evals, error, model.support.size, part))
+        rows.append(Row(seconds, state.t, state.counters.kernel_computed, error, model.support.size, part))
         if seconds >= most or (len(rows) > 1 and max(rows[-1].error, rows[-2].error) <= until):
             return rows, spent
 

@@ -318,6 +318,29 @@ def test_sums_over_draws_are_those_over_all_examples_on_the_average(rng):
         assert abs(np.mean(found) - truth) <= 6.0 * np.std(found) / math.sqrt(300) + np.std(found) / math.sqrt(200)
 
 
+def test_values_are_exact_where_all_that_has_weight_is_looked_at_and_only_there(clock, rng, monkeypatch):
+    problem = kernel_problem(rng, 500)[1]
+    s = rng.uniform(0.5, 2.0, 500)
+    s[:40] = 0.0
+    problem = replace(problem, sample_weight=s)
+    rungs = Ladder(problem, rng, 1e-3, clock.perf_counter)
+    rungs.climb(math.inf, math.inf)
+    scores, model = rungs.best.model.decision_function(problem.X)[:, 0], rungs.best.model
+    own = model.decision_function(model.vectors)[:, 0] - model.intercept[0]
+    truth = 0.5 * problem.lam * float(model.coef[0] @ own)
+    truth += float(np.mean(s * np.maximum(0.0, 1.0 - problem.y * scores)))
+    assert rungs.best.is_exact
+    assert rungs.best.objective == pytest.approx(truth, rel=1e-5)
+    # a rung and a probe that are all examples together are still a sample and a probe
+    monkeypatch.setattr(ladder, "PROBE", 480)
+    problem = replace(problem, sample_weight=np.ones(500))
+    draws = Draws(problem, rng)
+    assert draws.among(draws.rung(240), draws.probe(480)).chosen.size == 500
+    below = Ladder(problem, rng, 1e-3, clock.perf_counter)
+    below._solve(draws, 240, draws.probe(480), math.inf, 0.0)
+    assert not below.best.is_exact
+
+
 def test_a_rung_s_own_examples_count_by_their_share(rng, monkeypatch):
     """A tube that is fitted closely has small losses on half of all examples, and others elsewhere."""
     monkeypatch.setattr(ladder, "PROBE", 600)

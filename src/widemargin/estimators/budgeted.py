@@ -30,9 +30,9 @@ from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import reduced
 from ..solvers.budget.sgd import State, scores
 from .fitting import (
-    Limits,
     Shown,
     TrainedByRun,
+    Turn,
     all_or_nothing,
     check_rows,
     check_sample_weight,
@@ -241,7 +241,7 @@ class _Budgeted(TrainedByRun):
     def _fit_problem(self, problem: KernelProblem, started: float, X: Any, y: Any) -> None:
         solver = self._solver(problem)
         rng, shown = generator(self.random_state), Shown(X, y, self._partly)
-        outcome = self._run(solver, problem, Limits(started), shown, rng=rng)
+        outcome = self._run(solver, problem, Turn(started), shown, rng=rng)
         self._adopt(outcome.state, solver, outcome.history.last("epochs"), outcome.history.last("seconds"))
 
     def _partial_fit_problem(self, problem: KernelProblem, recount: Callable[[int], None] = lambda seen: None) -> None:

@@ -282,7 +282,7 @@ UNFINISHED = ("max_iter", "stalled", "max_seconds", "interrupted")
 
 
 @dataclass(frozen=True)
-class Limits:
+class Turn:
     """When a run ends, where that is not the estimator's own limit.
 
     ``started`` is when the fit began, ``until`` a time before its end, where other problems wait for their turn.
@@ -355,7 +355,7 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
         self,
         solver: Any,
         problem: Any,
-        limits: Limits,
+        limits: Turn,
         shown: Shown | None,
         *,
         state: Any = None,

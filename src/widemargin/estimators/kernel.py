@@ -36,9 +36,9 @@ from ..solvers.pairs import PairsProblem
 from ..stopping import ROUNDED
 from .fitting import (
     UNFINISHED,
-    Limits,
     Shown,
     TrainedByRun,
+    Turn,
     all_or_nothing,
     check_rows,
     check_sample_weight,
@@ -329,7 +329,7 @@ class _Kernel(TrainedByRun):
         return math.inf if self.max_seconds is None else started + self.max_seconds
 
     def _solve(
-        self, solver: Any, problem: KernelProblem, rng: np.random.Generator, limits: Limits, shown: Shown | None,
+        self, solver: Any, problem: KernelProblem, rng: np.random.Generator, limits: Turn, shown: Shown | None,
         *, state: Any = None, validation: Any = None,
     ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
         """(outcome, certificate, whether the model is that of a sample) of a solver on a problem.
@@ -857,7 +857,7 @@ class SVC(ClassifierMixin, _Kernel):
             # the problems that are left after Ctrl-C get what takes no time
             until = now() if stopped else deadline if left == math.inf else now() + left / max(1, count - k)
             outcome, certificate, is_sample = self._solve(
-                solver, problem, rng, Limits(started, until, 1e-9 if stopped and not solver.exact else None),
+                solver, problem, rng, Turn(started, until, 1e-9 if stopped and not solver.exact else None),
                 None if stopped else Shown(X, y, attributes, partial(self._finished, own=chosen)),
                 state=state, validation=self._validation(k, problem),
             )  # fmt: skip
@@ -901,7 +901,7 @@ class SVC(ClassifierMixin, _Kernel):
         solver = self._configured()
         validation = self._validation(-1, joint)
         # for the C-form the number of draws ends this part, not tol
-        limits = Limits(started) if self._is_nu_form() else Limits(started, max_epochs=solver.first_part, tol=0.0)
+        limits = Turn(started) if self._is_nu_form() else Turn(started, max_epochs=solver.first_part, tol=0.0)
         outcome = self._run(solver, joint, limits, Shown(X, y), rng=rng, validation=validation)
         history = History()
         for row in outcome.history:
@@ -969,7 +969,7 @@ class SVC(ClassifierMixin, _Kernel):
         name, tol = self._configured().for_pairs or "auto", max(float(self.tol), 1e-12)
         solver = solvers.make("pairs", name, tol=tol, max_rounds=self.max_iter)
         state = solver.init(problem, duals=None if start is None else start[:, order])
-        limits = Limits(started, max_epochs=1)
+        limits = Turn(started, max_epochs=1)
         if self.max_seconds is not None:  # all pairs roughly, and then each to the end
             outcome = self._run(solver.rough(), problem, limits, None, state=state)
             state = solver.again(state)
@@ -1226,7 +1226,7 @@ class SVR(RegressorMixin, _Kernel):
         state = self._state_from(solver, problem, rng, None if start is None else start[0])
         deadline = self._deadline(started)
         outcome, certificate, is_sample = self._solve(
-            solver, problem, rng, Limits(started, deadline), Shown(X, y, self._partly), state=state
+            solver, problem, rng, Turn(started, deadline), Shown(X, y, self._partly), state=state
         )
         self.history_, self.stop_reason_ = outcome.history, outcome.stop_reason
         self.n_iter_ = max(1, math.ceil(outcome.history.last("epochs")))

@@ -92,28 +92,24 @@ class Draws:
         """A sample of this size to test on, with as few examples of a rung as there can be."""
         return self._drawn(self.of_probe, self.evenly, size)
 
-    def among(self, chosen: np.ndarray, probe: Drawn) -> Drawn:
+    def is_all(self, drawn: Drawn) -> bool:
+        """Whether every example that has a weight was drawn, so that sums over them are exact."""
+        return drawn.chosen.size >= int(np.count_nonzero(self.s))
+
+    def among(self, rung: Drawn, probe: Drawn) -> Drawn:
         """The probe, and examples that a rung was trained on, whose losses are smaller and stand for those only."""
-        outside = ~np.isin(probe.chosen, chosen)
-        rest = float(self.s.sum() - self.s[chosen].sum())
-        if probe.chosen.size == self.s.size or not outside.any() or rest <= 0.0:
+        outside = ~np.isin(probe.chosen, rung.chosen)
+        rest = float(self.s.sum() - self.s[rung.chosen].sum())
+        if self.is_all(probe) or not outside.any() or rest <= 0.0:
             return probe
-        others, weights = probe.chosen[outside], probe.weights[outside]
-        most = PROBE // 2
-        heavy = (
-            np.argsort(-self.s[chosen], kind="stable")[: most // 2] if chosen.size > most else np.arange(chosen.size)
-        )
-        own = np.zeros(chosen.size, bool)
-        own[heavy] = True
-        light = np.flatnonzero(~own)
-        own[light[:: max(1, -(-light.size // most))]] = True
-        own_weights = self.s[chosen][own]
-        if light.size:  # the light ones that are looked at stand for all light ones
-            light_seen = ~np.isin(np.flatnonzero(own), heavy)
-            own_weights[light_seen] *= self.s[chosen][light].sum() / own_weights[light_seen].sum()
-        found = np.concatenate([chosen[own], others])
+        # smaller rungs are samples of larger ones, with this chance
+        some = self.rung(min(rung.chosen.size, PROBE // 2))
+        own = self.s[some.chosen] * some.weights / rung.weights[np.searchsorted(rung.chosen, some.chosen)]
+        others = probe.weights[outside]
+        found = np.concatenate([some.chosen, probe.chosen[outside]])
+        weights = np.concatenate([own * ((self.s.sum() - rest) / own.sum()), others * (rest / others.sum())])
         order = np.argsort(found)
-        return Drawn(found[order], np.concatenate([own_weights, weights * (rest / weights.sum())])[order])
+        return Drawn(found[order], weights[order])
 
     def _drawn(self, priority: np.ndarray, measure: np.ndarray, size: int) -> Drawn:
         size = min(size, int(np.count_nonzero(self.s)))
@@ -185,17 +181,17 @@ class Ladder:
         self.interrupted = outcome.stop_reason == "interrupted"
         for name, value in vars(outcome.state.counters).items():
             setattr(self.counters, name, getattr(self.counters, name) + value)
-        rung = self._measured(chosen, outcome.model, draws, probe)
+        rung = self._measured(drawn, outcome.model, draws, probe)
         self.history.append(
             self.counters, epochs=0.0, seconds=self.clock() - begun, objective=rung.objective, examples=chosen.size
         )
         if self.best is None or rung.objective < self.best.objective:
             self.best = rung
 
-    def _measured(self, chosen: np.ndarray, model: KernelModel, draws: Draws, probe: Drawn) -> Rung:
+    def _measured(self, drawn: Drawn, model: KernelModel, draws: Draws, probe: Drawn) -> Rung:
         """The best multiple of a rung's w on the probe and some of its own examples, and its objective there."""
-        problem, support = self.problem, chosen[model.support]
-        seen = draws.among(chosen, probe)
+        problem, chosen, is_exact = self.problem, drawn.chosen, draws.is_all(probe)
+        seen, support = draws.among(drawn, probe), chosen[model.support]
         size = seen.chosen.size
         bare = replace(model, support=support, vectors=problem.rows(support), intercept=np.zeros(1))
         there = replace(problem.take(seen.chosen), sample_weight=seen.weights * size / problem.n)
@@ -206,8 +202,8 @@ class Ladder:
         missed = 1.0 - there.y * scores if isinstance(loss, Hinge) else np.abs(scores - there.y) - loss.epsilon
         lost, inside = seen.weights * np.maximum(missed, 0.0), np.isin(seen.chosen, chosen)
         spread = [part.size * float(np.var(part)) for part in (lost[inside], lost[~inside]) if part.size]
-        error = math.sqrt(sum(spread)) / problem.n
+        error = 0.0 if is_exact else math.sqrt(sum(spread)) / problem.n
         self.counters.kernel_evals += support.size * (size + support.size)
         self.counters.kernel_computed += support.size * (size + support.size)
         found = replace(bare, coef=multiple * model.coef, intercept=np.array([bias]))
-        return Rung(chosen.size, found, problem.lam * value, size == problem.n, 0.0 if size == problem.n else error)
+        return Rung(chosen.size, found, problem.lam * value, is_exact, error)

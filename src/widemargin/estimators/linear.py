@@ -24,9 +24,9 @@ from ..objective import Certificate
 from ..problem import INTERCEPTS, Problem
 from ..running import Interrupts
 from .fitting import (
-    Limits,
     Shown,
     TrainedByRun,
+    Turn,
     all_or_nothing,
     check_rows,
     check_sample_weight,
@@ -171,7 +171,7 @@ class _Linear(TrainedByRun):
         else:
             state = None
         outcome = self._run(
-            solver, problem, Limits(started), Shown(X, y, self._attributes), state=state, rng=rng,
+            solver, problem, Turn(started), Shown(X, y, self._attributes), state=state, rng=rng,
             validation=validation, history=history,
         )  # fmt: skip
         self._state = outcome.state
