@@ -8,7 +8,7 @@ programming (Viterbi). The solver is the same Pegasos as for classification.
 import numpy as np
 
 from widemargin import Pegasos
-from widemargin.problem import StructuredProblem
+from widemargin.problems.structured import StructuredProblem
 from widemargin.running import run
 
 WORDS, TAGS = 20, 4

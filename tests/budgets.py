@@ -11,7 +11,7 @@ from widemargin.core.kernels import RBF
 from widemargin.core.losses import EpsilonInsensitive, Hinge, MulticlassHinge, Single
 from widemargin.core.merging import ROUNDS
 from widemargin.core.rows import as_matrix, as_rows
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.budget import (
     BudgetedSGD,
     Forget,

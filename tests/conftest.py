@@ -66,7 +66,7 @@ def data_folder() -> Path:
 @pytest.fixture
 def matrices(monkeypatch: pytest.MonkeyPatch) -> list:
     """The kernel matrices that problems make during a test, as they are made."""
-    from widemargin.problem import KernelProblem
+    from widemargin.problems.kernel import KernelProblem
 
     made, original = [], KernelProblem.matrix
 

@@ -23,7 +23,7 @@ from widemargin.core.rows import as_rows
 from widemargin.files import FORMAT, dump, load, read_npz, savable, write_npz
 from widemargin.history import Counters, History
 from widemargin.models import KernelModel, LinearModel, PairsModel
-from widemargin.objective import Certificate, Certificates
+from widemargin.problems.objective import Certificate, Certificates
 from widemargin.solvers.pegasos import Bottou, State
 
 for home in set(widemargin._HOMES.values()):

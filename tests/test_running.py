@@ -20,7 +20,7 @@ from widemargin.core import losses
 from widemargin.core.rows import as_rows
 from widemargin.history import Counters, History
 from widemargin.models import LinearModel
-from widemargin.problem import Problem
+from widemargin.problems.linear import Problem
 from widemargin.running import SLICE, Progress, load_state, run, save_state
 from widemargin.solvers.pegasos import Bottou, Pegasos, State
 from widemargin.solvers.protocol import Solver

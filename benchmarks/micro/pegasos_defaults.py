@@ -9,7 +9,7 @@ from benchmarks import datasets
 from widemargin import Pegasos
 from widemargin.core import losses
 from widemargin.core.rows import as_rows
-from widemargin.problem import Problem
+from widemargin.problems.linear import Problem
 from widemargin.running import run
 
 

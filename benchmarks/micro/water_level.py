@@ -27,7 +27,7 @@ from widemargin.core.dispatch import borrow, compiled
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.core.water_level import draw, pieces, pour
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.sbp import add_block
 
 #: data, γ, ν, steps of 16 draws

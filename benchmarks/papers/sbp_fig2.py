@@ -38,7 +38,7 @@ from widemargin.core.kernel_cache import RowCache
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.running import run
 from widemargin.solvers.kernel_pegasos import KernelPegasos
 from widemargin.solvers.kernel_sdca import KernelSDCA

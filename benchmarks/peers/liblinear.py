@@ -30,7 +30,7 @@ from benchmarks.timing import clock, spread, turns
 from widemargin import SDCA
 from widemargin.core import losses
 from widemargin.core.rows import as_rows
-from widemargin.problem import Problem
+from widemargin.problems.linear import Problem
 
 try:
     from liblinear.liblinearutil import parameter, train

@@ -27,7 +27,7 @@ from widemargin import LinearSVC, Pegasos
 from widemargin.core import losses
 from widemargin.core.dispatch import compiled
 from widemargin.core.rows import as_rows, row_scores
-from widemargin.problem import Problem
+from widemargin.problems.linear import Problem
 from widemargin.solvers.pegasos import Bottou
 
 warnings.simplefilter("ignore", ConvergenceWarning)

@@ -30,7 +30,7 @@ from widemargin import StochasticBatchPerceptron
 from widemargin.core import losses
 from widemargin.core.kernels import RBF
 from widemargin.estimators.kernel import Preparation
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.running import run
 
 CACHE_MB = 200

@@ -23,7 +23,7 @@ from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.estimators import fitting, ladder
 from widemargin.estimators.ladder import Draws, Ladder, Rung
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.kernel_sdca import KernelSDCA
 
 GAMMA = 0.5

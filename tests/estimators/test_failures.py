@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
 from widemargin.estimators import budgeted, fitting
-from widemargin.problem import Problem
+from widemargin.problems.linear import Problem
 from widemargin.solvers.budget import BudgetedSGD
 from widemargin.solvers.pegasos import Pegasos
 from widemargin.solvers.smo import SMO

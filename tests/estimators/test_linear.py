@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVR as RivalSVR
 
 from widemargin import SDCA, LinearSVC, LinearSVR, Pegasos
 from widemargin.estimators import fitting
-from widemargin.objective import Certificate
+from widemargin.problems.objective import Certificate
 from widemargin.running import Progress
 from widemargin.solvers import pegasos, sdca
 from widemargin.solvers.pegasos import Bottou

@@ -18,7 +18,7 @@ from widemargin.core import losses
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import DenseRows
 from widemargin.estimators import kernel as estimator
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.pairs import PairsProblem, PairwiseSMO
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -14,7 +14,8 @@ from widemargin.core import losses
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.models import KernelModel, LinearModel
-from widemargin.problem import KernelProblem, Problem
+from widemargin.problems.kernel import KernelProblem
+from widemargin.problems.linear import Problem
 from widemargin.running import load_state, save_state
 from widemargin.solvers.pairs import PairsProblem
 

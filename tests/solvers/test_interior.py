@@ -17,7 +17,7 @@ from widemargin.core.losses import (
     SquaredHinge,
 )
 from widemargin.core.rows import as_rows
-from widemargin.problem import Problem
+from widemargin.problems.linear import Problem
 from widemargin.running import load_state, run, save_state
 
 LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), SquaredEpsilon(0.2)]

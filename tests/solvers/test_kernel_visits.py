@@ -21,7 +21,8 @@ from widemargin.core.losses import (
 )
 from widemargin.core.rows import as_rows
 from widemargin.core.visits import LONGEST_REST
-from widemargin.problem import KernelProblem, Problem
+from widemargin.problems.kernel import KernelProblem
+from widemargin.problems.linear import Problem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers.kernel_pegasos import KernelPegasos
 from widemargin.solvers.kernel_sdca import KernelSDCA

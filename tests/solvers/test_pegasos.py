@@ -17,7 +17,9 @@ from widemargin.core import losses
 from widemargin.core.bias import best_bias, mixed_slope
 from widemargin.core.rows import as_rows
 from widemargin.files import _Writer
-from widemargin.problem import INTERCEPTS, NO_WEIGHTS, Problem, StructuredProblem
+from widemargin.problems.linear import Problem
+from widemargin.problems.objective import INTERCEPTS, NO_WEIGHTS
+from widemargin.problems.structured import StructuredProblem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers import pegasos as module
 from widemargin.solvers.pegasos import (

@@ -12,7 +12,7 @@ from widemargin.core.kernels import RBF, Linear
 from widemargin.core.losses import Hinge, Single, SquaredHinge
 from widemargin.core.rows import as_rows
 from widemargin.core.water_level import draw, pieces, pour
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
 
 INTERCEPTS = ["unregularized", "regularized", "none"]

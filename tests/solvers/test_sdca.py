@@ -16,7 +16,7 @@ from reference.pegasos import scalar_values, separate
 from widemargin import SDCA, LinearSVC, LinearSVR
 from widemargin.core import losses
 from widemargin.core.rows import as_matrix, as_rows
-from widemargin.problem import Problem
+from widemargin.problems.linear import Problem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers.sdca import BLOCK, dual_step
 

@@ -13,7 +13,7 @@ from widemargin.core.kernel_cache import RowCache
 from widemargin.core.kernels import RBF, Linear, Polynomial
 from widemargin.core.losses import EpsilonInsensitive, Hinge, Single, SquaredHinge
 from widemargin.core.rows import as_rows
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers.smo import SMO, Variables, balance, solve_pairs, solve_singles
 

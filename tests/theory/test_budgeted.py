@@ -10,7 +10,7 @@ from reference import budgeted as textbook
 from widemargin.core.kernels import RBF
 from widemargin.core.losses import Hinge, Single
 from widemargin.core.rows import as_matrix, as_rows
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.budget import (
     BudgetedSGD,
     MarginPerceptronStep,

@@ -12,7 +12,8 @@ from scipy.optimize import minimize_scalar
 from reference import pegasos as textbook
 from widemargin.core.losses import Hinge, OneVsRest, Single
 from widemargin.core.rows import as_rows
-from widemargin.problem import NO_WEIGHTS, Problem
+from widemargin.problems.linear import Problem
+from widemargin.problems.objective import NO_WEIGHTS
 from widemargin.solvers.pegasos import Pegasos
 
 #: Sums of a few dozen numbers in double precision.

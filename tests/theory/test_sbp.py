@@ -8,7 +8,7 @@ from widemargin.core.kernels import Linear
 from widemargin.core.losses import Hinge, Single
 from widemargin.core.rows import as_rows
 from widemargin.core.water_level import fill
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 
 N = 24
 

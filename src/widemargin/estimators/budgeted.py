@@ -24,7 +24,7 @@ from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..files import savable
 from ..history import History, Stopwatch
 from ..models import KernelModel, PairsModel
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
 from ..running import Interrupts
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import reduced

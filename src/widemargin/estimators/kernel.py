@@ -29,8 +29,8 @@ from ..core.rows import DenseRows, as_rows, dtype_of
 from ..files import savable
 from ..history import History
 from ..models import KernelModel, PairsModel
-from ..objective import Certificate, Certificates
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate, Certificates
 from ..running import Interrupts, Outcome
 from ..solvers.pairs import PairsProblem
 from ..stopping import ROUNDED

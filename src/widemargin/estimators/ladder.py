@@ -27,7 +27,7 @@ import numpy as np
 from ..core.losses import Hinge, scalar_loss
 from ..history import Counters, History
 from ..models import KernelModel
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
 from ..running import run
 from ..solvers import make
 

@@ -20,8 +20,8 @@ from ..core.rows import as_matrix, as_rows
 from ..files import savable
 from ..history import History, Stopwatch
 from ..models import LinearModel
-from ..objective import Certificate
-from ..problem import INTERCEPTS, Problem
+from ..problems.linear import Problem
+from ..problems.objective import INTERCEPTS, Certificate
 from ..running import Interrupts
 from .fitting import (
     Shown,

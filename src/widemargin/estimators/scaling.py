@@ -19,7 +19,7 @@ from ..core.kernel_matrix import KernelMatrix
 from ..core.kernels import as_kernel, class_of, resolve_gamma
 from ..core.measures import sizes
 from ..core.rows import as_matrix, shape, take_rows
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
 
 #: Rows stay as they are while the largest entry is between 2⁻³² and 2³²: its square is in the range of float32.
 WITHIN = 32

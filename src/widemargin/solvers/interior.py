@@ -45,8 +45,8 @@ from ..core.rows import as_matrix
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
-from ..objective import Certificate
-from ..problem import Problem
+from ..problems.linear import Problem
+from ..problems.objective import Certificate
 from . import protocol
 from .protocol import Solver
 

@@ -21,8 +21,8 @@ import numpy as np
 from ..core.losses import scalar_loss
 from ..files import savable
 from ..models import KernelModel
-from ..objective import Certificate
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate
 from . import protocol
 from .kernel_visits import KernelVisits, State, Workspace, change
 from .sdca import FLAT, dual_step, fit_box

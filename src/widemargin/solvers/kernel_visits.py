@@ -26,8 +26,8 @@ from ..core.visits import next_pass, note_visit, shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
-from ..objective import Certificate
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate
 from . import protocol
 from .protocol import Solver
 

@@ -25,8 +25,8 @@ from ..core.pairs import first_pair
 from ..files import savable
 from ..history import Counters
 from ..models import PairsModel
-from ..objective import Certificate
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate
 from . import protocol
 from .protocol import Solver
 from .smo import ROUNDING, excess, middle, solve_pairs, solve_singles, violations

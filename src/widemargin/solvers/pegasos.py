@@ -1,6 +1,6 @@
 """Pegasos: primal stochastic sub-gradient steps for linear SVMs.
 
-Problem (see :mod:`widemargin.problem`)::
+Problem (see :mod:`widemargin.problems.objective`)::
 
     min  λ/2 ‖w‖² + (1/n) Σ sᵢ ℓ(⟨w, xᵢ⟩ + b, yᵢ)
 
@@ -60,8 +60,9 @@ from ..core.visits import draw_subsets, shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
-from ..objective import Certificate
-from ..problem import Problem, StructuredProblem, sum_of_squares
+from ..problems.linear import Problem
+from ..problems.objective import Certificate, sum_of_squares
+from ..problems.structured import StructuredProblem
 from . import protocol
 from .protocol import Solver
 

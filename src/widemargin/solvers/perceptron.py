@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..files import savable
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
 from .kernel_visits import KernelVisits, State, change
 
 

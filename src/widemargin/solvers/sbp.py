@@ -57,8 +57,8 @@ from ..core.water_level import draw, pieces, pour
 from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
-from ..objective import Certificate
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate
 from . import make, protocol
 from .protocol import Solver
 from .smo import State

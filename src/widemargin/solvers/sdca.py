@@ -1,7 +1,8 @@
 """SDCA: stochastic dual coordinate ascent for linear SVMs.
 
-Problem, with the conventions of :mod:`widemargin.problem` and C = 1/(λn); a regularised intercept is the weight of a
-constant feature, which belongs to w and xᵢ in what follows. One output; several share the reads of the rows::
+Problem, with the conventions of :mod:`widemargin.problems.objective` and C = 1/(λn); a regularised intercept is the
+weight of a constant feature, which belongs to w and xᵢ in what follows. Outputs share the reads of
+the rows; for one::
 
     P = λ (½‖w‖² + C Σ sᵢ ℓ(⟨w, xᵢ⟩, yᵢ))  ≥  D = λ (−C Σ sᵢ ℓ*(−αᵢ/(C sᵢ)) − ½‖w(α)‖²),     w(α) = Σ αᵢxᵢ.
 
@@ -69,8 +70,8 @@ from ..core.visits import list_awake, next_pass, note_visit, shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
-from ..objective import Certificate, add_conjugates
-from ..problem import Problem, sum_of_squares
+from ..problems.linear import Problem
+from ..problems.objective import Certificate, add_conjugates, sum_of_squares
 from . import protocol
 from .protocol import Solver
 

@@ -55,8 +55,8 @@ from ..core.visits import shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
-from ..objective import Certificate
-from ..problem import KernelProblem
+from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate
 from . import protocol
 from .protocol import Solver
 

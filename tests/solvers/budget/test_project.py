@@ -10,7 +10,7 @@ from widemargin.core.inverse import INVERSE_ERROR
 from widemargin.core.kernels import RBF, Linear
 from widemargin.core.losses import Hinge, Single
 from widemargin.core.rows import as_rows
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.budget import BudgetedSGD, MarginPerceptronStep, Project
 
 

@@ -8,7 +8,7 @@ import pytest
 from budgets import GAUSS, dense, make, solver_of, trained, vectors_of
 from widemargin.core.losses import Hinge, Single
 from widemargin.core.rows import as_rows
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.budget import MarginPerceptronStep, Remove
 from widemargin.solvers.budget.sgd import scores
 

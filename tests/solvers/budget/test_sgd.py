@@ -24,7 +24,7 @@ from budgets import (
 from widemargin.core.kernels import RBF, Laplacian, Polynomial, Sigmoid
 from widemargin.core.losses import Hinge, OneVsRest, Single
 from widemargin.core.rows import as_matrix, as_rows
-from widemargin.problem import KernelProblem
+from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers.budget import BudgetedSGD, Merge, Project, Remove, sgd
 from widemargin.solvers.budget.sgd import scores

@@ -32,7 +32,7 @@ from ...core.expansion import (
 from ...core.kernels import finish
 from ...core.tiles import LANES
 from ...files import savable
-from ...problem import KernelProblem
+from ...problems.kernel import KernelProblem
 from .steps import Schedule
 
 # ---------------------------------------------------------------- the machine

@@ -64,7 +64,7 @@ from ...core.visits import shuffle
 from ...files import savable
 from ...history import Counters
 from ...models import KernelModel
-from ...problem import KernelProblem
+from ...problems.kernel import KernelProblem
 from .. import protocol
 from ..protocol import Solver
 from .batches import Batch, OneByOne, again, examples_per_step, multiply, sums_of
@@ -389,7 +389,7 @@ class BudgetedSGD(Solver):
     >>> from widemargin.core.kernels import RBF
     >>> from widemargin.core.losses import Hinge, Single
     >>> from widemargin.core.rows import as_rows
-    >>> from widemargin.problem import KernelProblem
+    >>> from widemargin.problems.kernel import KernelProblem
     >>> from widemargin.running import run
     >>> from widemargin.solvers.budget import BudgetedSGD
     >>> rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The problem: its value is what the formula says, and its certificate is a lower bound."""
+"""Linear problems: the value is what the formula says, and its certificate is a lower bound."""
 
 import math
 
@@ -8,12 +8,10 @@ import scipy.optimize
 import scipy.sparse as sp
 
 from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import DenseRows, as_rows
-from widemargin.models import KernelModel, LinearModel
-from widemargin.problem import INTERCEPTS, NO_WEIGHTS, KernelProblem, Problem, sum_of_squares
-from widemargin.running import run
-from widemargin.solvers.smo import SMO
+from widemargin.core.rows import as_rows
+from widemargin.models import LinearModel
+from widemargin.problems.linear import Problem
+from widemargin.problems.objective import INTERCEPTS, NO_WEIGHTS
 
 N, D = 40, 6
 COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 0.25, 0.0]])
@@ -114,13 +112,6 @@ def test_output_losses_add_up_and_stand_by_output(rng):
         np.testing.assert_allclose(problem.column_scores(W, c), X @ W[:, c], rtol=1e-12, atol=1e-12)
 
 
-def test_the_penalty_is_summed_in_float64():
-    a = np.full((200_000, 1), 1e-4, np.float32)
-    assert sum_of_squares(a) == pytest.approx(200_000 * float(np.float32(1e-4)) ** 2, rel=1e-12)
-    assert sum_of_squares(np.full((3, 2), 1e30, np.float32)) == pytest.approx(6e60, rel=1e-6)  # float32 rounds 1e30
-    assert sum_of_squares(np.empty((0, 1))) == 0.0
-
-
 def test_sizes_and_conventions_of_a_problem(rng):
     problem, _ = problem_of("hinge", rng, lam=0.05)
     assert (problem.n, problem.d) == (N, D)
@@ -130,32 +121,6 @@ def test_sizes_and_conventions_of_a_problem(rng):
     assert problem.mean_weight == pytest.approx(problem.sample_weight.mean())
     assert problem_of("joint log", rng)[0].is_joint
     assert problem_of("hinge", rng, weighted=False)[0].mean_weight == 1.0
-
-
-@pytest.mark.parametrize("weighted", [True, False])
-def test_a_binary_problem_taken_from_several_has_its_own_labels_and_weights(weighted, rng):
-    signs, X = rng.choice([-1.0, 1.0], (3, N)), rng.normal(size=(N, D))
-    s = rng.uniform(0.1, 3.0, (3, N)) if weighted else NO_WEIGHTS
-    problem = KernelProblem(RBF(1.0), as_rows(X), signs, losses.Single(losses.Hinge()), 0.1, s)
-    chosen = np.array([3, 0, 17])
-    for q in range(3):
-        part = problem.take(chosen, q)
-        assert part.n_outputs == 1
-        np.testing.assert_array_equal(part.y, signs[q, chosen])
-        np.testing.assert_array_equal(part.sample_weight, s[q, chosen] if weighted else NO_WEIGHTS)
-        np.testing.assert_array_equal(part.X.values, X[chosen])
-        assert part.lam == problem.lam
-
-
-@pytest.mark.parametrize("weighted", [True, False])
-def test_the_value_at_zero_is_the_mean_loss_of_scores_of_zero(weighted, rng):
-    s = rng.uniform(0.1, 3.0, N) if weighted else NO_WEIGHTS
-    signs, heights, rows = rng.choice([-1.0, 1.0], N), rng.normal(size=N), as_rows(rng.normal(size=(N, D)))
-    hinge = KernelProblem(RBF(1.0), rows, signs, losses.Single(losses.Hinge()), 0.1, s)
-    tube = KernelProblem(RBF(1.0), rows, heights, losses.Single(losses.EpsilonInsensitive(0.4)), 0.1, s)
-    mean = s if weighted else np.ones(N)
-    assert hinge.value_at_zero() == pytest.approx(np.mean(mean))
-    assert tube.value_at_zero() == pytest.approx(np.mean(mean * np.maximum(np.abs(heights) - 0.4, 0.0)))
 
 
 def test_taken_examples_are_a_problem_of_their_own_with_the_same_lambda(rng):
@@ -170,13 +135,6 @@ def test_taken_examples_are_a_problem_of_their_own_with_the_same_lambda(rng):
 
 
 # ---------------------------------------------------------------- errors
-
-
-def test_the_error_of_a_binary_model_is_its_share_of_wrong_signs():
-    X = np.array([[2.0], [-1.0], [1.0], [0.0]])
-    problem = Problem(DenseRows(X), np.array([1.0, 1.0, -1.0, -1.0]), losses.Single(losses.Hinge()), 1.0)
-    assert problem.errors(LinearModel(np.array([[1.0]]), np.array([0.0]))) == 0.5  # a score of 0 is negative
-    assert problem.errors(LinearModel(np.array([[1.0]]), np.array([0.5]))) == 0.75
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -196,11 +154,6 @@ def test_one_against_the_rest_an_error_has_the_weight_of_its_class(rng):
     assert np.ptp(of_class) > 0  # else the test says nothing
     weights = problem.sample_weight * np.array([of_class[int(c)] for c in problem.y])
     assert problem.errors(LinearModel(W.T, b)) == pytest.approx(np.average(wrong, weights=weights), rel=1e-12)
-
-
-def test_where_no_example_has_weight_there_is_no_error():
-    problem = Problem(DenseRows(np.ones((2, 1))), np.ones(2), losses.Single(losses.Hinge()), 1.0, np.zeros(2))
-    assert problem.errors(LinearModel(np.array([[-1.0]]), np.array([0.0]))) == 0.0
 
 
 @pytest.mark.parametrize("name", ["epsilon", "squared_epsilon"])
@@ -305,26 +258,3 @@ def test_an_unknown_intercept_is_refused_by_name(rng):
 def test_intercepts_of_one_output_at_a_time_refuse_a_joint_loss(name, intercept, rng):
     with pytest.raises(ValueError, match=rf"intercept='{intercept}' .*joint.*use .*'regularized'"):
         problem_of(name, rng, intercept)
-
-
-def test_a_model_of_the_freed_problem_is_one_of_the_problem_with_its_bias_charged(rng):
-    X, y = rng.normal(size=(30, 3)), np.where(rng.random(30) < 0.3, 1.0, -1.0)
-    problem = KernelProblem(RBF(0.4), as_rows(X), y, losses.Single(losses.Hinge()), 0.02, intercept="regularized")
-    free = problem.freed()
-    assert free.intercept == "unregularized"
-    assert free.freed() is free
-    K = np.exp(-0.4 * np.sum((X[:, None] - X[None]) ** 2, axis=2))
-    support = rng.choice(30, 8, replace=False)
-    c, b = rng.uniform(0.0, 1.0, 8) * y[support] / (0.02 * 30), rng.normal()
-    model = KernelModel(free.kernel, support, free.rows(support), c[None], np.array([b]), 0.0)
-    adopted, charge = problem.adopted(model)
-    np.testing.assert_allclose(adopted.decision_function(problem.X), model.decision_function(free.X), atol=1e-5)
-    # the textbook's objective of the weights (w, b) of (Φ(x), 1)
-    f = K[:, support] @ c
-    primal = 0.01 * (c @ f[support] + b * b) + np.mean(np.maximum(0.0, 1.0 - y * (f + b)))
-    found = problem.certificate_of(as_rows(X), support, c, float(adopted.intercept[0]))
-    assert found.primal == pytest.approx(primal, rel=1e-12)
-    assert free.certificate_of(as_rows(X), support, c, float(b)).primal + charge == pytest.approx(primal, rel=1e-12)
-    exact = run(SMO(tol=1e-9), problem, tol=1e-9, rng=rng)
-    assert found.dual <= exact.objective + 1e-6
-    assert run(SMO(tol=1e-9), free, tol=1e-9, rng=rng).dual <= exact.objective + 1e-6

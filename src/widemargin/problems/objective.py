@@ -1,11 +1,16 @@
-"""What is minimised, as a function of scores: λ (or C), loss, weights and intercept in one place.
+"""What is minimised: λ (or C), loss, weights and intercept in one place, and its value as a function of scores.
 
-With scores zᵢ of the examples, targets yᵢ, weights sᵢ and caps C sᵢ, where C = 1/(λn), each output has
+Conventions stand here and nowhere else. With rows xᵢ, targets yᵢ, weights sᵢ and scores zᵢ = Wᵀxᵢ + b, the primal is
+
+    P(W, b) = λ/2 ‖W‖² + (1/n) Σ sᵢ ℓ(zᵢ, yᵢ),        λ = 1/(C n),
+
+labels are ±1 (``Single``), class indices (``OneVsRest`` and the joint losses) or real numbers, and a *regularized*
+intercept is the weight of a constant feature of value 1, so b² stands in ‖W‖². For separate outputs P is the sum over
+outputs. With caps C sᵢ each of them has
 
     P = λ (½‖w‖² + Σ C sᵢ ℓ(zᵢ, yᵢ)),        D(β) = λ (−Σ C sᵢ ℓ*(−βᵢ/(C sᵢ)) − ½‖w(β)‖²)  ≤  min P,
 
-for dual variables β with the signs of w = Σ βᵢxᵢ. A regularised intercept is the weight of a constant feature, so b²
-stands in ‖w‖²; a free one demands Σ βᵢ = 0. Several outputs add up.
+for dual variables β with the signs of w = Σ βᵢxᵢ; a free intercept demands Σ βᵢ = 0.
 """
 
 from __future__ import annotations
@@ -16,10 +21,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .core import losses
-from .core.bias import lowest_on_ray, weighted_losses
-from .core.dispatch import borrow, compiled
-from .files import savable
+from ..core import losses
+from ..core.bias import lowest_on_ray, weighted_losses
+from ..core.dispatch import borrow, compiled
+from ..files import savable
+
+#: Treatments of the intercept (Pegasos Sec. 6): no intercept; (1) a constant feature;
+#: (2) sub-gradient steps without regularisation; (3) minimised in each batch; (4) an outer search.
+INTERCEPTS = ("none", "regularized", "unregularized", "exact", "search")
+
+#: Sample weights that are all 1.
+NO_WEIGHTS = np.empty(0)
 
 #: |Σ β| up to this share of Σ |β| is rounding, where a free bias wants 0.
 BALANCED = 1e-9
@@ -197,3 +209,15 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
         return float(np.mean(values))
     total = float(weights.sum())
     return float(weights @ values) / total if total > 0.0 else 0.0
+
+
+def sum_of_squares(a: np.ndarray) -> float:
+    """Σ a², accumulated in float64 without a copy of a large array."""
+    flat = a.reshape(-1)
+    return float(sum(np.square(flat[i : i + 65536], dtype=np.float64).sum() for i in range(0, flat.size, 65536)))
+
+
+def check_lam(lam: float) -> None:
+    """Refuse a λ that is no regularisation."""
+    if not (math.isfinite(lam) and lam > 0):
+        raise ValueError(f"lam must be a finite number > 0, got {lam}")

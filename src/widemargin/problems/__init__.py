@@ -1,0 +1,1 @@
+"""Problems: data, loss and regularisation, what is being minimised, and its value."""
