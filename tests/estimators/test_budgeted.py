@@ -166,7 +166,7 @@ def test_running_balanced_weights_are_those_of_the_examples_seen_so_far(rng):
     s = rng.uniform(0.5, 2.0, 30)
     model = BudgetedSVC(class_weight="balanced")
     model.classes_, model._counts = np.arange(3), np.zeros(3)
-    found = model._of_examples(y, s)
+    found = model._count_part(y, s)
     for i in range(30):
         counts = np.bincount(y[: i + 1], s[: i + 1], 3)
         assert found[i] == pytest.approx(counts.sum() / (np.count_nonzero(counts) * counts[y[i]]))

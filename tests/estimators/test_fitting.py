@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from sklearn.utils.class_weight import compute_class_weight
 
 from widemargin import solvers
-from widemargin.estimators.fitting import check_solver, class_weights, held_out, threads
+from widemargin.arguments import threads
+from widemargin.estimators.fitting import check_solver, held_out
+from widemargin.estimators.labels import class_weights
 
 KINDS = ("linear", "kernel")
 

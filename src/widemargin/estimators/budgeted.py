@@ -4,49 +4,34 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
+from ..arguments import generator, not_negative, one_of, positive, whole
 from ..core import losses
 from ..core.expansion import is_sparse
 from ..core.kernel_matrix import largest_value
 from ..core.kernels import as_kernel, class_of, names_of
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..files import savable
-from ..history import History, Stopwatch
+from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
-from ..running import Interrupts
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import reduced
 from ..solvers.budget.sgd import State, scores
-from .fitting import (
-    Shown,
-    TrainedByRun,
-    Turn,
-    all_or_nothing,
-    check_rows,
-    check_sample_weight,
-    class_weights,
-    generator,
-    not_negative,
-    now,
-    numeric_targets,
-    one_of,
-    positive,
-    whole,
-    with_callbacks,
-)
+from .fitting import Shown, Turn, all_or_nothing, check_rows, check_sample_weight, now, with_callbacks
+from .labels import class_weights, weighted
+from .multiclass import target_of, targets_of
 from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_unequal
+from .streaming import Streamed, StreamedClassifier, StreamedRegressor
 
 #: Rows at a time brought to the layout of a model of the other one.
 BLOCK = 2**12
@@ -74,22 +59,12 @@ def in_layout(X: Any, sparse: bool) -> Any:
     return sp.csr_matrix(X) if sparse else X.toarray()
 
 
-def labels(classes: Any) -> np.ndarray:
-    """Labels given as ``classes``, sorted; refuses what are no labels."""
-    try:
-        found = np.unique(list(classes) if isinstance(classes, (set, frozenset)) else classes)
-        if found.dtype.kind != "f" or np.isfinite(found).all():
-            check_classification_targets(found)
-            return found
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"classes must be labels of one kind, numbers or strings, without NaN, got {classes!r}")
-
-
-class _Budgeted(TrainedByRun):
+class _Budgeted(Streamed):
     """What the classifier and the regressor share."""
 
+    divisible = True
     tol = 0.0
+    _weights_of_part = staticmethod(weights_of_part)
 
     def __init__(
         self, budget, *, kernel, gamma, degree, coef0, lam, step, maintenance, max_iter, max_bytes, batch_size,
@@ -242,13 +217,13 @@ class _Budgeted(TrainedByRun):
         solver = self._solver(problem)
         rng, shown = generator(self.random_state), Shown(X, y, self._partly)
         outcome = self._run(solver, problem, Turn(started), shown, rng=rng)
-        self._adopt(outcome.state, solver, outcome.history.last("epochs"), outcome.history.last("seconds"))
+        last = outcome.history.last
+        self._state, self.certificate_ = outcome.state, None  # the model is in the primal: no dual point comes with it
+        self._adopt_part(solver, problem, outcome.state, last("epochs"), last("seconds"))
 
-    def _partial_fit_problem(self, problem: KernelProblem, recount: Callable[[int], None] = lambda seen: None) -> None:
-        """One pass over the examples in the order given, from the last state on.
+    # -- streams
 
-        ``recount`` is told how many of them were seen where not all were.
-        """
+    def _begin_part(self, problem: KernelProblem) -> tuple[Any, State]:
         state = getattr(self, "_state", None)
         solver = replace(self._solver(problem, state), sampling="fixed")
         if state is None:
@@ -258,36 +233,17 @@ class _Budgeted(TrainedByRun):
                 f"a running model keeps its step and maintenance, {' and '.join(self._kind)}, got "
                 f"{' and '.join(kind)}: set them back, or fit anew"
             )
-        state = replace(state)
-        solver.bind(problem, state)
-        solver.advance(problem, state, 0)
-        left, seen, failure = solver.steps_per_epoch(problem), int(state.tally.visits), None
-        with Interrupts() as interrupts:
-            self._undo = "forget"  # vectors change in place
-            with Stopwatch() as watch:
-                try:
-                    while left > 0 and not interrupts.seen:
-                        solver.advance(problem, state, min(left, SLICE))
-                        left -= SLICE
-                except BaseException as error:  # a second Ctrl-C, or no memory: what was learnt by then is whole
-                    failure = error
-                    solver.advance(problem, state, 0)  # brings the counters up to date
-            passes, seconds = getattr(self, "_passes", 0.0) + 1.0, getattr(self, "_seconds", 0.0) + watch.seconds
-            self._adopt(state, solver, passes, seconds)
-            self.n_iter_ = 1
-            stopped = interrupts.seen or failure is not None
-            self.stop_reason_ = "interrupted" if stopped else "partial_fit"
-            self.history_ = getattr(self, "history_", None) or History()
-            if stopped:
-                recount(self.n_samples_seen_ - seen)
-            self._undo = "keep"
+        return solver, replace(state)
+
+    def _slices(self, solver: Any, problem: KernelProblem) -> list[tuple[Any, int]]:
+        steps = solver.steps_per_epoch(problem)
+        return [(solver, min(steps - first, SLICE)) for first in range(0, steps, SLICE)]
+
+    def _measured(self, solver: Any, problem: KernelProblem, state: State, stopped: bool) -> dict[str, float] | None:
         # a row costs B² kernel values and is kept: a stream of single examples gets one at each doubling
         if stopped or state.counters.visits >= 2 * self.history_.last("visits"):
-            measured = solver.evaluate(problem, state)
-            self.history_.append(state.counters, epochs=passes, seconds=seconds, **measured)
-        if stopped:
-            said = f"partial_fit: the model has seen {self.n_samples_seen_} examples by now"
-            raise failure or KeyboardInterrupt(said)
+            return solver.evaluate(problem, state)
+        return None
 
     @staticmethod
     def _kind_of(solver: Any) -> tuple[str, str]:
@@ -295,9 +251,10 @@ class _Budgeted(TrainedByRun):
         bounded = " with a radius" if math.isfinite(getattr(solver.step, "radius", math.inf)) else ""
         return type(solver.step).__name__ + bounded, type(solver.maintenance).__name__
 
-    def _adopt(self, state: State, solver: Any, passes: float, seconds: float) -> None:
-        self._state, self._kind, self._passes, self._seconds = state, self._kind_of(solver), passes, seconds
-        self.certificate_ = None  # the model is in the primal, and no dual point comes with it
+    def _adopt_part(
+        self, solver: Any, problem: KernelProblem, state: State, passes: float, seconds: float
+    ) -> None:  # fmt: skip
+        self._kind, self._passes, self._seconds = self._kind_of(solver), passes, seconds
 
     def _partly(self, model: KernelModel) -> dict[str, Any]:
         return {"_model_at_checkpoint": model}
@@ -382,7 +339,7 @@ class _Budgeted(TrainedByRun):
 
 
 @savable()
-class BudgetedSVC(ClassifierMixin, _Budgeted):
+class BudgetedSVC(StreamedClassifier, _Budgeted):
     """Kernel classification with at most ``budget`` support vectors, in constant memory and constant time per example.
 
     Stochastic gradient descent on
@@ -445,6 +402,12 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
     stop_reason_ : str
     n_iter_ : int
 
+    Notes
+    -----
+    One call of ``partial_fit`` with many examples and many calls with one make the same model, if ``gamma`` is a number
+    and ``batch_size`` is 1. With larger batches the calls before the last must be of whole ones: a batch does not reach
+    from one call into the next. Weights of zero are allowed there, also zeros only.
+
     Examples
     --------
     >>> from sklearn.datasets import make_moons
@@ -454,6 +417,8 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
     >>> bool(model.score(X, y) > 0.97), model.support_vectors_.shape
     (True, (30, 2))
     """
+
+    grows = True
 
     def __init__(
         self,
@@ -488,20 +453,14 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         super()._check_parameters()
         one_of("multi_class", self.multi_class, ("crammer_singer", "ovr"))
 
-    def _target(self) -> tuple[Any, int]:
-        n_classes = self.classes_.size
-        if n_classes == 2:
-            return losses.Single(losses.Hinge()), 1
-        if self.multi_class == "ovr":
-            return losses.OneVsRest(losses.Hinge(), np.ones(n_classes)), n_classes
-        return losses.MulticlassHinge(1.0 - np.eye(n_classes)), n_classes
-
-    def _weighted(self, X: Any, codes: np.ndarray, weights: np.ndarray, of_example: np.ndarray | None) -> KernelProblem:
-        target, outputs = self._target()
-        if of_example is not None:
-            weights = of_example * weights if weights.size else of_example
-        y = 2.0 * codes - 1.0 if outputs == 1 else codes.astype(np.float64)
-        return self._problem(X, y, target, weights, outputs)
+    def _problem_of_part(
+        self, X: Any, codes: np.ndarray, weights: np.ndarray, class_weight: np.ndarray | None
+    ) -> KernelProblem:  # fmt: skip
+        """The problem of some examples, with the class weight of each; None for ones."""
+        k = self.classes_.size
+        target, outputs = target_of(k, "hinge", "ovr" if k == 2 else self.multi_class, np.ones(k))
+        weights = weights if class_weight is None else weighted(class_weight, weights)
+        return self._problem(X, targets_of(codes, outputs), target, weights, outputs)
 
     @all_or_nothing
     @with_callbacks
@@ -516,62 +475,13 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         """
         started = now()
         self._check_parameters()
-        X, y = check_rows(self, X, y)
-        check_classification_targets(y)
-        y = column_or_1d(y)
-        weights = check_sample_weight(sample_weight, y.size)
+        X, y, weights = self._examples(X, y, sample_weight)
         self._start_anew()
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise ValueError(
-                f"BudgetedSVC needs examples of at least 2 classes, got 1 class only: {self.classes_.tolist()[0]!r}"
-            )
+        codes = self._encode(y)
         self._counts = self._count(codes, weights)
         of_class = class_weights(self.class_weight, self.classes_, self._counts)
         of_example = None if self.class_weight is None else of_class[codes]
-        self._fit_problem(self._weighted(X, codes, weights, of_example), started, X, y)
-        return self
-
-    @all_or_nothing
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Train on more examples: one pass over them, in the order given. A call that is refused changes nothing.
-
-        One call with many examples and many calls with one make the same model, if ``gamma`` is a number and
-        ``batch_size`` is 1. With larger batches the calls before the last must be of whole ones: a batch does not reach
-        from one call into the next.
-
-        Parameters
-        ----------
-        X, y : as in :meth:`fit`
-        classes : array
-            The labels that may come. Needed at the first call; a later call may add labels, and names the old ones
-            too.
-        sample_weight : array of shape (n,), optional
-            Zeros are allowed, also zeros only.
-        """
-        self._check_parameters()
-        first = not hasattr(self, "_state")
-        X, y = check_rows(self, X, y, reset=first)
-        y = column_or_1d(y)
-        weights = weights_of_part(sample_weight, y.size)
-        if first and classes is None:
-            raise ValueError("classes must be given at the first call of partial_fit: the labels that may come")
-        if first:
-            self._start_anew()
-            classes = labels(classes)
-            if classes.size < 2:
-                raise ValueError(f"classes must name at least 2 labels, got {classes.tolist()}")
-            self.classes_, self._counts = classes, np.zeros(classes.size)
-        elif classes is not None:
-            self._announce(labels(classes))
-        codes, counted = self._codes(y), self._counts
-        of_example = self._of_examples(codes, weights)
-
-        def recount(seen: int) -> None:
-            self._counts = counted
-            self._of_examples(codes[:seen], weights[:seen])
-
-        self._partial_fit_problem(self._weighted(X, codes, weights, of_example), recount)
+        self._fit_problem(self._problem_of_part(X, codes, weights, of_example), started, X, y)
         return self
 
     def _announce(self, classes: np.ndarray) -> None:
@@ -591,7 +501,7 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
         self._state = self._state.with_classes(places, classes.size, share, self._policy("maintenance"))
         self.classes_, self._counts = classes, counts
 
-    def _of_examples(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+    def _count_part(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray | None:  # type: ignore[override]
         """The class weight of each example, "balanced" by the counts up to and including it; counts the examples.
 
         Sums run from the first example on, one by one, so that it does not matter how a stream is cut.
@@ -613,19 +523,6 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
             return total / (np.maximum(present, 1.0) * np.where(own > 0, own, 1.0))
         return class_weights(self.class_weight, self.classes_, self._counts)[codes]
 
-    def _count(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return np.bincount(codes, weights if weights.size else None, self.classes_.size).astype(float)
-
-    def _codes(self, y: np.ndarray) -> np.ndarray:
-        places = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
-        unknown = self.classes_[places] != y
-        if unknown.any():
-            raise ValueError(
-                f"y holds the label {y[unknown].tolist()[0]!r}, which is not among the classes "
-                f"{self.classes_.tolist()}: announce it with classes="
-            )
-        return places
-
     def decision_function(self, X):
         """Scores: of shape (n,) for two classes (positive means ``classes_[1]``), else (n, n_classes)."""
         found = self._scores(X)
@@ -633,13 +530,11 @@ class BudgetedSVC(ClassifierMixin, _Budgeted):
 
     def predict(self, X):
         """The labels with the highest score."""
-        found = self.decision_function(X)
-        codes = (found > 0).astype(np.intp) if found.ndim == 1 else found.argmax(axis=1)
-        return self.classes_[codes]
+        return self._labels_of(self.decision_function(X))
 
 
 @savable()
-class BudgetedSVR(RegressorMixin, _Budgeted):
+class BudgetedSVR(StreamedRegressor, _Budgeted):
     """Kernel regression with an ε-tube and at most ``budget`` support vectors.
 
     Stochastic gradient descent on
@@ -700,12 +595,7 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         super()._check_parameters()
         not_negative("epsilon", self.epsilon)
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool, check: Any) -> KernelProblem:
-        X, y = check_rows(self, X, y, reset=reset, y_numeric=True)
-        y = numeric_targets(column_or_1d(y))
-        weights = check(sample_weight, y.size)
-        if reset:
-            self._start_anew()
+    def _problem_of_part(self, X: Any, y: np.ndarray, weights: np.ndarray) -> KernelProblem:
         return self._problem(X, y, losses.Single(losses.EpsilonInsensitive(float(self.epsilon))), weights, 1)
 
     @all_or_nothing
@@ -714,15 +604,9 @@ class BudgetedSVR(RegressorMixin, _Budgeted):
         """Train anew on (X, y); see :meth:`BudgetedSVC.fit`."""
         started = now()
         self._check_parameters()
-        problem = self._checked(X, y, sample_weight, True, check_sample_weight)
-        self._fit_problem(problem, started, X, y)
-        return self
-
-    @all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
-        """Train on more examples: one pass over them, in the order given; see :meth:`BudgetedSVC.partial_fit`."""
-        self._check_parameters()
-        self._partial_fit_problem(self._checked(X, y, sample_weight, not hasattr(self, "_state"), weights_of_part))
+        rows, targets, weights = self._examples(X, y, sample_weight)
+        self._start_anew()
+        self._fit_problem(self._problem_of_part(rows, targets, weights), started, X, y)
         return self
 
     def predict(self, X):

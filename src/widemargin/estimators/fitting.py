@@ -1,10 +1,9 @@
-"""The fitting path all estimators share: parameters, weights and labels in, a run, its results out."""
+"""The fitting path all estimators share: rows and weights in, a run, its results out."""
 
 from __future__ import annotations
 
 import copy
 import math
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -19,10 +18,10 @@ import scipy.sparse as sp
 from numba.core.event import install_timer
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .. import solvers
+from ..arguments import not_negative, one_of, positive, whole
 from ..core.rows import unlocked
 from ..history import History
 from ..progress import ProgressBar
@@ -41,55 +40,7 @@ except ImportError:
         return method
 
 
-# ---------------------------------------------------------------- arguments
-
-
-def positive(name: str, value: Any) -> float:
-    """The value as a float; refuses what is no finite number > 0."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number > 0, got {value!r}")
-    if not (math.isfinite(value) and float(value) > 0):
-        raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
-    return float(value)
-
-
-def not_negative(name: str, value: Any) -> float:
-    """The value as a float; refuses what is no finite number ≥ 0."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number ≥ 0, got {value!r}")
-    if not (math.isfinite(value) and float(value) >= 0):
-        raise ValueError(f"{name} must be ≥ 0 and finite, got {value!r}")
-    return float(value)
-
-
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """The value as an int; refuses what is no integer ≥ ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer ≥ {least}, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be ≥ {least}, got {value!r}")
-    return int(value)
-
-
-def threads(n_jobs: Any) -> int:
-    """Threads for scikit-learn's ``n_jobs``: None is 1, −1 all processors this process may use, −2 all but one."""
-    if n_jobs is None:
-        return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
-        raise TypeError(f"n_jobs must be None or an integer, got {n_jobs!r}")
-    count = int(n_jobs)
-    if count == 0:
-        raise ValueError("n_jobs must not be 0: give a number of threads, or -1 for all processors")
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return count if count > 0 else max(1, allowed + 1 + count)
-
-
-def one_of(name: str, value: Any, allowed: Iterable[str]) -> Any:
-    """The value; refuses what is not one of the allowed names."""
-    allowed = list(allowed)
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
-    return value
+# ---------------------------------------------------------------- what goes in
 
 
 def check_solver(kind: str, solver: Any, example: str) -> None:
@@ -179,59 +130,6 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
     if weights.max() == 0:
         raise ValueError("sample_weight must not be all zero, got zeros only: give some example a positive weight")
     return unlocked(weights)
-
-
-def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """A weight for each class from ``None``, "balanced" or a dictionary; ``counts`` are the examples seen per class.
-
-    As in scikit-learn a dictionary may name classes that are not there, as in a fold that lacks a rare one, if it names
-    all that are; if it does not, the odd name is a slip.
-    """
-    if class_weight is None:
-        return np.ones(classes.size)
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(f"class_weight must be None, 'balanced' or a dictionary, got {class_weight!r}")
-        return counts.sum() / (np.count_nonzero(counts) * np.where(counts > 0, counts, 1.0))
-    if not isinstance(class_weight, dict):
-        raise TypeError(f"class_weight must be None, 'balanced' or a dictionary, got {class_weight!r}")
-    labels = classes.tolist()
-    unnamed = [label for label in labels if label not in class_weight]
-    for label, weight in class_weight.items():
-        if label not in labels and unnamed:
-            raise ValueError(
-                f"class_weight names the class {label!r}, which is not among the classes {labels}, and does not name "
-                f"{unnamed[0]!r}: name them all, or only those that are there"
-            )
-        if not (isinstance(weight, Real) and math.isfinite(weight) and float(weight) >= 0):
-            raise ValueError(f"class_weight of class {label!r} must be a number ≥ 0, got {weight!r}")
-    weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
-    if not weights.any():
-        raise ValueError(f"class_weight must leave some class a weight > 0, not zero for all, got {class_weight!r}")
-    return weights
-
-
-def numeric_targets(y: Any) -> np.ndarray:
-    """Targets of a regression as float64."""
-    try:
-        return np.asarray(y).astype(np.float64)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"y must hold numbers for a regression: {error}") from error
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """A Generator from an int, a RandomState, a Generator or None."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if random_state is None:
-        return np.random.default_rng()
-    if isinstance(random_state, Integral) and int(random_state) >= 0:
-        return np.random.default_rng(int(random_state))
-    if isinstance(random_state, np.random.RandomState) or random_state is np.random:
-        return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-    raise ValueError(
-        f"random_state must be None, an integer ≥ 0, a numpy Generator or a RandomState, got {random_state!r}"
-    )
 
 
 # ---------------------------------------------------------------- the run
@@ -405,6 +303,10 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
                 reconstruction_attributes=lambda: attributes(outcome.model) if attributes else {},
             )
         return outcome
+
+    def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        """(X, y) to train on, as :func:`check_rows` has them."""
+        return check_rows(self, X, y, **options)
 
     def _rows_for(self, model: Any, X: Any) -> Any:
         """What users give, as the rows that a model takes."""

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
+from ..arguments import flag, generator, not_negative, one_of, positive, threads
 from ..core import losses
 from ..core.kernel_cache import RowCache
 from ..core.kernel_matrix import largest_value
@@ -41,19 +40,12 @@ from .fitting import (
     Turn,
     all_or_nothing,
     check_rows,
-    check_sample_weight,
     check_solver,
-    class_weights,
-    generator,
     held_out,
-    not_negative,
     now,
-    numeric_targets,
-    one_of,
-    positive,
-    threads,
     with_callbacks,
 )
+from .labels import Labelled, Numeric, class_weights
 from .ladder import Ladder
 from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_too_small
 
@@ -214,8 +206,7 @@ class _Kernel(TrainedByRun):
         positive("cache_size", self.cache_size)
         one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
         check_solver("kernel", self.solver, "SMO()")
-        if not isinstance(self.warm_start, (bool, np.bool_)):
-            raise TypeError(f"warm_start must be True or False, got {self.warm_start!r}")
+        flag("warm_start", self.warm_start)
         if self.warm_start and not self._configured().warm:
             raise ValueError(
                 f"warm_start starts from dual variables in the box of C, which solver={self.solver!r} does not have: "
@@ -528,7 +519,7 @@ class _Kernel(TrainedByRun):
 
 
 @savable()
-class SVC(ClassifierMixin, _Kernel):
+class SVC(Labelled, _Kernel):
     """Kernel support vector classification.
 
     For two classes it minimises
@@ -689,8 +680,7 @@ class SVC(ClassifierMixin, _Kernel):
                 "use multi_class='ovo', or decision_function_shape='ovr'"
             )
         for name in ("early_stopping", "break_ties"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+            flag(name, getattr(self, name))
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError(
                 "break_ties decides by scores of classes, and decision_function_shape='ovo' has scores of pairs: "
@@ -712,23 +702,11 @@ class SVC(ClassifierMixin, _Kernel):
         """Train, from the β of a path's last machine or its solver's state, if it is given; returns the last state."""
         started = now()
         self._check_parameters()
-        X, y = self._check_data(X, y)
-        check_classification_targets(y)
-        y = column_or_1d(y)
-        weights = check_sample_weight(sample_weight, y.size)
-        classes, codes = np.unique(y, return_inverse=True)
-        if self.warm_start and hasattr(self, "support_") and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"warm_start needs the classes of the last fit, {self.classes_.tolist()}, got {classes.tolist()}: "
-                "set warm_start=False to start anew"
-            )
-        self.classes_, n_classes = classes, classes.size
+        X, y, weights = self._examples(X, y, sample_weight)
+        codes = self._encode(y, goes_on=self.warm_start and hasattr(self, "support_"))
+        n_classes = self.classes_.size
         last = self._starting_point(X, self._n_rows_of_duals())
         start = last if start is None else start
-        if n_classes < 2:
-            raise ValueError(
-                f"SVC needs examples of at least 2 classes, got 1 class only: {self.classes_.tolist()[0]!r}"
-            )
         counts = np.bincount(codes, minlength=n_classes).astype(float)
         of_class = class_weights(self.class_weight, self.classes_, counts)
         rng = self._generator()
@@ -1128,7 +1106,7 @@ class SVC(ClassifierMixin, _Kernel):
 
 
 @savable()
-class SVR(RegressorMixin, _Kernel):
+class SVR(Numeric, _Kernel):
     """Kernel support vector regression with an ε-tube.
 
     Minimises
@@ -1210,9 +1188,7 @@ class SVR(RegressorMixin, _Kernel):
         started = now()
         self._check_parameters()
         not_negative("epsilon", self.epsilon)
-        X, y = self._check_data(X, y, y_numeric=True)
-        y = numeric_targets(column_or_1d(y))
-        weights = check_sample_weight(sample_weight, y.size)
+        X, y, weights = self._examples(X, y, sample_weight)
         start = self._starting_point(X, 1)
         rng = self._generator()
         kernel, rows = self._prepare(X)

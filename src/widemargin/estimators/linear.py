@@ -9,58 +9,28 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
+from ..arguments import flag, generator, not_negative, one_of, positive, threads
 from ..core import losses
 from ..core.rows import as_matrix, as_rows
 from ..files import savable
-from ..history import History, Stopwatch
+from ..history import History
 from ..models import LinearModel
-from ..problems.linear import Problem
 from ..problems.objective import INTERCEPTS, Certificate
-from ..running import Interrupts
-from .fitting import (
-    Shown,
-    TrainedByRun,
-    Turn,
-    all_or_nothing,
-    check_rows,
-    check_sample_weight,
-    check_solver,
-    class_weights,
-    generator,
-    held_out,
-    not_negative,
-    now,
-    numeric_targets,
-    one_of,
-    positive,
-    threads,
-    with_callbacks,
-)
+from ..problems.linear import Problem
+from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, held_out, now, with_callbacks
+from .labels import weighted
+from .multiclass import target_of, targets_of
 from .scaling import check_features, finite
+from .streaming import Streamed, StreamedClassifier, StreamedRegressor
 
 #: The solver that "auto" turns to where the exact one cannot go: streams, joint losses, other intercepts.
 ANY = "pegasos"
 #: The one that it turns to where features are few and the largest is so many times the size of the median one.
 ROBUST, FEW_FEATURES, UNLIKE = "interior", 200, 100.0
-
-
-def _streams(estimator: Any) -> bool:
-    """Whether the solver can learn from parts; "auto" streams with the solver that takes anything."""
-    solver = estimator.solver
-    if isinstance(solver, str):
-        if solver not in solvers.REGISTRY["linear"]:
-            return True  # "auto", or what ``fit`` will refuse in a sentence
-        solver = solvers.solver_class("linear", solver)
-    if not getattr(solver, "streams", True):
-        name = solver.__name__ if isinstance(solver, type) else type(solver).__name__
-        raise AttributeError(f"partial_fit needs the solver {ANY!r}: {name} keeps a variable for each example")
-    return True
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -70,7 +40,7 @@ def _is_logistic(estimator: Any) -> bool:
     return True
 
 
-class _Linear(TrainedByRun):
+class _Linear(Streamed):
     """What the linear classifier and regressor share."""
 
     C: float
@@ -83,10 +53,7 @@ class _Linear(TrainedByRun):
     warm_start: bool
     n_jobs: int | None
     random_state: Any
-    classes_: np.ndarray
-    history_: Any
-    certificate_: Any
-    _state: Any
+    _seen: float
 
     def _check_parameters(self) -> None:
         positive("C", self.C)
@@ -94,8 +61,7 @@ class _Linear(TrainedByRun):
             positive("lam", self.lam)
         one_of("intercept", self.intercept, INTERCEPTS)
         check_solver("linear", self.solver, "Pegasos()")
-        if not isinstance(self.early_stopping, (bool, np.bool_)):
-            raise TypeError(f"early_stopping must be True or False, got {self.early_stopping!r}")
+        flag("early_stopping", self.early_stopping)
         self._check_limits()
 
     def _solver(self, exact: bool, robust: bool = False) -> Any:
@@ -209,8 +175,26 @@ class _Linear(TrainedByRun):
         model = LinearModel(np.atleast_2d(self.coef_), self.intercept_)
         return solver.init(problem, rng, model, replace(state.counters))
 
-    def _partial_fit_problem(self, problem: Problem, started: float) -> None:
-        """One pass over the examples in the order given, from the last state on."""
+    # -- streams
+
+    def _can_stream(self) -> bool:
+        """Whether the solver can learn from parts; "auto" streams with the solver that takes anything."""
+        solver = self.solver
+        if isinstance(solver, str):
+            if solver not in solvers.REGISTRY["linear"]:
+                return True  # "auto", or what ``fit`` will refuse in a sentence
+            solver = solvers.solver_class("linear", solver)
+        if not getattr(solver, "streams", True):
+            name = solver.__name__ if isinstance(solver, type) else type(solver).__name__
+            raise AttributeError(f"partial_fit needs the solver {ANY!r}: {name} keeps a variable for each example")
+        return True
+
+    def _start_anew(self) -> None:
+        self._seen = 0.0
+
+    def _begin_part(self, problem: Problem) -> tuple[Any, Any]:
+        if self.intercept == "search":
+            raise ValueError("intercept='search' trains anew for each b: use it with fit, or another intercept here")
         self._check_features(problem)
         solver = self._solver(exact=False)
         # a stream's part has the size it has, so batches may be smaller; its order is the stream's
@@ -218,32 +202,20 @@ class _Linear(TrainedByRun):
         solver = replace(solver, batch_size=min(solver.batch_size, problem.n), sampling="fixed")
         solver.check(problem)
         state = getattr(self, "_state", None)
-        if state is None:
-            state = solver.init(problem, generator(self.random_state))
-        elif isinstance(state, solver.state_class):
-            state = replace(state)
-        else:
-            state = self._at_last_weights(solver, problem, state, generator(self.random_state))
-        solver.bind(problem, state, in_order=True)
-        solver.advance(problem, state, 0)
-        with Interrupts() as interrupts:  # Ctrl-C waits for the end of the pass
-            self._undo = "forget"  # weights change in place
-            with Stopwatch() as watch:
-                solver.advance(problem, state, problem.n // solver.batch_size)
-                rest = problem.n % solver.batch_size
-                if rest:
-                    replace(solver, batch_size=rest).advance(problem, state, 1)
-            self._state = state
-            self._adopt(solver.model(problem, state))
-            self.n_iter_ = 1
-            self.stop_reason_ = "interrupted" if interrupts.seen else "partial_fit"
-            self.certificate_ = None  # what was proven of older weights does not hold for these
-            self.history_ = getattr(self, "history_", None) or History()
-            seconds, epochs = self.history_.last("seconds"), self.history_.last("epochs")
-            self.history_.append(state.counters, epochs=epochs + 1.0, seconds=seconds + watch.seconds)
-            self._undo = "keep"
-        if interrupts.seen:
-            raise KeyboardInterrupt(f"partial_fit: the model has learnt these {problem.n} examples too")
+        if isinstance(state, solver.state_class):
+            return solver, replace(state)
+        rng = generator(self.random_state)
+        return solver, solver.init(problem, rng) if state is None else self._at_last_weights(
+            solver, problem, state, rng
+        )
+
+    def _slices(self, solver: Any, problem: Problem) -> list[tuple[Any, int]]:
+        rest = problem.n % solver.batch_size
+        last = [(replace(solver, batch_size=rest), 1)] if rest else []
+        return [(solver, problem.n // solver.batch_size), *last]
+
+    def _adopt_part(self, solver: Any, problem: Problem, state: Any, passes: float, seconds: float) -> None:
+        self._adopt(solver.model(problem, state))
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -258,7 +230,7 @@ class _Linear(TrainedByRun):
 
 
 @savable()
-class LinearSVC(ClassifierMixin, _Linear):
+class LinearSVC(StreamedClassifier, _Linear):
     """Linear support vector classification at any scale.
 
     Minimises, with labels ±1 for two classes,
@@ -336,6 +308,11 @@ class LinearSVC(ClassifierMixin, _Linear):
     n_iter_ : int
         Epochs done.
 
+    Notes
+    -----
+    In ``partial_fit`` λ is 1/(C n) with n the number of examples seen so far, and "balanced" class weights come from
+    the counts so far. Steps that need a whole problem, ``intercept="search"`` and early stopping, belong to ``fit``.
+
     Examples
     --------
     >>> from sklearn.datasets import make_classification
@@ -405,39 +382,14 @@ class LinearSVC(ClassifierMixin, _Linear):
         if self.cost_matrix is not None and (self.multi_class != "crammer_singer" or self.loss != "hinge"):
             raise ValueError("cost_matrix needs multi_class='crammer_singer' and loss='hinge': set both, or drop it")
 
-    def _target(self, positive_weight: np.ndarray) -> tuple[Any, int]:
-        """(target, number of outputs) for the classes known."""
-        n_classes = self.classes_.size
-        if self.multi_class == "crammer_singer":
-            if self.loss == "log":
-                return losses.MulticlassLog(), n_classes
-            try:
-                cost = 1.0 - np.eye(n_classes) if self.cost_matrix is None else np.asarray(self.cost_matrix, np.float64)
-            except (ValueError, TypeError) as error:
-                raise type(error)(f"cost_matrix must hold numbers: {error}") from error
-            if cost.shape != (n_classes, n_classes):
-                raise ValueError(f"cost_matrix must have shape ({n_classes}, {n_classes}), got {cost.shape}")
-            wrong = ~np.isfinite(cost) | (cost < 0) | (np.eye(n_classes, dtype=bool) & (cost != 0))
-            if wrong.any():
-                r, c = np.argwhere(wrong)[0]
-                raise ValueError(
-                    f"cost_matrix must be finite, ≥ 0 and zero on its diagonal, got {cost[r, c]} at [{r}, {c}]"
-                )
-            return losses.MulticlassHinge(np.ascontiguousarray(cost)), n_classes
-        loss = losses.BINARY[self.loss]()
-        if n_classes == 2:
-            return losses.Single(loss), 1
-        return losses.OneVsRest(loss, positive_weight), n_classes
-
-    def _problem(self, X: Any, codes: np.ndarray, weights: np.ndarray, counts: np.ndarray, n: int) -> Problem:
-        """The problem for class indices ``codes``; λ is that of n examples."""
-        of_class = class_weights(self.class_weight, self.classes_, counts)
-        target, outputs = self._target(of_class)
+    def _problem_of_part(self, X: Any, codes: np.ndarray, weights: np.ndarray, class_weight: np.ndarray) -> Problem:
+        """The problem of more examples, for class indices ``codes``; λ is that of all examples seen by then."""
+        self._seen += codes.size
+        target, outputs = target_of(self.classes_.size, self.loss, self.multi_class, class_weight, self.cost_matrix)
         if self.class_weight is not None and not isinstance(target, losses.OneVsRest):
-            of_example = of_class[codes.astype(np.intp)]
-            weights = of_example * weights if weights.size else of_example
-        y = 2.0 * codes - 1.0 if outputs == 1 else codes
-        return Problem(as_rows(X), y, target, self._lam(n), weights, self.intercept, outputs)
+            weights = weighted(class_weight[codes], weights)
+        y = targets_of(codes, outputs)
+        return Problem(as_rows(X), y, target, self._lam(int(self._seen)), weights, self.intercept, outputs)
 
     # -- fitting
 
@@ -461,94 +413,13 @@ class LinearSVC(ClassifierMixin, _Linear):
         """
         started = now()
         self._check_parameters()
-        X, y = check_rows(self, X, y)
-        check_classification_targets(y)
-        y = column_or_1d(y)
-        weights = check_sample_weight(sample_weight, y.size)
-        classes = np.unique(y)
-        if classes.size < 2:
-            raise ValueError(
-                f"LinearSVC needs examples of at least 2 classes, got 1 class only: {classes.tolist()[0]!r}"
-            )
-        if self.warm_start and hasattr(self, "classes_") and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"warm_start needs the classes of the last fit, {self.classes_.tolist()}, got {classes.tolist()}: "
-                "set warm_start=False to start anew"
-            )
-        self.classes_ = classes
-        codes = self._codes(y)
-        counts = self._count(codes, weights)
-        problem = self._problem(X, codes, weights, counts, codes.size)
+        X, y, weights = self._examples(X, y, sample_weight)
+        codes = self._encode(y, goes_on=self.warm_start and hasattr(self, "classes_"))
+        self._start_anew()
+        self._counts = np.zeros(self.classes_.size)
+        problem = self._problem_of_part(X, codes, weights, self._count_part(codes, weights))
         self._fit_problem(problem, started, X, y, codes if self.early_stopping else None)
-        self._seen, self._counts = float(codes.size), counts
         return self
-
-    @available_if(_streams)
-    @all_or_nothing
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Train on more examples: one pass over them, in the order given.
-
-        Parameters
-        ----------
-        X, y : as in :meth:`fit`
-        classes : array, needed at the first call
-            All the labels that will ever come.
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
-        λ is 1/(C n) with n the number of examples seen so far, and "balanced" class
-        weights come from the counts so far. Steps that need a whole problem,
-        ``intercept="search"`` and early stopping, belong to ``fit``.
-        """
-        started = now()
-        self._check_parameters()
-        if self.intercept == "search":
-            raise ValueError("intercept='search' trains anew for each b: use it with fit, or another intercept here")
-        first = not hasattr(self, "coef_")
-        X, y = check_rows(self, X, y, reset=first)
-        y = column_or_1d(y)
-        weights = check_sample_weight(sample_weight, y.size)
-        if first:
-            if classes is None:
-                raise ValueError("classes must be given at the first call of partial_fit: all labels that will come")
-            classes = np.unique(classes)
-            check_classification_targets(classes)
-            if classes.size < 2:
-                raise ValueError(f"LinearSVC needs at least 2 classes, got 1 class only: {classes.tolist()}")
-            self.classes_ = classes
-            self._seen, self._counts = 0.0, np.zeros(classes.size)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"classes must be those of the first call, {self.classes_.tolist()}, got {np.unique(classes).tolist()}"
-            )
-        codes = self._codes(y)
-        self._seen += codes.size
-        self._counts = self._counts + self._count(codes, weights)
-        problem = self._problem(X, codes, weights, self._counts, int(self._seen))
-        self._partial_fit_problem(problem, started)
-        return self
-
-    def _count(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Examples of each class, each counted with its weight."""
-        counts = np.bincount(codes.astype(np.intp), weights if weights.size else None, self.classes_.size)
-        return counts.astype(float)
-
-    def _codes(self, y: np.ndarray) -> np.ndarray:
-        """The labels as indices into ``classes_``, in float64."""
-        places = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
-        unknown = self.classes_[places] != y
-        if unknown.any():
-            strange = y[unknown].tolist()[0]
-            raise ValueError(
-                f"y holds the label {strange!r}, which is not among the classes {self.classes_.tolist()}: "
-                "announce all labels with classes= at the first call of partial_fit"
-            )
-        return places.astype(np.float64)
 
     # -- predicting
 
@@ -561,9 +432,7 @@ class LinearSVC(ClassifierMixin, _Linear):
 
     def predict(self, X):
         """The labels with the highest score."""
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[codes]
+        return self._labels_of(self.decision_function(X))
 
     @available_if(_is_logistic)
     def predict_log_proba(self, X):
@@ -586,7 +455,7 @@ class LinearSVC(ClassifierMixin, _Linear):
 
 
 @savable()
-class LinearSVR(RegressorMixin, _Linear):
+class LinearSVR(StreamedRegressor, _Linear):
     """Linear support vector regression at any scale.
 
     Minimises
@@ -670,9 +539,11 @@ class LinearSVR(RegressorMixin, _Linear):
         not_negative("epsilon", self.epsilon)
         one_of("loss", self.loss, losses.REGRESSION)
 
-    def _problem(self, X: Any, y: np.ndarray, weights: np.ndarray, n: int) -> Problem:
-        loss = losses.REGRESSION[self.loss](float(self.epsilon))
-        return Problem(as_rows(X), y, losses.Single(loss), self._lam(n), weights, self.intercept, 1)
+    def _problem_of_part(self, X: Any, y: np.ndarray, weights: np.ndarray) -> Problem:
+        """The problem of more examples; λ is that of all examples seen by then."""
+        self._seen += y.size
+        target = losses.Single(losses.REGRESSION[self.loss](float(self.epsilon)))
+        return Problem(as_rows(X), y, target, self._lam(int(self._seen)), weights, self.intercept, 1)
 
     def _attributes(self, model: LinearModel) -> dict[str, Any]:
         return {"coef_": model.coef[0], "intercept_": model.intercept}
@@ -683,27 +554,9 @@ class LinearSVR(RegressorMixin, _Linear):
         """Train on (X, y); see :meth:`LinearSVC.fit`."""
         started = now()
         self._check_parameters()
-        X, y = check_rows(self, X, y, y_numeric=True)
-        y = numeric_targets(column_or_1d(y))
-        weights = check_sample_weight(sample_weight, y.size)
-        self._fit_problem(self._problem(X, y, weights, y.size), started, X, y, None)
-        self._seen = float(y.size)
-        return self
-
-    @available_if(_streams)
-    @all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
-        """Train on more examples: one pass over them, in the order given; λ is 1/(C n) with n those seen so far."""
-        started = now()
-        self._check_parameters()
-        if self.intercept == "search":
-            raise ValueError("intercept='search' trains anew for each b: use it with fit, or another intercept here")
-        first = not hasattr(self, "coef_")
-        X, y = check_rows(self, X, y, reset=first, y_numeric=True)
-        y = numeric_targets(column_or_1d(y))
-        weights = check_sample_weight(sample_weight, y.size)
-        self._seen = (0.0 if first else self._seen) + y.size
-        self._partial_fit_problem(self._problem(X, y, weights, int(self._seen)), started)
+        X, y, weights = self._examples(X, y, sample_weight)
+        self._start_anew()
+        self._fit_problem(self._problem_of_part(X, y, weights), started, X, y, None)
         return self
 
     def predict(self, X):

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import not_negative
 from ..solvers import make
-from .fitting import check_sample_weight, class_weights, not_negative
+from .fitting import check_sample_weight
 from .kernel import SVC, svm_path
+from .labels import class_weights
 
 
 @dataclass

@@ -1,0 +1,158 @@
+"""What examples are labelled with: classes and their weights, or numbers.
+
+A classifier's ``classes_`` are sorted, and the code of a label is its place among them.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from .fitting import TrainedByRun, check_sample_weight
+
+
+def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """A weight for each class from ``None``, "balanced" or a dictionary; ``counts`` are the examples seen per class.
+
+    As in scikit-learn a dictionary may name classes that are not there, as in a fold that lacks a rare one, if it names
+    all that are; if it does not, the odd name is a slip.
+    """
+    if class_weight is None:
+        return np.ones(classes.size)
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight must be None, 'balanced' or a dictionary, got {class_weight!r}")
+        return counts.sum() / (np.count_nonzero(counts) * np.where(counts > 0, counts, 1.0))
+    if not isinstance(class_weight, dict):
+        raise TypeError(f"class_weight must be None, 'balanced' or a dictionary, got {class_weight!r}")
+    labels = classes.tolist()
+    unnamed = [label for label in labels if label not in class_weight]
+    for label, weight in class_weight.items():
+        if label not in labels and unnamed:
+            raise ValueError(
+                f"class_weight names the class {label!r}, which is not among the classes {labels}, and does not name "
+                f"{unnamed[0]!r}: name them all, or only those that are there"
+            )
+        if not (isinstance(weight, Real) and math.isfinite(weight) and float(weight) >= 0):
+            raise ValueError(f"class_weight of class {label!r} must be a number ≥ 0, got {weight!r}")
+    weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    if not weights.any():
+        raise ValueError(f"class_weight must leave some class a weight > 0, not zero for all, got {class_weight!r}")
+    return weights
+
+
+def labels(classes: Any) -> np.ndarray:
+    """Labels given as ``classes``, sorted; refuses what are no labels."""
+    try:
+        found = np.unique(list(classes) if isinstance(classes, (set, frozenset)) else classes)
+        if found.dtype.kind != "f" or np.isfinite(found).all():
+            check_classification_targets(found)
+            return found
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"classes must be labels of one kind, numbers or strings, without NaN, got {classes!r}")
+
+
+def weighted(of_example: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The weights of examples, empty where they are 1, times those that their classes give them."""
+    return of_example * weights if weights.size else of_example
+
+
+class Labelled(ClassifierMixin, TrainedByRun):
+    """What all classifiers do with labels."""
+
+    #: Whether labels may be announced at a later call of ``partial_fit`` too.
+    grows = False
+
+    class_weight: Any
+    classes_: np.ndarray
+    _counts: np.ndarray
+
+    def _examples(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        """(X, labels, weights) to fit, checked."""
+        X, y = self._check_data(X, y)
+        check_classification_targets(y)
+        y = column_or_1d(y)
+        return X, y, check_sample_weight(sample_weight, y.size)
+
+    def _encode(self, y: np.ndarray, goes_on: bool = False) -> np.ndarray:
+        """Set ``classes_`` to the labels there are, which are the old ones where training goes on; returns codes."""
+        classes, codes = np.unique(y, return_inverse=True)
+        if classes.size < 2:
+            name = type(self).__name__
+            raise ValueError(f"{name} needs examples of at least 2 classes, got 1 class only: {classes.tolist()[0]!r}")
+        if goes_on and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start needs the classes of the last fit, {self.classes_.tolist()}, got {classes.tolist()}: "
+                "set warm_start=False to start anew"
+            )
+        self.classes_ = classes
+        return codes
+
+    def _codes(self, y: np.ndarray) -> np.ndarray:
+        """The codes of labels that must be known."""
+        places = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
+        unknown = self.classes_[places] != y
+        if unknown.any():
+            remedy = "it with classes=" if self.grows else "all labels with classes= at the first call of partial_fit"
+            raise ValueError(
+                f"y holds the label {y[unknown].tolist()[0]!r}, which is not among the classes "
+                f"{self.classes_.tolist()}: announce {remedy}"
+            )
+        return places
+
+    def _announce_first(self, classes: Any) -> None:
+        """Set ``classes_`` to the labels that will come, before any has."""
+        if classes is None:
+            which = "the labels that may come" if self.grows else "all labels that will come"
+            raise ValueError(f"classes must be given at the first call of partial_fit: {which}")
+        self.classes_ = labels(classes)
+        if self.classes_.size < 2 and self.grows:
+            raise ValueError(f"classes must name at least 2 labels, got {self.classes_.tolist()}")
+        if self.classes_.size < 2:
+            name = type(self).__name__
+            raise ValueError(f"{name} needs at least 2 classes, got 1 class only: {self.classes_.tolist()}")
+        self._counts = np.zeros(self.classes_.size)
+
+    def _announce(self, classes: np.ndarray) -> None:
+        """Look at the labels that a later call of ``partial_fit`` names."""
+        if not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"classes must be those of the first call, {self.classes_.tolist()}, got {classes.tolist()}"
+            )
+
+    def _count(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Examples of each class, each counted with its weight."""
+        return np.bincount(codes, weights if weights.size else None, self.classes_.size).astype(float)
+
+    def _count_part(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Count the examples of a stream's next part; returns the weights of the classes."""
+        self._counts = self._counts + self._count(codes, weights)
+        return class_weights(self.class_weight, self.classes_, self._counts)
+
+    def _labels_of(self, scores: np.ndarray) -> np.ndarray:
+        """The labels that scores speak for: of two classes by their sign, else the highest."""
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+
+class Numeric(RegressorMixin, TrainedByRun):
+    """What all regressors do with targets."""
+
+    def _examples(
+        self, X: Any, y: Any, sample_weight: Any, check: Any = check_sample_weight, **options: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        """(X, targets, weights), checked."""
+        X, y = self._check_data(X, y, y_numeric=True, **options)
+        y = column_or_1d(y)
+        try:
+            y = np.asarray(y).astype(np.float64)
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"y must hold numbers for a regression: {error}") from error
+        return X, y, check(sample_weight, y.size)
