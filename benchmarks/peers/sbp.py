@@ -29,7 +29,7 @@ from benchmarks.timing import verdict
 from widemargin import StochasticBatchPerceptron
 from widemargin.core import losses
 from widemargin.core.kernels import RBF
-from widemargin.estimators.kernel import Preparation
+from widemargin.estimators.layout import Preparation
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import run
 

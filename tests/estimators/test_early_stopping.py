@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score
 
 from widemargin import SVC, LinearSVC, LinearSVR
-from widemargin.estimators import kernel, linear
+from widemargin.estimators import linear, multiclass
 
 QUIET = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -20,7 +20,7 @@ def holdouts(monkeypatch):
         chosen.append(others)
         return training, others
 
-    for module in (linear, kernel):
+    for module in (linear, multiclass):
         monkeypatch.setattr(module, "held_out", recorded)
     return chosen
 

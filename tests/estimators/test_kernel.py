@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, solvers, svm_path
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF, Linear, Precomputed
-from widemargin.estimators.kernel import ERROR_SHARE
+from widemargin.estimators.machine import ERROR_SHARE
 
 try:
     import sklearn.callback as sklearn_callback
@@ -616,10 +616,10 @@ def test_a_certificate_holds_for_the_true_kernel_however_large_C_is(C, reason, r
 
 
 def test_a_certificate_that_would_cost_too_much_is_left_out_with_a_warning(monkeypatch, rng):
-    monkeypatch.setattr("widemargin.estimators.kernel.RECOMPUTED", 100)
+    monkeypatch.setattr("widemargin.estimators.machine.RECOMPUTED", 100)
     X, y, _ = data(rng)
     with monkeypatch.context() as stricter:  # every error of float32 is one too many
-        stricter.setattr("widemargin.estimators.kernel.ERROR_SHARE", 0.0)
+        stricter.setattr("widemargin.estimators.machine.ERROR_SHARE", 0.0)
         model, warned = ends(SVC(), X, y)
     assert warned
     assert model.certificate_ is None

@@ -17,7 +17,7 @@ from widemargin import SMO, SVC, compress
 from widemargin.core import losses
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import DenseRows
-from widemargin.estimators import kernel as estimator
+from widemargin.estimators import multiclass as estimator
 from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.pairs import PairsProblem, PairwiseSMO
 
@@ -236,7 +236,7 @@ def test_pairs_are_treated_roughly_first_and_then_to_the_end(rng):
 
 def test_ctrl_c_after_training_does_not_lose_the_pairs(rng, monkeypatch):
     X, y = data(rng)
-    monkeypatch.setattr(SVC, "_adopt_pairs", _after(SVC._adopt_pairs, lambda: signal.raise_signal(signal.SIGINT)))
+    monkeypatch.setattr(SVC, "_adopt_classes", _after(SVC._adopt_classes, lambda: signal.raise_signal(signal.SIGINT)))
     model = SVC().fit(X, y)
     assert model.stop_reason_ == "interrupted"
     assert model.score(X, y) > 2 / K

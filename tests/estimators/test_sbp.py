@@ -124,7 +124,7 @@ def test_the_certificate_of_classes_trained_together_is_checked_too(monkeypatch,
     solver = StochasticBatchPerceptron(nu=0.01)
     options = {"multi_class": "ovr", "random_state": 0, "max_iter": 1, "tol": 0.0}
     plain = SVC(solver=solver, **options).fit(X, y).certificate_
-    monkeypatch.setattr("widemargin.estimators.kernel.ERROR_SHARE", 0.0)
+    monkeypatch.setattr("widemargin.estimators.machine.ERROR_SHARE", 0.0)
     checked = SVC(solver=solver, **options).fit(X, y).certificate_
     assert checked != plain
     np.testing.assert_allclose(checked, plain, rtol=1e-4, atol=1e-6)

@@ -66,25 +66,17 @@ class _Budgeted(Streamed):
     tol = 0.0
     _weights_of_part = staticmethod(weights_of_part)
 
-    def __init__(
-        self, budget, *, kernel, gamma, degree, coef0, lam, step, maintenance, max_iter, max_bytes, batch_size,
-        max_seconds, random_state, callbacks, verbose,
-    ):  # fmt: skip
-        self.budget = budget
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.lam = lam
-        self.step = step
-        self.maintenance = maintenance
-        self.max_iter = max_iter
-        self.max_bytes = max_bytes
-        self.batch_size = batch_size
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    budget: int
+    kernel: str
+    gamma: Any
+    degree: int
+    coef0: float
+    lam: float
+    step: Any
+    maintenance: Any
+    max_bytes: float | None
+    batch_size: int
+    random_state: Any
 
     def _check_parameters(self) -> None:
         whole("budget", self.budget)
@@ -332,11 +324,6 @@ class _Budgeted(Streamed):
             fitted |= {"classes_": classes, "_counts": counts}
         return cls._from_parts(parameters, fitted)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 @savable()
 class BudgetedSVC(StreamedClassifier, _Budgeted):
@@ -419,6 +406,7 @@ class BudgetedSVC(StreamedClassifier, _Budgeted):
     """
 
     grows = True
+    multi_class: str
 
     def __init__(
         self,
@@ -441,13 +429,7 @@ class BudgetedSVC(StreamedClassifier, _Budgeted):
         callbacks=None,
         verbose=0,
     ):
-        super().__init__(
-            budget, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, lam=lam, step=step, maintenance=maintenance,
-            max_iter=max_iter, max_bytes=max_bytes, batch_size=batch_size, max_seconds=max_seconds,
-            random_state=random_state, callbacks=callbacks, verbose=verbose,
-        )  # fmt: skip
-        self.multi_class = multi_class
-        self.class_weight = class_weight
+        self._keep(locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -584,12 +566,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
         callbacks=None,
         verbose=0,
     ):
-        super().__init__(
-            budget, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, lam=lam, step=step, maintenance=maintenance,
-            max_iter=max_iter, max_bytes=max_bytes, batch_size=batch_size, max_seconds=max_seconds,
-            random_state=random_state, callbacks=callbacks, verbose=verbose,
-        )  # fmt: skip
-        self.epsilon = epsilon
+        self._keep(locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

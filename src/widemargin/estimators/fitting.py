@@ -215,6 +215,10 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
     verbose: int
     n_iter_no_change: int
 
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Keep the parameters of ``__init__``, which are its ``locals()``, as they were given and do no more."""
+        self.__dict__.update({name: value for name, value in given.items() if name not in ("self", "__class__")})
+
     def set_params(self, **parameters: Any) -> Any:
         """As in scikit-learn; parameters of a part, such as ``solver__batch_size``, need a configured part."""
         for name in parameters:

@@ -19,8 +19,8 @@ from ..core.rows import as_matrix, as_rows
 from ..files import savable
 from ..history import History
 from ..models import LinearModel
-from ..problems.objective import INTERCEPTS, Certificate
 from ..problems.linear import Problem
+from ..problems.objective import INTERCEPTS, Certificate
 from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, held_out, now, with_callbacks
 from .labels import weighted
 from .multiclass import target_of, targets_of
@@ -223,11 +223,6 @@ class _Linear(Streamed):
         with np.errstate(over="ignore", invalid="ignore"):
             return finite(LinearModel(self.coef_, self.intercept_).decision_function(X), X)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 @savable()
 class LinearSVC(StreamedClassifier, _Linear):
@@ -348,25 +343,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         callbacks=None,
         verbose=0,
     ):
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.multi_class = multi_class
-        self.intercept = intercept
-        self.class_weight = class_weight
-        self.cost_matrix = cost_matrix
-        self.lam = lam
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+        self._keep(locals())
 
     # -- what is minimised
 
@@ -516,23 +493,7 @@ class LinearSVR(StreamedRegressor, _Linear):
         callbacks=None,
         verbose=0,
     ):
-        self.epsilon = epsilon
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.intercept = intercept
-        self.lam = lam
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+        self._keep(locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -1,12 +1,50 @@
-"""How a problem of several classes becomes one that solvers know."""
+"""How a problem of several classes becomes one that solvers know: one joint loss, or binary problems.
+
+The binary problems of a kernel machine are solved one after the other, each class against the rest together, or many
+small pairs together; then their support vectors are put together, and the machines of pairs vote.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
+from .. import solvers
+from ..arguments import threads
 from ..core import losses
+from ..core.kernel_cache import RowCache
+from ..core.pairs import add_votes, first_pair
+from ..history import History
+from ..models import KernelModel, PairsModel
+from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate, Certificates
+from ..running import Interrupts
+from ..solvers.pairs import PairsProblem
+from ..stopping import ROUNDED
+from . import machine
+from .fitting import Shown, Turn, check_rows, held_out, now
+from .labels import Labelled
+from .layout import FLOAT32_ROUNDING
+from .machine import KernelMachine, Task
+from .scaling import finite
+
+#: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
+SHARED = 0.6
+#: More pairs of classes than this are trained in one run, where their kernel matrices have at most so many values, on
+#: the average.
+MANY_PAIRS = 100
+SMALL_PAIR = 2**16
+#: The part of the cache that the kernel matrix of the largest such pair, and the rows of the largest class, may take.
+PAIR_SHARE = 0.25
 
 
 def target_of(
@@ -41,3 +79,364 @@ def _joint_hinge(n_classes: int, cost_matrix: Any) -> Any:
 def targets_of(codes: np.ndarray, outputs: int) -> np.ndarray:
     """What a target compares scores with: ±1 for one output, else the codes."""
     return 2.0 * codes - 1.0 if outputs == 1 else codes.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """The binary problems of several classes: one of two classes, each class against the rest, or each pair.
+
+    Positive is the second of two classes, the class against the rest, the first of a pair.
+    """
+
+    codes: np.ndarray
+    #: Of the examples, empty for ones; and of the classes.
+    weights: np.ndarray
+    of_class: np.ndarray
+    #: Whether there are weights at all.
+    weighted: bool
+    in_pairs: bool
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int]]:
+        """All pairs of classes."""
+        return list(combinations(range(self.of_class.size), 2))
+
+    @cached_property
+    def members(self) -> list[np.ndarray]:
+        """The examples of each class."""
+        return [np.flatnonzero(self.codes == c) for c in range(self.of_class.size)]
+
+    def __len__(self) -> int:
+        k = self.of_class.size
+        return 1 if k == 2 else k * (k - 1) // 2 if self.in_pairs else k
+
+    def binary(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(examples, labels ±1, weights) of binary problem k; a pair has the examples of its first class first."""
+        codes, of_class = self.codes, self.of_class
+        s = self.weights if self.weights.size else np.ones(codes.size)
+        if self.in_pairs:
+            i, j = self.pairs[k]
+            chosen = np.concatenate([self.members[i], self.members[j]])
+            return chosen, np.where(codes[chosen] == i, 1.0, -1.0), s[chosen] * of_class[codes[chosen]]
+        two = of_class.size == 2
+        own = codes == (1 if two else k)
+        s = s * (of_class[codes] if two else np.where(own, of_class[k], 1.0))
+        return np.arange(codes.size), np.where(own, 1.0, -1.0), s
+
+    def rows_of(self, k: int, chosen: np.ndarray) -> Any:
+        """The rows of ``dual_coef_`` in which the coefficients of some examples of binary problem k stand."""
+        if not self.in_pairs:
+            return k
+        i, j = self.pairs[k]
+        return np.where(self.codes[chosen] == i, j - 1, i)
+
+    def take(self, chosen: np.ndarray) -> Binaries:
+        """The same problems on some of the examples."""
+        return replace(
+            self, codes=self.codes[chosen], weights=self.weights[chosen] if self.weights.size else self.weights
+        )
+
+
+class Decomposed(Labelled, KernelMachine):
+    """A kernel classifier whose classes are told apart by binary machines."""
+
+    multi_class: str
+    decision_function_shape: str
+    break_ties: bool
+    early_stopping: bool
+    validation_fraction: float
+    n_support_: np.ndarray
+
+    def _in_pairs(self) -> bool:
+        return self.classes_.size > 2 and self.multi_class == "ovo"
+
+    # -- training
+
+    def _train(self, task: Task, binaries: Binaries) -> Any:
+        """Train the binary problems, on what ``early_stopping`` leaves; returns the last state, if there is one."""
+        training = others = state = None
+        if self.early_stopping:
+            codes, weights = binaries.codes, task.weights
+            training, chosen = held_out(task.rng, codes.size, self.validation_fraction, codes, weights)
+            others = replace(task.whole, X=task.whole.rows(chosen), y=np.zeros(chosen.size)), binaries.take(chosen)
+            start, binaries = task.start, binaries.take(training)
+            task = replace(
+                task, X=task.X[training], y=task.y[training], weights=binaries.weights,
+                whole=replace(task.whole, X=task.whole.rows(training), y=np.zeros(training.size)),
+                start=start[:, training] if isinstance(start, np.ndarray) else start,
+            )  # fmt: skip
+        solver, several = self._configured(), len(binaries) > 1 and not binaries.in_pairs
+        # under a time limit each class has its share of it
+        shares_time = self.max_seconds is not None and solver.exact
+        if solver.joins and several and not shares_time and task.start is None:
+            self._train_together(task, binaries, others)
+        elif self._has_many_small_pairs(binaries):
+            self._train_pairs(task, binaries)
+        else:
+            state = self._train_one_by_one(task, binaries, others, self._problems(task, binaries))
+        if training is not None:
+            self.support_ = training[self.support_]
+        return state
+
+    def _problems(
+        self, task: Task, binaries: Binaries, which: Iterable[int] | None = None
+    ) -> Iterator[tuple[np.ndarray, KernelProblem]]:
+        """(examples, problem) of all binary problems, or of some.
+
+        Classes against the rest share kernel rows where a third of all fit. Pairs do not: whole rows would be computed
+        where a pair needs two classes' columns.
+        """
+        whole, n_bytes, shared = task.whole, self._cache_bytes(), None
+        if len(binaries) > 1 and not binaries.in_pairs and n_bytes * SHARED / (4.0 * whole.n) >= whole.n / 3:
+            everything = np.arange(whole.n)
+            shared = RowCache(whole.matrix(everything, everything), SHARED * n_bytes)
+            n_bytes *= 1.0 - SHARED
+        for k in range(len(binaries)) if which is None else which:
+            chosen, y, s = binaries.binary(k)
+            yield chosen, replace(
+                whole, X=whole.take(chosen).X if chosen.size < whole.n else whole.X, y=y, lam=self._lam(chosen.size),
+                sample_weight=s if binaries.weighted else np.empty(0), cache_bytes=n_bytes,
+                shared=None if shared is None else (shared, chosen),
+            )  # fmt: skip
+
+    @staticmethod
+    def _validation(others: tuple[KernelProblem, Binaries] | None, k: int, problem: KernelProblem) -> Any:
+        """The held-out examples of binary problem k, or of all of them together for k = −1; None without any."""
+        if others is None:
+            return None
+        whole, binaries = others
+        if k < 0:
+            _, y, s = map(np.stack, zip(*map(binaries.binary, range(len(binaries)))))
+            return replace(problem, X=whole.X, y=y, sample_weight=s, shared=None)
+        chosen, y, s = binaries.binary(k)
+        order = np.argsort(chosen)
+        return replace(problem, X=whole.rows(chosen[order]), y=y[order], sample_weight=s[order], shared=None)
+
+    def _train_one_by_one(
+        self, task: Task, binaries: Binaries, others: Any, problems: Iterable[tuple[np.ndarray, KernelProblem]],
+        promising: list[np.ndarray] | None = None, history: History | None = None,
+    ) -> Any:  # fmt: skip
+        """Run each binary problem and put their support vectors together, from ``promising`` examples or the start of
+        the task; returns the state of the last one."""
+        history, solver, count = History() if history is None else history, self._configured(), len(binaries)
+        coefficients, intercepts, reasons, rounds = [], [], [], []
+        certificates: list[Certificate | None] = []
+        seed, unfinished, stopped, estimated = int(task.rng.integers(2**63)), None, False, False
+        for k, (chosen, problem) in enumerate(problems):
+            if k > 0 and solver.exact and not stopped and now() >= task.deadline:  # there is time for nothing but w = 0
+                value, nothing = problem.at_zero()
+                coefficients.append((chosen[:0], np.empty(0)))
+                intercepts.append(nothing.intercept[0])
+                reasons.append("max_seconds")
+                certificates.append(Certificate(value, 0.0, value))
+                rounds.append(0)
+                continue
+            rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
+            given = isinstance(task.start, np.ndarray)
+            start = task.start[binaries.rows_of(k, chosen), chosen] if given else task.start
+            state = self._state_from(solver, problem, rng, start, None if promising is None else promising[k])
+            left = task.deadline - now()
+            # the problems that are left after Ctrl-C get what takes no time
+            until = now() if stopped else task.deadline if left == math.inf else now() + left / max(1, count - k)
+            limits = Turn(task.started, until, 1e-9 if stopped and not solver.exact else None)
+            attributes = self._partly if self.classes_.size == 2 else None
+            outcome, certificate, is_guess = self._proven(
+                task, solver, problem, chosen, limits,
+                None if stopped else Shown(task.X, task.y, attributes, partial(self._finished, own=chosen)),
+                rng=rng, state=state, validation=self._validation(others, k, problem),
+            )  # fmt: skip
+            coefficients.append((chosen[outcome.model.support], outcome.model.coef[0]))
+            intercepts.append(outcome.model.intercept[0])
+            reasons.append(outcome.stop_reason)
+            certificates.append(certificate)
+            rounds.append(outcome.state.counters.steps)
+            history.rows += [{"problem": k, **row} for row in outcome.history]
+            estimated = estimated or is_guess
+            unfinished = outcome if outcome.stop_reason == "max_iter" else unfinished
+            stopped = stopped or outcome.stop_reason == "interrupted"
+            if count > 1:  # the next one's kernel rows want the memory
+                outcome.state.drop_workspace()
+        reason = "interrupted" if stopped else next((r for r in reasons if r != "tol"), "tol")
+        self._conclude(task, history, reason, np.array(rounds), certificates, reasons, estimated)
+        if self._is_nu_form() and unfinished is not None:
+            self._warn_if_unfinished(unfinished)
+        self._put_together(task, binaries, coefficients, np.array(intercepts))
+        return outcome.state
+
+    def _train_together(self, task: Task, binaries: Binaries, others: Any) -> None:
+        """Run the classes against the rest as one, with every kernel row shared; then, for the C-form, SMO on each."""
+        problems, is_nu_form, solver = list(self._problems(task, binaries)), self._is_nu_form(), self._configured()
+        parts = [problem for _, problem in problems]
+        weights = np.stack([p.sample_weight for p in parts]) if binaries.weighted else np.empty(0)
+        joint = replace(
+            parts[0], y=np.stack([p.y for p in parts]), sample_weight=weights, shared=None,
+            cache_bytes=self._cache_bytes(),
+        )  # fmt: skip
+        # for the C-form the number of draws ends this part, not tol
+        limits = Turn(task.started) if is_nu_form else Turn(task.started, max_epochs=solver.first_part, tol=0.0)
+        validation = self._validation(others, -1, joint)
+        outcome = self._run(solver, joint, limits, Shown(task.X, task.y), rng=task.rng, validation=validation)
+        history = History([{"problem": -1, **row} for row in outcome.history])
+        if not is_nu_form and outcome.stop_reason == "max_iter":
+            promising = solver.promising(joint, outcome.state)
+            outcome.state.drop_workspace()
+            self._train_one_by_one(task, binaries, others, problems, promising, history)
+            return
+        certificate = None if task.indefinite or not outcome.is_last else solver.certificate(joint, outcome.state)
+        if certificate is not None:
+            ended, everything = "" if is_nu_form else outcome.stop_reason, np.arange(joint.n)
+            certificate = self._checked(parts, task.X, everything, outcome.model, ended, certificate)
+        rounds = np.full(len(parts), outcome.state.counters.steps)
+        self._conclude(task, history, outcome.stop_reason, rounds, [certificate], [outcome.stop_reason])
+        if is_nu_form:
+            self._warn_if_unfinished(outcome)
+        coefficients = [(outcome.model.support[row != 0.0], row[row != 0.0]) for row in outcome.model.coef]
+        self._put_together(task, binaries, coefficients, outcome.model.intercept)
+
+    def _has_many_small_pairs(self, binaries: Binaries) -> bool:
+        """Whether pairs of classes are so many and so small that a run for each is mostly overhead."""
+        sizes = np.bincount(binaries.codes).astype(float)
+        k, pairs = sizes.size, sizes.size * (sizes.size - 1) / 2
+        own = self._configured()
+        # under a time limit the hinge is solved by what has models soonest, for many small pairs as for large ones
+        exact = (own.for_pairs or (own.exact and self.max_seconds is not None)) and not self.early_stopping
+        if not exact or self.multi_class != "ovo" or pairs <= MANY_PAIRS:
+            return False
+        values = ((k - 2) * np.sum(sizes**2) + np.sum(sizes) ** 2) / pairs  # the mean of (s + t)² over the pairs
+        largest = max(np.sort(sizes)[-2:].sum() ** 2, sizes.max() * binaries.codes.size)
+        return values <= SMALL_PAIR and 4.0 * largest <= PAIR_SHARE * self._cache_bytes()
+
+    def _train_pairs(self, task: Task, binaries: Binaries) -> None:
+        """Train the pairs of many small classes in one run."""
+        codes, weights = binaries.codes, binaries.weights
+        order = np.argsort(codes, kind="stable")
+        of_example = (weights if weights.size else 1.0) * binaries.of_class[codes]
+        whole = replace(task.whole, sample_weight=of_example if binaries.weighted else np.empty(0))
+        C, lam = 0.0 if self.lam is not None else float(self.C), float(self.lam or 0.0)
+        problem = PairsProblem(whole.take(order), np.cumsum(np.bincount(codes)), C, lam)
+        name, tol = self._configured().for_pairs or "auto", max(float(self.tol), 1e-12)
+        solver = solvers.make("pairs", name, tol=tol, max_rounds=self.max_iter)
+        state = solver.init(problem, duals=None if task.start is None else task.start[:, order])
+        limits = Turn(task.started, max_epochs=1)
+        if self.max_seconds is not None:  # all pairs roughly, and then each to the end
+            outcome = self._run(solver.rough(), problem, limits, None, state=state)
+            state = solver.again(state)
+        if self.max_seconds is None or outcome.stop_reason == "max_iter":
+            shown = Shown(task.X, task.y, finish=partial(self._finished, own=order))
+            outcome = self._run(solver, problem, limits, shown, state=state)
+        with Interrupts() as interrupts:  # Ctrl-C no longer needs to end anything
+            if outcome.state.done < problem.n_pairs:
+                solver.settle(problem, state)
+            model, reasons, lams = solver.model(problem, state), state.reasons, problem.lams()
+            short = next((reason for reason in np.unique(reasons).tolist() if reason != "tol"), "tol")
+            reason = short if outcome.stop_reason in ("tol", "max_iter") else outcome.stop_reason
+            certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
+            if not task.indefinite:
+                self._check_pairs(task, binaries, problem, order, state.results, reasons, certificates)
+            history = History([{"problem": -1, **row} for row in outcome.history])
+            self._conclude(task, history, reason, state.results.rounds, certificates, reasons)
+            self._adopt_classes(task, binaries, order[model.support], model.coef, model.intercept)
+        if interrupts.seen:
+            self.stop_reason_ = "interrupted"
+
+    def _check_pairs(
+        self, task: Task, binaries: Binaries, problem: PairsProblem, order: np.ndarray, results: Any,
+        reasons: list[str], certificates: Certificates,
+    ) -> None:  # fmt: skip
+        """Compute anew, in place, the certificates for which errors of float32 kernel values may matter."""
+        k, ends, beta, biases = problem.n_classes, problem.ends, results.beta, results.bias
+        # ‖α‖² of a class against another
+        of_classes = np.stack([np.add.reduceat(row**2, ends - problem.sizes) for row in beta])
+        first, second = np.triu_indices(k, 1)
+        norms2 = of_classes[second - 1, first] + of_classes[first, second]
+        error = np.sqrt(norms2 / problem.over_pairs(problem.sizes))
+        error *= self._kernel_error + FLOAT32_ROUNDING * problem.whole.constant
+        primal, gap = certificates.primal, certificates.primal - certificates.dual
+        sums = np.add.reduceat(problem.weights, ends - problem.sizes)
+        at_zero = problem.over_pairs(sums) / problem.over_pairs(problem.sizes)
+        doubtful = error > machine.ERROR_SHARE * np.maximum(self.tol * np.abs(primal), gap)
+        doubtful |= (primal > at_zero * (1.0 + 1e-3)) | (gap < -ROUNDED * np.abs(primal))
+        found = np.flatnonzero(doubtful).tolist()
+        place = np.empty(order.size, np.int64)
+        place[order] = np.arange(order.size)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for p, (chosen, part) in zip(found, self._problems(task, binaries, found), strict=True):
+                coef = beta[binaries.rows_of(p, chosen), place[chosen]]
+                used, bias = np.flatnonzero(coef), biases[p : p + 1]
+                model = KernelModel(part.kernel, used, part.rows(used), coef[None, used], bias, part.constant)
+                certificates.replace(p, self._checked([part], task.X, chosen, model, reasons[p], certificates[p]))
+        if said:
+            text = f"{said[0].message} (so for {len(said)} of {problem.n_pairs} pairs of classes)"
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
+
+    def _put_together(
+        self, task: Task, binaries: Binaries, coefficients: list[tuple[np.ndarray, np.ndarray]], intercepts: np.ndarray
+    ) -> None:
+        """Adopt the machines of all binary problems, given (rows, coefficients) of each one's support vectors."""
+        codes, place = binaries.codes, np.zeros(binaries.codes.size, np.int64)
+        for rows, _ in coefficients:
+            place[rows] = 1
+        used = np.flatnonzero(place)
+        support = used[np.argsort(codes[used], kind="stable")]
+        place[support] = np.arange(support.size)
+        coef = np.zeros((self._n_rows_of_duals(), support.size))
+        for k, (rows, values) in enumerate(coefficients):
+            coef[binaries.rows_of(k, rows), place[rows]] = values
+        self._adopt_classes(task, binaries, support, coef, intercepts)
+
+    def _adopt_classes(
+        self, task: Task, binaries: Binaries, support: np.ndarray, coef: np.ndarray, intercepts: np.ndarray
+    ) -> None:
+        """Set scikit-learn's attributes from support vectors by class and their coefficients."""
+        self.n_support_ = np.bincount(binaries.codes[support], minlength=self.classes_.size).astype(np.int32)
+        ends = np.cumsum(self.n_support_, dtype=np.int64) if binaries.in_pairs else None
+        self._adopt(task, support, coef, intercepts, ends)
+
+    def _n_rows_of_duals(self) -> int:
+        """The number of rows of ``dual_coef_``."""
+        k = self.classes_.size
+        return 1 if k == 2 else k if self.multi_class == "ovr" else k - 1
+
+    # -- predicting
+
+    def decision_function(self, X):
+        """Scores; for two classes of shape (n,), positive meaning ``classes_[1]``."""
+        check_is_fitted(self)
+        if self._in_pairs() and self.decision_function_shape == "ovr":
+            return self._votes(X)[1]
+        scores = self._decisions(X)
+        return scores[:, 0] if self.classes_.size == 2 else scores
+
+    def _votes(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Votes of the pairs for each class, and the same with their scores deciding between equals."""
+        X = check_rows(self, X, reset=False)
+        n, k = X.shape[0], self.classes_.size
+        votes, sums = np.zeros((n, k)), np.zeros((n, k))
+        block: Any = None
+        for rows, i, scores in self._parts(X):
+            if block is None or block[0] != rows:
+                block = rows, np.zeros((k, scores.shape[1])), np.zeros((k, scores.shape[1]))
+            add_votes(scores, i, block[1], block[2])
+            if i == k - 2:
+                count = rows.stop - rows.start
+                votes[rows], sums[rows] = block[1][:, :count].T, block[2][:, :count].T
+        sums = finite(sums, X)
+        return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
+
+    def _parts(self, X: Any) -> Iterable[tuple[slice, int, np.ndarray]]:
+        """Scores of pairs as :meth:`PairsModel.parts`; also of a model whose pairs share merged vectors."""
+        rows, k = self._preparation.rows(self._model.kernel, X), self.classes_.size
+        if isinstance(self._model, PairsModel):
+            yield from self._model.parts(rows, threads=threads(self.n_jobs))
+            return
+        scores = self._model.decision_function(rows, threads=threads(self.n_jobs)).T
+        for i in range(k - 1):
+            yield slice(0, X.shape[0]), i, np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)])
+
+    def predict(self, X):
+        """Labels: by the sign, by votes of the pairs, or by the highest score against the rest."""
+        check_is_fitted(self)
+        if self._in_pairs():
+            return self.classes_[self._votes(X)[int(self.break_ties)].argmax(axis=1)]
+        return self._labels_of(self.decision_function(X))

@@ -64,6 +64,11 @@ class Streamed(TrainedByRun):
         """Weights of a part of the stream."""
         return check_sample_weight(sample_weight, n)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     # -- a part
 
     def _learn_part(self, problem: Any, recount: Callable[[int], Any] = lambda seen: None) -> None:

@@ -1,0 +1,456 @@
+"""Kernel machines: kernel and rows in; a solver, or samples and a solver in a limited time; a true certificate out."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from .. import solvers
+from ..arguments import flag, generator, one_of, positive, threads
+from ..core import losses
+from ..core.kernel_matrix import largest_value
+from ..core.kernels import KERNELS, class_of
+from ..history import History
+from ..models import KernelModel, PairsModel
+from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate, Certificates
+from ..running import Outcome
+from ..stopping import ROUNDED
+from .fitting import UNFINISHED, Shown, TrainedByRun, Turn, check_rows, check_solver, now
+from .ladder import Ladder
+from .layout import FLOAT32_ROUNDING, Preparation, rounding
+from .scaling import FLOAT32_LARGEST, check_values, divided, finite, largest_entry, scaled_kernel, warn_if_too_small
+
+#: Kernel values computed in float64, at most, to make a certificate true; and in a second, if time is short.
+RECOMPUTED, RECOMPUTED_A_SECOND = 2e8, 2e7
+#: Under a time limit, the share of it for samples, where the Stochastic Batch Perceptron can have the rest.
+FOR_SAMPLES = 0.25
+#: The share of a certified gap, or of ``tol``, that errors of float32 kernel values may have without that.
+ERROR_SHARE = 0.25
+#: A kernel whose smallest eigenvalue on a sample is below this share of the largest is indefinite.
+INDEFINITE = 1e-5
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fit: the examples as they were given, and as the kernel takes them, and what is known before training."""
+
+    X: Any
+    y: np.ndarray
+    #: All examples, without targets.
+    whole: KernelProblem
+    #: Of the examples; empty for ones.
+    weights: np.ndarray
+    started: float
+    #: When the time limit is reached; infinity without one.
+    deadline: float
+    rng: np.random.Generator
+    indefinite: bool
+    #: Dual variables to start from, in the layout of ``dual_coef_``, or a solver's state; or None.
+    start: Any = None
+
+
+class KernelMachine(TrainedByRun):
+    """What the kernel classifier and regressor share."""
+
+    C: float
+    kernel: Any
+    gamma: Any
+    degree: int
+    coef0: float
+    lam: float | None
+    solver: Any
+    intercept: str
+    cache_size: float
+    n_jobs: int | None
+    warm_start: bool
+    random_state: Any
+    classes_: np.ndarray
+    support_: np.ndarray
+    dual_coef_: np.ndarray
+    _model: Any
+
+    def _check_parameters(self) -> None:
+        positive("C", self.C)
+        if not isinstance(self.kernel, str) and not callable(self.kernel):
+            names = ", ".join(map(repr, KERNELS))
+            raise ValueError(
+                f"kernel must be one of {names} or a function f(A, B), got {self.kernel!r}: give the kernel's name, "
+                "and its parameters as gamma, degree and coef0"
+            )
+        if self.lam is not None:
+            positive("lam", self.lam)
+        positive("cache_size", self.cache_size)
+        one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
+        check_solver("kernel", self.solver, "SMO()")
+        flag("warm_start", self.warm_start)
+        if self.warm_start and not self._configured().warm:
+            raise ValueError(
+                f"warm_start starts from dual variables in the box of C, which solver={self.solver!r} does not have: "
+                "use 'smo', 'sdca' or 'sbp' without nu, or warm_start=False"
+            )
+        threads(self.n_jobs)
+        if isinstance(self.gamma, str):
+            one_of("gamma", self.gamma, ("scale", "auto"))
+        self._check_limits()
+
+    def _configured(self) -> Any:
+        """The solver, refining to this estimator's ``tol``."""
+        solver = solvers.make("kernel", self.solver) if isinstance(self.solver, str) else self.solver
+        refines = "tol" in solver.get_params()
+        return replace(solver, tol=max(float(self.tol), 1e-12)) if refines else solver
+
+    def _is_nu_form(self) -> bool:
+        """Whether the solver has its own ν and does not look at C; its gap says nothing then."""
+        return self._configured().form == "nu"
+
+    def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        X, y = check_rows(self, X, y, **options)
+        if class_of(self.kernel).is_table:
+            if sp.issparse(X):
+                raise TypeError("a precomputed kernel must be a dense matrix, got a sparse one: use X.toarray()")
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(f"a precomputed kernel must be square, got shape {X.shape}")
+            scale = max(abs(X.max()), abs(X.min()), 1e-300)
+            if scale > FLOAT32_LARGEST:
+                raise ValueError(f"{KernelProblem.overflow} (the largest is {scale:.1e})")
+            for first in range(0, X.shape[0], 1024):
+                part = slice(first, first + 1024)
+                if np.abs(X[part] - X[:, part].T).max() > 1e-5 * scale:
+                    raise ValueError(
+                        "a precomputed kernel must be symmetric and this matrix is not: give K(X, X), or (K + K.T)/2"
+                    )
+        return X, y
+
+    def _prepare(self, X: Any) -> tuple[Any, Any]:
+        """(kernel, rows) for training; remembers how rows are laid out."""
+        kernel, exponent, self._gamma = scaled_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            free = self._intercept() == "unregularized"
+            self._preparation = replace(Preparation.of(kernel, divided(X, exponent), free), exponent=exponent)
+            rows = self._preparation.rows(kernel, X)
+            largest = largest_value(kernel, rows)
+        check_values(kernel, self._gamma, rows, largest, largest_entry(X))
+        C = self.C if self.lam is None else 1.0 / (float(self.lam) * X.shape[0])
+        warn_if_too_small(C, X.shape[0], largest, self._intercept(), X, "data")
+        self._kernel_error = rounding(kernel, rows, largest)
+        return kernel, rows
+
+    def _along_centre(self, X: Any, support: np.ndarray) -> np.ndarray:
+        """⟨x − centre, centre⟩ of the support vectors x of a linear kernel, which the intercept of the user's own rows
+        takes up; zeros where rows were not centred."""
+        if self._preparation.centre is None or not class_of(self.kernel).is_linear:
+            return np.zeros(support.size)
+        centred = np.asarray(X[support], np.float64) - self._preparation.centre
+        return centred @ self._preparation.centre
+
+    def _checked(
+        self, parts: list[KernelProblem], X: Any, chosen: np.ndarray, model: KernelModel, reason: str,
+        certificate: Certificate, deadline: float = math.inf,
+    ) -> Certificate | None:  # fmt: skip
+        """The certificate of the sum of some binary problems on the same examples, one for each row of the model's
+        coefficients; where errors of float32 kernel values may matter, computed anew in float64.
+
+        Independent errors ε of kernel values give responses errors near ‖α‖ε, and their mean, and so P and D,
+        errors near ‖α‖ε/√n, which is C ε where all are at their bound. Above ERROR_SHARE of the certified gap (or
+        of ``tol``), or if P is above that of w = 0, the certificate need not be true. None, and a warning, where
+        the support vectors and examples are too many.
+        """
+        allowed = ERROR_SHARE * max(self.tol * abs(certificate.primal), certificate.gap)
+        problem = parts[0]
+        error = float(np.sum(np.sqrt(np.sum(model.coef**2, axis=1) / problem.n)))
+        error *= self._kernel_error + FLOAT32_ROUNDING * problem.constant
+        at_zero = sum(part.value_at_zero() for part in parts)
+        worse = reason in ("tol", "stalled") and certificate.primal > at_zero * (1.0 + 1e-3)
+        if error <= allowed and not worse and certificate.gap >= -ROUNDED * abs(certificate.primal):
+            return certificate
+        largest = np.abs(model.coef).max(initial=0.0)
+        cause = f"kernel values are kept in float32, too coarse for dual variables up to {largest:.1e}"
+        if largest == 0.0:
+            cause = "kernel values are kept in float32, and no dual variables are small enough for values so large"
+        remedy = "lower C, or scale the data or gamma"
+        affordable = min(RECOMPUTED, RECOMPUTED_A_SECOND * max(deadline - now(), 0.2))
+        if model.support.size * problem.n > affordable:
+            warnings.warn(
+                f"{cause}, and there is no certificate: {remedy}, or raise tol", ConvergenceWarning, stacklevel=4
+            )
+            return None
+        X = X[np.ix_(chosen, chosen)] if problem.kernel.is_table else X[chosen]
+        X = X if problem.kernel.is_function else X.astype(np.float64, copy=False)
+        rows = replace(self._preparation, as_float32=False).rows(problem.kernel, X)
+        values = np.zeros(3)
+        for part, coefficients, bias in zip(parts, model.coef, model.intercept, strict=True):
+            used = coefficients != 0.0
+            values += part.certificate_of(rows, model.support[used], coefficients[used], float(bias))
+        exact = Certificate(*values.tolist())
+        if reason == "tol" and exact.gap > 2.0 * self.tol * abs(exact.primal):
+            warnings.warn(
+                f"{type(self).__name__} has a relative duality gap of {exact.relative_gap:.1e}, short of "
+                f"tol={self.tol:g}: {cause}: {remedy}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return exact
+
+    def _proven(
+        self, task: Task, solver: Any, problem: KernelProblem, chosen: np.ndarray, limits: Turn, shown: Shown | None,
+        *, rng: np.random.Generator, state: Any = None, validation: Any = None,
+    ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
+        """As :meth:`_solve`, of the problem of the chosen examples, with the certificate checked."""
+        outcome, certificate, is_sample = self._solve(
+            solver, problem, rng, limits, shown, state=state, validation=validation
+        )
+        if certificate is not None and not task.indefinite:
+            ended = "" if self._is_nu_form() else outcome.stop_reason  # ν does not look for a small gap
+            certificate = self._checked([problem], task.X, chosen, outcome.model, ended, certificate, task.deadline)
+        return outcome, certificate, is_sample and certificate is None
+
+    def _solve(
+        self, solver: Any, problem: KernelProblem, rng: np.random.Generator, limits: Turn, shown: Shown | None,
+        *, state: Any = None, validation: Any = None,
+    ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
+        """(outcome, certificate, whether the model is that of a sample) of a solver on a problem.
+
+        Under a time limit an exact solver first has samples of the problem; and if all examples will take too long,
+        the hinge is left to the Stochastic Batch Perceptron, which has a good model of all of them early on.
+        """
+        until = limits.until
+        if until == math.inf or not solver.exact or state or validation:
+            only = self._run(solver, problem, limits, shown, state=state, rng=rng, validation=validation)
+            return only, self._certify(solver, problem, only), False
+        # a generator of its own, so that a limit that is not reached changes nothing
+        free, since = problem.freed(), now()
+        ladder = Ladder(free, deepcopy(rng), float(self.tol), now)
+        perceptron = self._perceptron(free)
+        fits = ladder.climb(since + (until - since) * (1.0 if perceptron is None else FOR_SAMPLES), until)
+        rung, on = ladder.best, problem
+        if not fits and perceptron is not None:
+            solver, on = perceptron, free
+        outcome, least = None, math.inf
+        if rung is not None:
+            rung_model, charge = problem.adopted(rung.model)
+            least = rung.at_most + charge
+            at_zero, nothing = problem.at_zero()
+            if at_zero <= least:
+                rung_model, least, rung.is_exact = nothing, at_zero, True
+        late = rung is not None and now() >= until
+        if not (ladder.interrupted or late):
+            outcome = self._run(solver, on, limits, shown, rng=rng)
+            outcome.history = ladder.history.followed_by(outcome.history)
+            certificate = self._certify(solver, on, outcome)
+            outcome.model, charge = problem.adopted(outcome.model)
+            outcome.objective += charge
+            if certificate is not None and charge > 0.0:
+                certificate = Certificate(certificate.primal + charge, certificate.dual, certificate.gap + charge)
+                if certificate.gap > self.tol * certificate.primal and outcome.stop_reason == "tol":
+                    outcome.stop_reason = "max_seconds"  # the limit chose the free problem, whose optimum is another
+            if outcome.stop_reason == "tol" or outcome.objective <= least:
+                return outcome, certificate, False
+        assert rung is not None
+        if outcome is None:
+            reason = "interrupted" if ladder.interrupted else "max_seconds"
+            outcome = Outcome(solver.init(on, rng), None, ladder.history, reason, math.inf)
+        outcome.model, outcome.objective, outcome.is_last = rung_model, least, False
+        return outcome, self._certify(solver, on, outcome) if rung.is_exact else None, True
+
+    def _perceptron(self, problem: KernelProblem) -> Any:
+        """The Stochastic Batch Perceptron, if it can solve the problem; or None."""
+        solver = solvers.make("kernel", "sbp", tol=max(float(self.tol), 1e-12))
+        try:
+            solver.check(problem)
+        except ValueError:
+            return None
+        return solver
+
+    def _certify(self, solver: Any, problem: KernelProblem, outcome: Outcome) -> Certificate | None:
+        """What is proven of an outcome: nothing where validation chose its model."""
+        if outcome.is_last:
+            return solver.certificate(problem, outcome.state)
+        if not solver.exact or "validation_error" in outcome.history.columns:
+            return None
+        dual = max(outcome.dual, 0.0)  # no loss is negative
+        return Certificate(outcome.objective, dual, outcome.objective - dual)
+
+    def _intercept(self) -> str:
+        if self.intercept != "auto":
+            return self.intercept
+        return "unregularized" if self._configured().free_bias else "regularized"
+
+    def _duals(self) -> np.ndarray:
+        """The dual variables β of all examples of the last fit, in the layout of ``dual_coef_``."""
+        beta = np.zeros((self.dual_coef_.shape[0], self.shape_fit_[0]))
+        beta[:, self.support_] = self.dual_coef_
+        return beta
+
+    def _starting_point(self, X: Any, n_rows: int) -> Any:
+        """The dual variables of the last fit, where ``warm_start`` asks for them; else None."""
+        last = getattr(self, "shape_fit_", None)
+        self.shape_fit_ = X.shape
+        if not self.warm_start or not hasattr(self, "support_") or last is None:
+            return None
+        found = (self.dual_coef_.shape[0], last[0])
+        if found != (n_rows, X.shape[0]):
+            raise ValueError(
+                f"warm_start needs as many examples and binary problems as the last fit, {last[0]} and "
+                f"{self.dual_coef_.shape[0]} rows of dual_coef_, got {X.shape[0]} and {n_rows}: set warm_start=False "
+                "to start anew"
+            )
+        return self._duals()
+
+    @staticmethod
+    def _state_from(
+        solver: Any, problem: KernelProblem, rng: np.random.Generator, start: Any, promising: np.ndarray | None = None
+    ) -> Any:
+        """A state to go on from: promising examples, β of the examples, or an earlier state; or None."""
+        if promising is not None:
+            return solver.init(problem, rng, promising=promising)
+        if isinstance(start, np.ndarray):
+            return solver.init(problem, rng, duals=start)
+        return None if start is None else solver.again(problem, rng, start)
+
+    def _generator(self) -> np.random.Generator:
+        """The generator of ``random_state``; None is a fixed seed, so that two fits to the same data are the same."""
+        return generator(0 if self.random_state is None else self.random_state)
+
+    def _cache_bytes(self) -> float:
+        return float(self.cache_size) * 2**20
+
+    def _task(self, X: Any, y: np.ndarray, weights: np.ndarray, started: float, n_rows: int, start: Any = None) -> Task:
+        """A fit to these examples, from ``start`` or where ``warm_start`` says; n_rows as in ``dual_coef_``."""
+        last = self._starting_point(X, n_rows)
+        rng = self._generator()
+        kernel, rows = self._prepare(X)
+        whole = KernelProblem(
+            kernel, rows, np.zeros(y.size), losses.Single(losses.Hinge()), 1.0, intercept=self._intercept(),
+            cache_bytes=self._cache_bytes(), threads=threads(self.n_jobs),
+        )  # fmt: skip
+        deadline = math.inf if self.max_seconds is None else started + self.max_seconds
+        indefinite = self._is_indefinite(whole, rng)
+        return Task(X, y, whole, weights, started, deadline, rng, indefinite, last if start is None else start)
+
+    def _lam(self, n: int) -> float:
+        return float(self.lam) if self.lam is not None else 1.0 / (self.C * n)
+
+    @staticmethod
+    def _is_indefinite(whole: KernelProblem, rng: np.random.Generator) -> bool:
+        """Whether a sample of the kernel matrix has a negative eigenvalue; known definite kernels are not asked."""
+        if whole.kernel.is_definite:
+            return False
+        chosen = np.sort(rng.choice(whole.n, min(whole.n, 200), replace=False))
+        K = whole.matrix(chosen, chosen).block(np.arange(chosen.size)).astype(np.float64)
+        if not np.isfinite(K).all():
+            raise ValueError(KernelProblem.overflow)
+        eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
+        return bool(eigenvalues[0] < -INDEFINITE * max(abs(eigenvalues[-1]), 1e-300))
+
+    def _conclude(
+        self, task: Task, history: History, reason: str, rounds: Any, certificates: Any, reasons: Any,
+        estimated: bool = False,
+    ) -> None:  # fmt: skip
+        """Set what is known of the training of some binary problems, and warn of what they fall short of."""
+        self.history_, self.stop_reason_, self.n_iter_ = history, reason, rounds
+        self.certificate_ = None if task.indefinite else certificates[0] if len(certificates) == 1 else certificates
+        self._warn(certificates, task.indefinite, reasons, estimated)
+
+    def _adopt(self, task: Task, support: np.ndarray, coef: np.ndarray, intercepts: np.ndarray, ends: Any) -> None:
+        """Set scikit-learn's attributes from coefficients of support vectors, by class.
+
+        ``ends`` are where the classes end if the coefficients are those of pairs, in LIBSVM's layout, else None.
+        """
+        X, kernel, constant = task.X, task.whole.kernel, task.whole.constant
+        self.support_, self.dual_coef_ = support, coef
+        self.support_vectors_ = np.empty((0, 0)) if kernel.is_table else X[support]
+        vectors = None if kernel.is_table else self._preparation.rows(kernel, X[support])
+        shift = constant - self._along_centre(X, support)
+        if ends is None:
+            self._model = KernelModel(kernel, support, vectors, coef, intercepts, constant)
+            self.intercept_ = intercepts + coef @ shift
+        else:
+            self._model = PairsModel(kernel, support, vectors, coef, intercepts, ends, constant)
+            self.intercept_ = intercepts + self._model.combined(shift[:, None])[:, 0]
+
+    def _warn(
+        self, certificates: Sequence[Certificate | None], indefinite: bool, reasons: Any,
+        estimated: bool = False,
+    ) -> None:  # fmt: skip
+        """Say which fits stopped short of ``tol``, and where the model is that of a sample."""
+        if estimated and not indefinite:
+            warnings.warn(
+                f"{type(self).__name__} had no time for all examples (stop_reason_={self.stop_reason_!r}) and returns "
+                "the machine of a sample, whose objective on all of them is not known: there is no certificate; "
+                "raise max_seconds for one",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        proven = certificates if isinstance(certificates, Certificates) else Certificates.of(certificates)
+        unfinished = np.isin(reasons, UNFINISHED) & (proven.gaps > self.tol * np.abs(proven.primal))
+        # one that does not minimise the objective has a gap that says nothing
+        if unfinished.any() and self._configured().minimises and self.tol > 0 and not indefinite:
+            worst = np.max(proven.gaps[unfinished] / np.maximum(np.abs(proven.primal[unfinished]), 1e-300))
+            warnings.warn(
+                f"{type(self).__name__} stopped with a relative duality gap of {worst:.1e}, short of tol={self.tol:g} "
+                f"(stop_reason_={self.stop_reason_!r}): raise max_iter, max_seconds or tol, or scale the data",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if indefinite:
+            warnings.warn(
+                "the kernel is not positive semi-definite: training stopped at a stationary point, and there is no "
+                "certificate",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _partly(self, model: KernelModel) -> dict[str, Any]:
+        """What a checkpoint's model needs to predict."""
+        known = {"_model": model, "_preparation": self._preparation}
+        return {**known, "classes_": self.classes_} if hasattr(self, "classes_") else known
+
+    def _decisions(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._model.decision_function(self._rows_for(self._model, X), threads=threads(self.n_jobs))
+        return finite(scores, X)
+
+    def _finished(self, model: KernelModel, own: np.ndarray | None = None) -> KernelModel:
+        """As for all estimators; ``own`` are the examples of the model's problem among all."""
+        return super()._finished(model if own is None else replace(model, support=own[model.support]))
+
+    def _rows_for(self, model: KernelModel, X: Any) -> Any:
+        return self._preparation.rows(model.kernel, super()._rows_for(model, X))
+
+    @property
+    def gamma_(self) -> float:
+        """The γ in use; for the kernels that have one."""
+        if not class_of(self.kernel).has_gamma:
+            raise AttributeError(f"gamma_ exists for kernels with a γ only, and the kernel is {self.kernel!r}")
+        check_is_fitted(self)
+        return self._gamma
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of the features, one row per binary problem; for ``kernel="linear"`` only."""
+        if not class_of(self.kernel).is_linear:
+            raise AttributeError(f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}")
+        check_is_fitted(self)
+        vectors: Any = self.support_vectors_
+        centre = self._preparation.centre
+        vectors = vectors if centre is None else vectors - centre
+        if isinstance(self._model, PairsModel):
+            return self._model.combined(vectors.toarray() if sp.issparse(vectors) else vectors)
+        return np.asarray(self._model.coef @ vectors)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = class_of(self.kernel).is_table
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
