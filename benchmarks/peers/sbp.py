@@ -29,8 +29,8 @@ from benchmarks.timing import verdict
 from widemargin import StochasticBatchPerceptron
 from widemargin.core import losses
 from widemargin.core.kernels import RBF
-from widemargin.estimators.layout import Preparation
 from widemargin.problems.kernel import KernelProblem
+from widemargin.problems.layout import Preparation
 from widemargin.running import run
 
 CACHE_MB = 200

@@ -14,8 +14,8 @@ _HOMES = {
     "LinearSVR": "estimators.linear",
     "SVC": "estimators.kernel",
     "SVR": "estimators.kernel",
-    "svm_path": "estimators.kernel",
-    "pareto_path": "estimators.pareto",
+    "svm_path": "estimators.paths",
+    "pareto_path": "estimators.paths",
     "BudgetedSVC": "estimators.budgeted",
     "BudgetedSVR": "estimators.budgeted",
     "compress": "estimators.budgeted",
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from .estimators.budgeted import compress as compress
     from .estimators.kernel import SVC as SVC
     from .estimators.kernel import SVR as SVR
-    from .estimators.kernel import svm_path as svm_path
     from .estimators.linear import LinearSVC as LinearSVC
     from .estimators.linear import LinearSVR as LinearSVR
-    from .estimators.pareto import pareto_path as pareto_path
+    from .estimators.paths import pareto_path as pareto_path
+    from .estimators.paths import svm_path as svm_path
     from .files import load as load
     from .solvers.budget import BudgetedSGD as BudgetedSGD
     from .solvers.interior import Interior as Interior

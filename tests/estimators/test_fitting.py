@@ -1,30 +1,14 @@
-"""The path that all estimators share: arguments, weights, and the examples held out."""
-
-import os
+"""The path that all estimators share: solvers by name, and the examples held out."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.utils.class_weight import compute_class_weight
 
 from widemargin import solvers
-from widemargin.arguments import threads
 from widemargin.estimators.fitting import check_solver, held_out
-from widemargin.estimators.labels import class_weights
 
 KINDS = ("linear", "kernel")
-
-
-def test_jobs_are_counted_as_in_scikit_learn(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert [threads(n_jobs) for n_jobs in (None, 1, 3, -1, -2, -8, -20)] == [1, 1, 3, 8, 7, 1, 1]
-
-
-def test_classes_that_have_not_come_yet_do_not_count_in_the_balance():
-    found = class_weights("balanced", np.arange(3), np.array([2.0, 0.0, 6.0]))
-    expected = compute_class_weight("balanced", classes=np.array([0, 2]), y=np.array([0] * 2 + [2] * 6))
-    np.testing.assert_allclose(found[[0, 2]], expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)

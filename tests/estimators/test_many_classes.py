@@ -236,7 +236,7 @@ def test_pairs_are_treated_roughly_first_and_then_to_the_end(rng):
 
 def test_ctrl_c_after_training_does_not_lose_the_pairs(rng, monkeypatch):
     X, y = data(rng)
-    monkeypatch.setattr(SVC, "_adopt_classes", _after(SVC._adopt_classes, lambda: signal.raise_signal(signal.SIGINT)))
+    monkeypatch.setattr(SVC, "_adopt", _after(SVC._adopt, lambda: signal.raise_signal(signal.SIGINT)))
     model = SVC().fit(X, y)
     assert model.stop_reason_ == "interrupted"
     assert model.score(X, y) > 2 / K

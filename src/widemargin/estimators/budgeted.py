@@ -24,13 +24,13 @@ from ..files import savable
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
+from ..problems.layout import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_unequal
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import reduced
 from ..solvers.budget.sgd import State, scores
-from .fitting import Shown, Turn, all_or_nothing, check_rows, check_sample_weight, now, with_callbacks
+from .fitting import Shown, Turn, all_or_nothing, check_rows, check_sample_weight, settled_gamma, with_callbacks
 from .labels import class_weights, weighted
 from .multiclass import target_of, targets_of
-from .scaling import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_unequal
 from .streaming import Streamed, StreamedClassifier, StreamedRegressor
 
 #: Rows at a time brought to the layout of a model of the other one.
@@ -67,18 +67,13 @@ class _Budgeted(Streamed):
     _weights_of_part = staticmethod(weights_of_part)
 
     budget: int
-    kernel: str
-    gamma: Any
-    degree: int
-    coef0: float
-    lam: float
     step: Any
     maintenance: Any
     max_bytes: float | None
     batch_size: int
-    random_state: Any
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         whole("budget", self.budget)
         positive("lam", self.lam)
         whole("batch_size", self.batch_size)
@@ -103,7 +98,6 @@ class _Budgeted(Streamed):
                 "no kernel matrix, and the compiled loop calls no Python"
             )
         one_of("kernel", self.kernel, names_of("of_rows"))
-        self._check_limits()
 
     # -- policies, by name or given, whose own parameters searches may set: step__eta, maintenance__threshold
 
@@ -180,16 +174,8 @@ class _Budgeted(Streamed):
     def _problem(self, X: Any, y: np.ndarray, target: Any, weights: np.ndarray, outputs: int) -> KernelProblem:
         X = self._as_first(X)
         kernel = self._kernel(X)
-        return KernelProblem(
-            kernel,
-            as_rows(new_rows(kernel, X, self._exponent)),
-            y,
-            target,
-            float(self.lam),
-            weights,
-            "none",
-            outputs=outputs,
-        )
+        rows = as_rows(new_rows(kernel, X, self._exponent))
+        return KernelProblem(kernel, rows, y, target, float(self.lam), weights, "none", outputs=outputs)
 
     def _as_first(self, X: Any) -> Any:
         """Rows in the layout that the stream began with."""
@@ -277,13 +263,7 @@ class _Budgeted(Streamed):
         check_is_fitted(self, "_state")
         return int(self._state.tally.visits)
 
-    @property
-    def gamma_(self) -> float:
-        """The γ of the kernel, as it was settled at the first call; "linear" has none."""
-        check_is_fitted(self, "_state")
-        if not class_of(self.kernel).has_gamma:
-            raise AttributeError(f"gamma_ exists for kernels with a γ only, and the kernel is {self.kernel!r}")
-        return self._gamma
+    gamma_ = property(settled_gamma)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
@@ -292,9 +272,8 @@ class _Budgeted(Streamed):
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
         state, kernel = self._state, self._trained_kernel
-        if sp.issparse(X) == is_sparse(state.budget.vectors):
-            return finite(scores(kernel, as_rows(new_rows(kernel, X, self._exponent)), state), X)
-        parts = (self._as_first(X[a : a + BLOCK]) for a in range(0, X.shape[0], BLOCK))
+        as_trained = sp.issparse(X) == is_sparse(state.budget.vectors)
+        parts = [X] if as_trained else (self._as_first(X[a : a + BLOCK]) for a in range(0, X.shape[0], BLOCK))
         found = [scores(kernel, as_rows(new_rows(kernel, part, self._exponent)), state) for part in parts]
         return finite(np.concatenate(found), X)
 
@@ -406,7 +385,6 @@ class BudgetedSVC(StreamedClassifier, _Budgeted):
     """
 
     grows = True
-    multi_class: str
 
     def __init__(
         self,
@@ -455,9 +433,7 @@ class BudgetedSVC(StreamedClassifier, _Budgeted):
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
         """
-        started = now()
-        self._check_parameters()
-        X, y, weights = self._examples(X, y, sample_weight)
+        started, X, y, weights = self._begin(X, y, sample_weight)
         self._start_anew()
         codes = self._encode(y)
         self._counts = self._count(codes, weights)
@@ -579,9 +555,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train anew on (X, y); see :meth:`BudgetedSVC.fit`."""
-        started = now()
-        self._check_parameters()
-        rows, targets, weights = self._examples(X, y, sample_weight)
+        started, rows, targets, weights = self._begin(X, y, sample_weight)
         self._start_anew()
         self._fit_problem(self._problem_of_part(rows, targets, weights), started, X, y)
         return self

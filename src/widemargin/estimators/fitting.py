@@ -18,10 +18,11 @@ import scipy.sparse as sp
 from numba.core.event import install_timer
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import solvers
 from ..arguments import not_negative, one_of, positive, whole
+from ..core.kernels import class_of
 from ..core.rows import unlocked
 from ..history import History
 from ..progress import ProgressBar
@@ -208,12 +209,29 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
     After ``fit`` they have ``history_``, ``certificate_``, ``stop_reason_``, ``n_iter_``.
     """
 
+    # parameters, of which each estimator has some
+    C: float
+    lam: Any
+    solver: Any
+    kernel: Any
+    gamma: Any
+    degree: int
+    coef0: float
+    intercept: str
+    multi_class: str
     tol: float
     max_iter: int
     max_seconds: float | None
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    warm_start: bool
+    n_jobs: int | None
+    random_state: Any
     callbacks: Any
     verbose: int
-    n_iter_no_change: int
+    #: (X, y, weights) of what a user gives, checked.
+    _examples: Callable[..., tuple[Any, np.ndarray, np.ndarray]]
 
     def _keep(self, given: dict[str, Any]) -> None:
         """Keep the parameters of ``__init__``, which are its ``locals()``, as they were given and do no more."""
@@ -231,8 +249,12 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
                 )
         return super().set_params(**parameters)
 
-    def _check_limits(self) -> None:
-        """Refuse limits that make no sense."""
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense, of those that every estimator has."""
+        if hasattr(self, "C"):
+            positive("C", self.C)
+        if self.lam is not None:
+            positive("lam", self.lam)
         not_negative("tol", self.tol)
         whole("max_iter", self.max_iter)
         if self.max_seconds is not None:
@@ -307,6 +329,16 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
                 reconstruction_attributes=lambda: attributes(outcome.model) if attributes else {},
             )
         return outcome
+
+    def _begin(self, X: Any, y: Any, sample_weight: Any) -> tuple[float, Any, np.ndarray, np.ndarray]:
+        """(time, X, y, weights) of a fit, when the parameters and they have been checked."""
+        started = now()
+        self._check_parameters()
+        return started, *self._examples(X, y, sample_weight)
+
+    def _lam(self, n: int) -> float:
+        """λ of n examples."""
+        return float(self.lam) if self.lam is not None else 1.0 / (self.C * n)
 
     def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         """(X, y) to train on, as :func:`check_rows` has them."""
@@ -401,6 +433,14 @@ def held_out(
             f"early_stopping needs examples to hold out and to train on, got n_samples={n}: switch it off or add data"
         )
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def settled_gamma(estimator: Any) -> float:
+    """The γ in use, as the first examples settled it; for the kernels that have one."""
+    if not class_of(estimator.kernel).has_gamma:
+        raise AttributeError(f"gamma_ exists for kernels with a γ only, and the kernel is {estimator.kernel!r}")
+    check_is_fitted(estimator)
+    return estimator._gamma
 
 
 def now() -> float:

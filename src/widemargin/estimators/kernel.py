@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import flag, not_negative, one_of, positive
+from ..arguments import flag, not_negative, one_of
 from ..core import losses
 from ..core.kernels import class_of
 from ..files import savable
-from .fitting import Shown, Turn, all_or_nothing, now, with_callbacks
+from .fitting import Shown, Turn, all_or_nothing, with_callbacks
 from .labels import Numeric, class_weights
 from .machine import KernelMachine
 from .multiclass import Binaries, Decomposed
@@ -174,14 +174,12 @@ class SVC(Decomposed):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, start: Any = None) -> Any:
         """Train, from the β of a path's last machine or its solver's state, if it is given; returns the last state."""
-        started = now()
-        self._check_parameters()
-        X, y, weights = self._examples(X, y, sample_weight)
+        started, X, y, weights = self._begin(X, y, sample_weight)
         codes = self._encode(y, goes_on=self.warm_start and hasattr(self, "support_"))
         counts = np.bincount(codes).astype(float)
         of_class = class_weights(self.class_weight, self.classes_, counts)
         weighted = weights.size > 0 or self.class_weight is not None
-        task = self._task(X, y, weights, started, self._n_rows_of_duals(), start)
+        task = self._task(X, y, started, self._n_rows_of_duals(), start)
         return self._train(task, Binaries(codes, weights, of_class, weighted, self._in_pairs()))
 
 
@@ -220,6 +218,8 @@ class SVR(Numeric, KernelMachine):
     True
     """
 
+    epsilon: float
+
     def __init__(
         self,
         kernel="rbf",
@@ -244,15 +244,16 @@ class SVR(Numeric, KernelMachine):
     ):
         self._keep(locals())
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        not_negative("epsilon", self.epsilon)
+
     @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train on (X, y); see :meth:`SVC.fit`."""
-        started = now()
-        self._check_parameters()
-        not_negative("epsilon", self.epsilon)
-        X, y, weights = self._examples(X, y, sample_weight)
-        task = self._task(X, y, weights, started, 1)
+        started, X, y, weights = self._begin(X, y, sample_weight)
+        task = self._task(X, y, started, 1)
         target = losses.Single(losses.EpsilonInsensitive(float(self.epsilon)))
         problem = replace(task.whole, y=y, target=target, lam=self._lam(y.size), sample_weight=weights)
         solver, rng, shown = self._configured(), task.rng, Shown(X, y, self._partly)
@@ -263,56 +264,10 @@ class SVR(Numeric, KernelMachine):
         )
         reason, epochs = outcome.stop_reason, max(1, math.ceil(outcome.history.last("epochs")))
         self._conclude(task, outcome.history, reason, epochs, [certificate], [reason], is_guess)
-        self._adopt(task, outcome.model.support, outcome.model.coef, outcome.model.intercept, None)
-        self.n_support_ = np.array([self.support_.size], dtype=np.int32)
+        model, one_class = outcome.model, np.zeros(y.size, np.intp)
+        self._adopt(task, one_class, model.support, model.coef, model.intercept)
         return self
 
     def predict(self, X):
         """Predicted targets, of shape (n,)."""
         return self._decisions(X)[:, 0]
-
-
-def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
-    """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before.
-
-    Parameters
-    ----------
-    X, y : as in :meth:`SVC.fit`, two classes
-    Cs : sequence of float
-        In any order; they are trained from the smallest to the largest.
-    **parameters : of :class:`SVC`
-
-    Returns
-    -------
-    list of SVC
-        In the order of ``Cs``; after Ctrl-C only those that were trained by then, the last one with
-        ``stop_reason_`` "interrupted".
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from widemargin import svm_path
-    >>> X, y = make_moons(200, noise=0.2, random_state=0)
-    >>> [model.C for model in svm_path(X, y, [0.1, 1.0, 10.0])]
-    [0.1, 1.0, 10.0]
-    """
-    if isinstance(Cs, (int, float)) or len(Cs) == 0:
-        raise ValueError(f"Cs must be a sequence of numbers > 0, got {Cs!r}: give a list such as [0.1, 1, 10]")
-    Cs = [positive("each of Cs", C) for C in Cs]
-    for name in ("C", "early_stopping"):
-        if parameters.get(name):
-            raise ValueError(
-                f"a path takes no {name}: its models have the C of Cs and go on from each other's examples"
-            )
-    labels = np.unique(y)
-    if labels.size != 2:
-        raise ValueError(f"a path needs two classes, got {labels.size}: {labels.tolist()}")
-    models: dict[float, SVC] = {}
-    last: SVC | None = None
-    for C in sorted(set(Cs)):
-        model = SVC(C=C, **parameters)
-        model._fit(X, y, sample_weight, None if last is None else last._duals() * (C / last.C))
-        models[C] = last = model
-        if model.stop_reason_ == "interrupted":
-            break
-    return [models[C] for C in Cs if C in models]

@@ -113,11 +113,11 @@ class Labelled(ClassifierMixin, TrainedByRun):
             which = "the labels that may come" if self.grows else "all labels that will come"
             raise ValueError(f"classes must be given at the first call of partial_fit: {which}")
         self.classes_ = labels(classes)
-        if self.classes_.size < 2 and self.grows:
-            raise ValueError(f"classes must name at least 2 labels, got {self.classes_.tolist()}")
         if self.classes_.size < 2:
-            name = type(self).__name__
-            raise ValueError(f"{name} needs at least 2 classes, got 1 class only: {self.classes_.tolist()}")
+            needs = "classes must name at least 2 labels, got"
+            if not self.grows:
+                needs = f"{type(self).__name__} needs at least 2 classes, got 1 class only:"
+            raise ValueError(f"{needs} {self.classes_.tolist()}")
         self._counts = np.zeros(self.classes_.size)
 
     def _announce(self, classes: np.ndarray) -> None:

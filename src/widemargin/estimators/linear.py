@@ -13,18 +13,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
-from ..arguments import flag, generator, not_negative, one_of, positive, threads
+from ..arguments import flag, generator, not_negative, one_of, threads
 from ..core import losses
 from ..core.rows import as_matrix, as_rows
 from ..files import savable
 from ..history import History
 from ..models import LinearModel
+from ..problems.layout import check_features, finite
 from ..problems.linear import Problem
 from ..problems.objective import INTERCEPTS, Certificate
-from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, held_out, now, with_callbacks
+from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, held_out, with_callbacks
 from .labels import weighted
 from .multiclass import target_of, targets_of
-from .scaling import check_features, finite
 from .streaming import Streamed, StreamedClassifier, StreamedRegressor
 
 #: The solver that "auto" turns to where the exact one cannot go: streams, joint losses, other intercepts.
@@ -43,26 +43,14 @@ def _is_logistic(estimator: Any) -> bool:
 class _Linear(Streamed):
     """What the linear classifier and regressor share."""
 
-    C: float
-    lam: float | None
     loss: str
-    solver: Any
-    intercept: str
-    early_stopping: bool
-    validation_fraction: float
-    warm_start: bool
-    n_jobs: int | None
-    random_state: Any
     _seen: float
 
     def _check_parameters(self) -> None:
-        positive("C", self.C)
-        if self.lam is not None:
-            positive("lam", self.lam)
+        super()._check_parameters()
         one_of("intercept", self.intercept, INTERCEPTS)
         check_solver("linear", self.solver, "Pegasos()")
         flag("early_stopping", self.early_stopping)
-        self._check_limits()
 
     def _solver(self, exact: bool, robust: bool = False) -> Any:
         """The solver in use; "auto" is the exact one where it can be, else the one that takes anything."""
@@ -107,9 +95,6 @@ class _Linear(Streamed):
         if loss.lipschitz == math.inf:
             slope = loss.smoothness * (1.0 if problem.n_outputs > 1 else max(1.0, float(np.abs(y).max())))
         check_features(as_matrix(problem.X), problem.C, self.intercept, slope * problem.mean_weight)
-
-    def _lam(self, n: int) -> float:
-        return float(self.lam) if self.lam is not None else 1.0 / (self.C * n)
 
     def _attributes(self, model: LinearModel) -> dict[str, Any]:
         return {"coef_": model.coef, "intercept_": model.intercept}
@@ -388,9 +373,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         -------
         self
         """
-        started = now()
-        self._check_parameters()
-        X, y, weights = self._examples(X, y, sample_weight)
+        started, X, y, weights = self._begin(X, y, sample_weight)
         codes = self._encode(y, goes_on=self.warm_start and hasattr(self, "classes_"))
         self._start_anew()
         self._counts = np.zeros(self.classes_.size)
@@ -513,9 +496,7 @@ class LinearSVR(StreamedRegressor, _Linear):
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train on (X, y); see :meth:`LinearSVC.fit`."""
-        started = now()
-        self._check_parameters()
-        X, y, weights = self._examples(X, y, sample_weight)
+        started, X, y, weights = self._begin(X, y, sample_weight)
         self._start_anew()
         self._fit_problem(self._problem_of_part(X, y, weights), started, X, y, None)
         return self

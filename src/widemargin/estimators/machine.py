@@ -22,13 +22,23 @@ from ..core.kernels import KERNELS, class_of
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
+from ..problems.layout import (
+    FLOAT32_LARGEST,
+    FLOAT32_ROUNDING,
+    Preparation,
+    check_values,
+    divided,
+    finite,
+    largest_entry,
+    rounding,
+    scaled_kernel,
+    warn_if_too_small,
+)
 from ..problems.objective import Certificate, Certificates
 from ..running import Outcome
 from ..stopping import ROUNDED
-from .fitting import UNFINISHED, Shown, TrainedByRun, Turn, check_rows, check_solver, now
+from .fitting import UNFINISHED, Shown, TrainedByRun, Turn, check_rows, check_solver, now, settled_gamma
 from .ladder import Ladder
-from .layout import FLOAT32_ROUNDING, Preparation, rounding
-from .scaling import FLOAT32_LARGEST, check_values, divided, finite, largest_entry, scaled_kernel, warn_if_too_small
 
 #: Kernel values computed in float64, at most, to make a certificate true; and in a second, if time is short.
 RECOMPUTED, RECOMPUTED_A_SECOND = 2e8, 2e7
@@ -48,8 +58,6 @@ class Task:
     y: np.ndarray
     #: All examples, without targets.
     whole: KernelProblem
-    #: Of the examples; empty for ones.
-    weights: np.ndarray
     started: float
     #: When the time limit is reached; infinity without one.
     deadline: float
@@ -62,33 +70,19 @@ class Task:
 class KernelMachine(TrainedByRun):
     """What the kernel classifier and regressor share."""
 
-    C: float
-    kernel: Any
-    gamma: Any
-    degree: int
-    coef0: float
-    lam: float | None
-    solver: Any
-    intercept: str
     cache_size: float
-    n_jobs: int | None
-    warm_start: bool
-    random_state: Any
-    classes_: np.ndarray
     support_: np.ndarray
     dual_coef_: np.ndarray
     _model: Any
 
     def _check_parameters(self) -> None:
-        positive("C", self.C)
+        super()._check_parameters()
         if not isinstance(self.kernel, str) and not callable(self.kernel):
             names = ", ".join(map(repr, KERNELS))
             raise ValueError(
                 f"kernel must be one of {names} or a function f(A, B), got {self.kernel!r}: give the kernel's name, "
                 "and its parameters as gamma, degree and coef0"
             )
-        if self.lam is not None:
-            positive("lam", self.lam)
         positive("cache_size", self.cache_size)
         one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
         check_solver("kernel", self.solver, "SMO()")
@@ -101,7 +95,6 @@ class KernelMachine(TrainedByRun):
         threads(self.n_jobs)
         if isinstance(self.gamma, str):
             one_of("gamma", self.gamma, ("scale", "auto"))
-        self._check_limits()
 
     def _configured(self) -> Any:
         """The solver, refining to this estimator's ``tol``."""
@@ -324,7 +317,7 @@ class KernelMachine(TrainedByRun):
     def _cache_bytes(self) -> float:
         return float(self.cache_size) * 2**20
 
-    def _task(self, X: Any, y: np.ndarray, weights: np.ndarray, started: float, n_rows: int, start: Any = None) -> Task:
+    def _task(self, X: Any, y: np.ndarray, started: float, n_rows: int, start: Any = None) -> Task:
         """A fit to these examples, from ``start`` or where ``warm_start`` says; n_rows as in ``dual_coef_``."""
         last = self._starting_point(X, n_rows)
         rng = self._generator()
@@ -335,10 +328,7 @@ class KernelMachine(TrainedByRun):
         )  # fmt: skip
         deadline = math.inf if self.max_seconds is None else started + self.max_seconds
         indefinite = self._is_indefinite(whole, rng)
-        return Task(X, y, whole, weights, started, deadline, rng, indefinite, last if start is None else start)
-
-    def _lam(self, n: int) -> float:
-        return float(self.lam) if self.lam is not None else 1.0 / (self.C * n)
+        return Task(X, y, whole, started, deadline, rng, indefinite, last if start is None else start)
 
     @staticmethod
     def _is_indefinite(whole: KernelProblem, rng: np.random.Generator) -> bool:
@@ -361,20 +351,25 @@ class KernelMachine(TrainedByRun):
         self.certificate_ = None if task.indefinite else certificates[0] if len(certificates) == 1 else certificates
         self._warn(certificates, task.indefinite, reasons, estimated)
 
-    def _adopt(self, task: Task, support: np.ndarray, coef: np.ndarray, intercepts: np.ndarray, ends: Any) -> None:
-        """Set scikit-learn's attributes from coefficients of support vectors, by class.
+    def _adopt(
+        self, task: Task, codes: np.ndarray, support: np.ndarray, coef: np.ndarray, intercepts: np.ndarray,
+        in_pairs: bool = False,
+    ) -> None:  # fmt: skip
+        """Set scikit-learn's attributes from coefficients of support vectors, which stand by the codes of classes.
 
-        ``ends`` are where the classes end if the coefficients are those of pairs, in LIBSVM's layout, else None.
+        Those of pairs are in LIBSVM's layout.
         """
         X, kernel, constant = task.X, task.whole.kernel, task.whole.constant
         self.support_, self.dual_coef_ = support, coef
+        self.n_support_ = np.bincount(codes[support], minlength=codes.max() + 1).astype(np.int32)
         self.support_vectors_ = np.empty((0, 0)) if kernel.is_table else X[support]
         vectors = None if kernel.is_table else self._preparation.rows(kernel, X[support])
         shift = constant - self._along_centre(X, support)
-        if ends is None:
+        if not in_pairs:
             self._model = KernelModel(kernel, support, vectors, coef, intercepts, constant)
             self.intercept_ = intercepts + coef @ shift
         else:
+            ends = np.cumsum(self.n_support_, dtype=np.int64)
             self._model = PairsModel(kernel, support, vectors, coef, intercepts, ends, constant)
             self.intercept_ = intercepts + self._model.combined(shift[:, None])[:, 0]
 
@@ -428,13 +423,7 @@ class KernelMachine(TrainedByRun):
     def _rows_for(self, model: KernelModel, X: Any) -> Any:
         return self._preparation.rows(model.kernel, super()._rows_for(model, X))
 
-    @property
-    def gamma_(self) -> float:
-        """The γ in use; for the kernels that have one."""
-        if not class_of(self.kernel).has_gamma:
-            raise AttributeError(f"gamma_ exists for kernels with a γ only, and the kernel is {self.kernel!r}")
-        check_is_fitted(self)
-        return self._gamma
+    gamma_ = property(settled_gamma)
 
     @property
     def coef_(self) -> np.ndarray:

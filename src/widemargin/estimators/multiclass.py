@@ -26,6 +26,7 @@ from ..core.pairs import add_votes, first_pair
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
+from ..problems.layout import FLOAT32_ROUNDING, finite
 from ..problems.objective import Certificate, Certificates
 from ..running import Interrupts
 from ..solvers.pairs import PairsProblem
@@ -33,9 +34,7 @@ from ..stopping import ROUNDED
 from . import machine
 from .fitting import Shown, Turn, check_rows, held_out, now
 from .labels import Labelled
-from .layout import FLOAT32_ROUNDING
 from .machine import KernelMachine, Task
-from .scaling import finite
 
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
 SHARED = 0.6
@@ -140,12 +139,8 @@ class Binaries:
 class Decomposed(Labelled, KernelMachine):
     """A kernel classifier whose classes are told apart by binary machines."""
 
-    multi_class: str
     decision_function_shape: str
     break_ties: bool
-    early_stopping: bool
-    validation_fraction: float
-    n_support_: np.ndarray
 
     def _in_pairs(self) -> bool:
         return self.classes_.size > 2 and self.multi_class == "ovo"
@@ -156,12 +151,12 @@ class Decomposed(Labelled, KernelMachine):
         """Train the binary problems, on what ``early_stopping`` leaves; returns the last state, if there is one."""
         training = others = state = None
         if self.early_stopping:
-            codes, weights = binaries.codes, task.weights
-            training, chosen = held_out(task.rng, codes.size, self.validation_fraction, codes, weights)
+            codes, share = binaries.codes, self.validation_fraction
+            training, chosen = held_out(task.rng, codes.size, share, codes, binaries.weights)
             others = replace(task.whole, X=task.whole.rows(chosen), y=np.zeros(chosen.size)), binaries.take(chosen)
             start, binaries = task.start, binaries.take(training)
             task = replace(
-                task, X=task.X[training], y=task.y[training], weights=binaries.weights,
+                task, X=task.X[training], y=task.y[training],
                 whole=replace(task.whole, X=task.whole.rows(training), y=np.zeros(training.size)),
                 start=start[:, training] if isinstance(start, np.ndarray) else start,
             )  # fmt: skip
@@ -221,15 +216,21 @@ class Decomposed(Labelled, KernelMachine):
         history, solver, count = History() if history is None else history, self._configured(), len(binaries)
         coefficients, intercepts, reasons, rounds = [], [], [], []
         certificates: list[Certificate | None] = []
+
+        def keep(
+            chosen: np.ndarray, model: KernelModel, reason: str, certificate: Certificate | None, steps: int
+        ) -> None:
+            coefficients.append((chosen[model.support], model.coef[0]))
+            intercepts.append(model.intercept[0])
+            reasons.append(reason)
+            certificates.append(certificate)
+            rounds.append(steps)
+
         seed, unfinished, stopped, estimated = int(task.rng.integers(2**63)), None, False, False
         for k, (chosen, problem) in enumerate(problems):
             if k > 0 and solver.exact and not stopped and now() >= task.deadline:  # there is time for nothing but w = 0
                 value, nothing = problem.at_zero()
-                coefficients.append((chosen[:0], np.empty(0)))
-                intercepts.append(nothing.intercept[0])
-                reasons.append("max_seconds")
-                certificates.append(Certificate(value, 0.0, value))
-                rounds.append(0)
+                keep(chosen, nothing, "max_seconds", Certificate(value, 0.0, value), 0)
                 continue
             rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
             given = isinstance(task.start, np.ndarray)
@@ -245,11 +246,7 @@ class Decomposed(Labelled, KernelMachine):
                 None if stopped else Shown(task.X, task.y, attributes, partial(self._finished, own=chosen)),
                 rng=rng, state=state, validation=self._validation(others, k, problem),
             )  # fmt: skip
-            coefficients.append((chosen[outcome.model.support], outcome.model.coef[0]))
-            intercepts.append(outcome.model.intercept[0])
-            reasons.append(outcome.stop_reason)
-            certificates.append(certificate)
-            rounds.append(outcome.state.counters.steps)
+            keep(chosen, outcome.model, outcome.stop_reason, certificate, outcome.state.counters.steps)
             history.rows += [{"problem": k, **row} for row in outcome.history]
             estimated = estimated or is_guess
             unfinished = outcome if outcome.stop_reason == "max_iter" else unfinished
@@ -335,7 +332,7 @@ class Decomposed(Labelled, KernelMachine):
                 self._check_pairs(task, binaries, problem, order, state.results, reasons, certificates)
             history = History([{"problem": -1, **row} for row in outcome.history])
             self._conclude(task, history, reason, state.results.rounds, certificates, reasons)
-            self._adopt_classes(task, binaries, order[model.support], model.coef, model.intercept)
+            self._adopt(task, codes, order[model.support], model.coef, model.intercept, True)
         if interrupts.seen:
             self.stop_reason_ = "interrupted"
 
@@ -383,15 +380,7 @@ class Decomposed(Labelled, KernelMachine):
         coef = np.zeros((self._n_rows_of_duals(), support.size))
         for k, (rows, values) in enumerate(coefficients):
             coef[binaries.rows_of(k, rows), place[rows]] = values
-        self._adopt_classes(task, binaries, support, coef, intercepts)
-
-    def _adopt_classes(
-        self, task: Task, binaries: Binaries, support: np.ndarray, coef: np.ndarray, intercepts: np.ndarray
-    ) -> None:
-        """Set scikit-learn's attributes from support vectors by class and their coefficients."""
-        self.n_support_ = np.bincount(binaries.codes[support], minlength=self.classes_.size).astype(np.int32)
-        ends = np.cumsum(self.n_support_, dtype=np.int64) if binaries.in_pairs else None
-        self._adopt(task, support, coef, intercepts, ends)
+        self._adopt(task, codes, support, coef, intercepts, binaries.in_pairs)
 
     def _n_rows_of_duals(self) -> int:
         """The number of rows of ``dual_coef_``."""

@@ -20,10 +20,6 @@ from .fitting import TrainedByRun, all_or_nothing, check_rows, check_sample_weig
 from .labels import Labelled, Numeric, labels
 
 
-def _streams(estimator: Any) -> bool:
-    return estimator._can_stream()
-
-
 class Streamed(TrainedByRun):
     """Base of the estimators that learn from streams; ``_state`` is where the last call, or ``fit``, ended."""
 
@@ -36,6 +32,17 @@ class Streamed(TrainedByRun):
 
     # -- what a machine says of itself
 
+    #: Weights of a part's examples, checked.
+    _weights_of_part = staticmethod(check_sample_weight)
+    #: The problem of a part: of (X, codes, weights, class weights) of a classifier, (X, y, weights) of a regressor.
+    _problem_of_part: Callable[..., Any]
+    #: (solver, state) for a part, in the order given; the state is a copy of the last one, if there is one.
+    _begin_part: Callable[[Any], tuple[Any, Any]]
+    #: (solver, steps) that make a pass, one after the other, of a solver and a problem.
+    _slices: Callable[[Any, Any], Iterable[tuple[Any, int]]]
+    #: Set what was learnt by now, from solver, problem, state, number of passes and seconds.
+    _adopt_part: Callable[[Any, Any, Any, float, float], None]
+
     def _can_stream(self) -> bool:
         """Whether there is a ``partial_fit``; raises an AttributeError that says why not."""
         return True
@@ -43,26 +50,9 @@ class Streamed(TrainedByRun):
     def _start_anew(self) -> None:
         """Forget what belongs to an earlier model."""
 
-    def _begin_part(self, problem: Any) -> tuple[Any, Any]:
-        """(solver, state) for a part, in the order given; the state is a copy of the last one, if there is one."""
-        raise NotImplementedError
-
-    def _slices(self, solver: Any, problem: Any) -> Iterable[tuple[Any, int]]:
-        """(solver, steps) that make a pass, one after the other."""
-        raise NotImplementedError
-
-    def _adopt_part(self, solver: Any, problem: Any, state: Any, passes: float, seconds: float) -> None:
-        """Set what the estimator has learnt by now."""
-        raise NotImplementedError
-
     def _measured(self, solver: Any, problem: Any, state: Any, stopped: bool) -> dict[str, float] | None:
         """What the history says of the state beside its counters; None where there is no row yet."""
         return {}
-
-    @staticmethod
-    def _weights_of_part(sample_weight: Any, n: int) -> Any:
-        """Weights of a part of the stream."""
-        return check_sample_weight(sample_weight, n)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -111,13 +101,9 @@ class Streamed(TrainedByRun):
 
 
 class StreamedClassifier(Labelled, Streamed):
-    """``partial_fit`` of classifiers; they say what the problem of a part is."""
+    """``partial_fit`` of classifiers."""
 
-    def _problem_of_part(self, X: Any, codes: Any, weights: Any, class_weight: Any) -> Any:
-        """The problem of a part's examples, of whose classes, or of which, ``class_weight`` are the weights."""
-        raise NotImplementedError
-
-    @available_if(_streams)
+    @available_if(lambda estimator: estimator._can_stream())
     @all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train on more examples: one pass over them, in the order given. A call that is refused changes nothing.
@@ -156,13 +142,9 @@ class StreamedClassifier(Labelled, Streamed):
 
 
 class StreamedRegressor(Numeric, Streamed):
-    """``partial_fit`` of regressors; they say what the problem of a part is."""
+    """``partial_fit`` of regressors."""
 
-    def _problem_of_part(self, X: Any, y: Any, weights: Any) -> Any:
-        """The problem of a part's examples."""
-        raise NotImplementedError
-
-    @available_if(_streams)
+    @available_if(lambda estimator: estimator._can_stream())
     @all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
         """Train on more examples: one pass over them, in the order given. A call that is refused changes nothing.

@@ -1,18 +1,74 @@
-"""The Pareto front of kernel SVMs: how small the mean hinge can be for a given norm."""
+"""Paths of kernel SVMs, each from the solution of the one before, and the Pareto front that they are on."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..arguments import not_negative
+from ..arguments import not_negative, positive
 from ..solvers import make
 from .fitting import check_sample_weight
-from .kernel import SVC, svm_path
+from .kernel import SVC
 from .labels import class_weights
+
+
+def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
+    """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before.
+
+    Parameters
+    ----------
+    X, y : as in :meth:`SVC.fit`, two classes
+    Cs : sequence of float
+        In any order; they are trained from the smallest to the largest.
+    **parameters : of :class:`SVC`
+
+    Returns
+    -------
+    list of SVC
+        In the order of ``Cs``; after Ctrl-C only those that were trained by then, the last one with
+        ``stop_reason_`` "interrupted".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import svm_path
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> [model.C for model in svm_path(X, y, [0.1, 1.0, 10.0])]
+    [0.1, 1.0, 10.0]
+    """
+    if isinstance(Cs, (int, float)) or len(Cs) == 0:
+        raise ValueError(f"Cs must be a sequence of numbers > 0, got {Cs!r}: give a list such as [0.1, 1, 10]")
+    Cs = [positive("each of Cs", C) for C in Cs]
+    for name in ("C", "early_stopping"):
+        if parameters.get(name):
+            raise ValueError(
+                f"a path takes no {name}: its models have the C of Cs and go on from each other's examples"
+            )
+    labels = np.unique(y)
+    if labels.size != 2:
+        raise ValueError(f"a path needs two classes, got {labels.size}: {labels.tolist()}")
+
+    def train(C: float, last: SVC | None) -> SVC:
+        model = SVC(C=C, **parameters)
+        model._fit(X, y, sample_weight, None if last is None else last._duals() * (C / last.C))
+        return model
+
+    return _in_turn(Cs, sorted(set(Cs)), train)
+
+
+def _in_turn(asked: list[float], values: list[float], train: Callable[[float, SVC | None], SVC]) -> list[SVC]:
+    """Models for the values, each trained after the last one, in the order asked for; the first ones after Ctrl-C."""
+    models: dict[float, SVC] = {}
+    last: SVC | None = None
+    for value in values:
+        models[value] = last = train(value, last)
+        if last.stop_reason_ == "interrupted":
+            break
+    return [models[value] for value in asked if value in models]
 
 
 @dataclass
@@ -109,12 +165,12 @@ def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: di
         raise TypeError(
             f"with nus the solver must be a StochasticBatchPerceptron, got {base!r}: leave it out or use Cs"
         )
-    models: dict[float, SVC] = {}
     start: Any = None
-    for nu in sorted(set(nus), reverse=True):
+
+    def train(nu: float, last: SVC | None) -> SVC:
+        nonlocal start
         model = SVC(solver=replace(base, nu=nu), **parameters)
         start = model._fit(X, y, sample_weight, start)
-        models[nu] = model
-        if model.stop_reason_ == "interrupted":
-            break
-    return [models[nu] for nu in nus if nu in models]
+        return model
+
+    return _in_turn(nus, sorted(set(nus), reverse=True), train)
