@@ -253,10 +253,10 @@ def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
     lost = [model.relative_degradation_ for model in models]
     assert lost == sorted(lost)
     assert lost[-1] <= 1.0
-    reached = full._decisions(X)
+    reached = full._scores(X)
     for model in models:
         # |⟨w − w′, Φ⟩| ≤ ‖w − w′‖ for ‖Φ‖ = 1, output by output; single precision of what predicts
-        assert np.abs(model._decisions(X) - reached).max() <= model.degradation_ + 1e-3 * np.abs(reached).max()
+        assert np.abs(model._scores(X) - reached).max() <= model.degradation_ + 1e-3 * np.abs(reached).max()
     assert hasattr(full, "support_")
     with pytest.raises(TypeError, match="BudgetedSVC has one: to have 5 vectors, fit it anew with budget=5"):
         compress(quick().fit(X, y), 5)

@@ -481,15 +481,6 @@ class BudgetedSVC(StreamedClassifier, _Budgeted):
             return total / (np.maximum(present, 1.0) * np.where(own > 0, own, 1.0))
         return class_weights(self.class_weight, self.classes_, self._counts)[codes]
 
-    def decision_function(self, X):
-        """Scores: of shape (n,) for two classes (positive means ``classes_[1]``), else (n, n_classes)."""
-        found = self._scores(X)
-        return found[:, 0] if self.classes_.size == 2 else found
-
-    def predict(self, X):
-        """The labels with the highest score."""
-        return self._labels_of(self.decision_function(X))
-
 
 @savable()
 class BudgetedSVR(StreamedRegressor, _Budgeted):

@@ -270,4 +270,4 @@ class SVR(Numeric, KernelMachine):
 
     def predict(self, X):
         """Predicted targets, of shape (n,)."""
-        return self._decisions(X)[:, 0]
+        return self._scores(X)[:, 0]

@@ -6,6 +6,7 @@ A classifier's ``classes_`` are sorted, and the code of a label is its place amo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -73,6 +74,8 @@ class Labelled(ClassifierMixin, TrainedByRun):
     class_weight: Any
     classes_: np.ndarray
     _counts: np.ndarray
+    #: Scores of rows, of shape (n, n_outputs).
+    _scores: Callable[[Any], np.ndarray]
 
     def _examples(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """(X, labels, weights) to fit, checked."""
@@ -136,8 +139,16 @@ class Labelled(ClassifierMixin, TrainedByRun):
         self._counts = self._counts + self._count(codes, weights)
         return class_weights(self.class_weight, self.classes_, self._counts)
 
-    def _labels_of(self, scores: np.ndarray) -> np.ndarray:
-        """The labels that scores speak for: of two classes by their sign, else the highest."""
+    def decision_function(self, X):
+        """Scores: of shape (n,) for two classes (positive means ``classes_[1]``), else (n, n_classes)."""
+        scores = self._scores(X)
+        if self.classes_.size == 2:
+            return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+        return scores
+
+    def predict(self, X):
+        """The labels with the highest score."""
+        scores = self.decision_function(X)
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 

@@ -383,17 +383,6 @@ class LinearSVC(StreamedClassifier, _Linear):
 
     # -- predicting
 
-    def decision_function(self, X):
-        """Scores: of shape (n,) for two classes (positive means ``classes_[1]``), else (n, n_classes)."""
-        scores = self._scores(X)
-        if self.classes_.size == 2:
-            return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
-        return scores
-
-    def predict(self, X):
-        """The labels with the highest score."""
-        return self._labels_of(self.decision_function(X))
-
     @available_if(_is_logistic)
     def predict_log_proba(self, X):
         """Logarithms of the probabilities of :meth:`predict_proba`."""

@@ -410,7 +410,7 @@ class KernelMachine(TrainedByRun):
         known = {"_model": model, "_preparation": self._preparation}
         return {**known, "classes_": self.classes_} if hasattr(self, "classes_") else known
 
-    def _decisions(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self._model.decision_function(self._rows_for(self._model, X), threads=threads(self.n_jobs))

@@ -394,8 +394,7 @@ class Decomposed(Labelled, KernelMachine):
         check_is_fitted(self)
         if self._in_pairs() and self.decision_function_shape == "ovr":
             return self._votes(X)[1]
-        scores = self._decisions(X)
-        return scores[:, 0] if self.classes_.size == 2 else scores
+        return super().decision_function(X)
 
     def _votes(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Votes of the pairs for each class, and the same with their scores deciding between equals."""
@@ -428,4 +427,4 @@ class Decomposed(Labelled, KernelMachine):
         check_is_fitted(self)
         if self._in_pairs():
             return self.classes_[self._votes(X)[int(self.break_ties)].argmax(axis=1)]
-        return self._labels_of(self.decision_function(X))
+        return super().predict(X)
