@@ -115,7 +115,8 @@ class Labelled(ClassifierMixin, TrainedByRun):
         if classes is None:
             which = "the labels that may come" if self.grows else "all labels that will come"
             raise ValueError(f"classes must be given at the first call of partial_fit: {which}")
-        self.classes_ = labels(classes)
+        self.classes_ = labels(classes) if self.grows else np.unique(classes)
+        check_classification_targets(self.classes_)
         if self.classes_.size < 2:
             needs = "classes must name at least 2 labels, got"
             if not self.grows:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
@@ -129,7 +130,7 @@ class StreamedClassifier(Labelled, Streamed):
             self._start_anew()
             self._announce_first(classes)
         elif classes is not None:
-            self._announce(labels(classes))
+            self._announce(labels(classes) if self.grows else np.unique(classes))
         codes, counted = self._codes(y), self._counts
         problem = self._problem_of_part(X, codes, weights, self._count_part(codes, weights))
 
