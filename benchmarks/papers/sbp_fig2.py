@@ -43,7 +43,7 @@ from widemargin.running import run
 from widemargin.solvers.kernel_pegasos import KernelPegasos
 from widemargin.solvers.kernel_sdca import KernelSDCA
 from widemargin.solvers.perceptron import KernelPerceptron
-from widemargin.solvers.smo import add_rows
+from widemargin.solvers.smo import add_kernel_rows
 
 #: Kernel values each method is charged for before it stops, in units of n².
 BUDGET = 4.0
@@ -70,7 +70,7 @@ class Judge:
 
     def error(self, coefficients):
         used, scores = np.flatnonzero(coefficients), np.zeros(self.t.size)
-        add_rows(self.values, used, coefficients[used], scores)
+        add_kernel_rows(self.values, used, coefficients[used], scores)
         return float(np.mean(np.where(scores > 0, 1.0, -1.0) != self.t))
 
 

@@ -42,7 +42,7 @@ def is_minimax(p, c, s, volume, level):
 def distribution(found, c, y, s, two):
     """p* from what ``pour`` leaves behind: all below its lows, and the points listed."""
     p, weights = np.zeros(c.size), s if s.size else np.ones(c.size)
-    for a, listed, masses in ((0, found.first, found.first_masses), (1, found.second, found.second_masses)):
+    for a, (listed, _, masses) in enumerate((found.first, found.second)):
         if two or a == 0:
             own = y == (1.0, -1.0)[a] if two else np.ones(c.size, bool)
             covered = np.where(own & (c < found.lows[a]), weights, 0.0)

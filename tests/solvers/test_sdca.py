@@ -18,7 +18,7 @@ from widemargin.core import losses
 from widemargin.core.rows import as_matrix, as_rows
 from widemargin.problems.linear import Problem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.sdca import BLOCK, dual_step
+from widemargin.solvers.sdca import EXCHANGED, dual_step
 
 LOSSES = [
     losses.Hinge(),
@@ -49,7 +49,7 @@ def drawn(
     return Problem(rows, t, target, 1.0 / (C * n), s, intercept, outputs)
 
 
-def wide(rng, n=3 * BLOCK + 7, **more):
+def wide(rng, n=3 * EXCHANGED + 7, **more):
     """Sparse rows with more features than examples: what threads share."""
     return drawn(rng, more.pop("loss", losses.Hinge()), sparse=True, n=n, d=3 * n, density=0.1, **more)
 
@@ -271,7 +271,7 @@ def test_an_idle_example_rests_for_1_3_7_passes(rng):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("cut", [1, BLOCK, BLOCK + 5, 333])
+@pytest.mark.parametrize("cut", [1, EXCHANGED, EXCHANGED + 5, 333])
 def test_steps_can_be_cut_anywhere_and_a_state_goes_on_from_disk(threads, cut, rng, tmp_path):
     problem = wide(rng, intercept="regularized", classes=3) if threads > 1 else drawn(rng, losses.Hinge(), True)
     solver, seed = SDCA(n_jobs=threads), int(rng.integers(2**32))
@@ -320,7 +320,7 @@ def test_counters_of_threads_are_those_of_one(rng):
 
 def test_rows_that_agree_make_threads_careful_not_wrong(rng):
     """Visits of a block do not see each other: equal rows overshoot together, until curvatures have grown."""
-    n = 4 * BLOCK
+    n = 4 * EXCHANGED
     X = sp.csr_matrix(np.tile(rng.normal(size=(1, 2 * n)), (n, 1)))
     problem = Problem(as_rows(X), np.ones(n), losses.Single(losses.Hinge()), 1e-3)
     outcome = run(SDCA(n_jobs=2), problem, rng=rng, max_epochs=500, tol=1e-4)

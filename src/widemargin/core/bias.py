@@ -18,6 +18,7 @@ from .losses import (
     MulticlassLog,
     OneVsRest,
     Single,
+    output_count,
     output_label,
     output_loss,
     output_weight,
@@ -46,28 +47,20 @@ def smoothed_slopes(target, z, y, width, g):
     """g ← slopes of one row, each averaged over ±width around its score; joint losses are not smoothed."""
 
 
-@smoothed_slopes.case(Single)
-def _(target, z, y, width, g):
-    g[0] = smoothed_slope(target.loss, z[0], y, width)
+for _separate in (Single, OneVsRest):
+
+    @smoothed_slopes.case(_separate)
+    def _(target, z, y, width, g):
+        for c in range(output_count(target, z)):
+            label = output_label(target, y, c)
+            g[c] = output_weight(target, y, c) * smoothed_slope(target.loss, z[c], label, width)
 
 
-@smoothed_slopes.case(OneVsRest)
-def _(target, z, y, width, g):
-    for c in range(z.size):
-        if y == c:
-            g[c] = target.positive_weight[c] * smoothed_slope(target.loss, z[c], 1.0, width)
-        else:
-            g[c] = smoothed_slope(target.loss, z[c], -1.0, width)
+for _joint in (MulticlassHinge, MulticlassLog):
 
-
-@smoothed_slopes.case(MulticlassHinge)
-def _(target, z, y, width, g):
-    slopes(target, z, y, g)
-
-
-@smoothed_slopes.case(MulticlassLog)
-def _(target, z, y, width, g):
-    slopes(target, z, y, g)
+    @smoothed_slopes.case(_joint)
+    def _(target, z, y, width, g):
+        slopes(target, z, y, g)
 
 
 @compiled

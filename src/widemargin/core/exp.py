@@ -22,55 +22,37 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-# Multiply-adds may be fused. Re-ordering would undo the two-part ln 2, whatever the caller allows itself.
-_elementary = njit(nogil=True, fastmath={"contract"}, error_model="numpy")
 
-F = np.float32
-D = np.float64
+def _exponential(number, integer, bits, offset, high, low, smallest, largest, order):
+    """The exponential of one number of this type; ``smallest`` is the logarithm of the smallest normal one.
 
-_LOG2E = 1 / np.log(2.0)
-_LOG2E_32 = F(_LOG2E)
-_HIGH_32, _LOW_32 = F(0.693359375), F(-2.12194440e-4)
-_HIGH_64, _LOW_64 = D(6.93145751953125e-1), D(1.42860682030941723212e-6)
-_SMALLEST_32 = F(-87.33654)  # ln of the smallest normal number
-_SMALLEST_64 = D(-708.3964185322641)
-_LARGEST_32 = F(88.7)
-_LARGEST_64 = D(709.7)
-_TAYLOR_32 = tuple(F(1 / factorial(k)) for k in range(6, -1, -1))
-_TAYLOR_64 = tuple(D(1 / factorial(k)) for k in range(12, -1, -1))
-_LEAD_32 = F(1 / factorial(7))
-_LEAD_64 = D(1 / factorial(13))
-_HALF_32, _HALF_64 = F(0.5), D(0.5)
-_ZERO_32, _ZERO_64 = F(0.0), D(0.0)
+    ``bits`` and ``offset`` are those of the exponent field, ``high`` + ``low`` is ln 2, ``order`` is m.
+    """
+    log2e, half, zero, shift, offset = number(1 / np.log(2.0)), number(0.5), number(0.0), integer(bits), integer(offset)
+    high, low, smallest, largest = number(high), number(low), number(smallest), number(largest)
+    lead, taylor = number(1 / factorial(order)), tuple(number(1 / factorial(k)) for k in range(order - 1, -1, -1))
 
+    # Multiply-adds may be fused. Re-ordering would undo the two-part ln 2, whatever the caller allows itself.
+    @njit(nogil=True, fastmath={"contract"}, error_model="numpy")
+    def exponential(x):
+        y = smallest if x < smallest else x
+        y = largest if y > largest else y
+        n = np.floor(y * log2e + half)
+        r = y - n * high - n * low
+        p = lead
+        for c in taylor:
+            p = p * r + c
+        # AVX2 converts to 32-bit integers only; n fits.
+        scale = integer((integer(np.int32(n)) + offset) << shift).view(number)
+        return zero if x < smallest else p * scale
 
-@_elementary
-def exp32(x):
-    """The exponential of one float32, as a float32."""
-    y = _SMALLEST_32 if x < _SMALLEST_32 else x
-    y = _LARGEST_32 if y > _LARGEST_32 else y
-    n = np.floor(y * _LOG2E_32 + _HALF_32)
-    r = y - n * _HIGH_32 - n * _LOW_32
-    p = _LEAD_32
-    for c in _TAYLOR_32:
-        p = p * r + c
-    scale = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
-    return _ZERO_32 if x < _SMALLEST_32 else p * scale
+    return exponential
 
 
-@_elementary
-def exp64(x):
-    """The exponential of one float64, as a float64."""
-    y = _SMALLEST_64 if x < _SMALLEST_64 else x
-    y = _LARGEST_64 if y > _LARGEST_64 else y
-    n = np.floor(y * _LOG2E + _HALF_64)
-    r = y - n * _HIGH_64 - n * _LOW_64
-    p = _LEAD_64
-    for c in _TAYLOR_64:
-        p = p * r + c
-    # AVX2 converts to 32-bit integers only; n fits.
-    scale = np.int64((np.int64(np.int32(n)) + np.int64(1023)) << np.int64(52)).view(np.float64)
-    return _ZERO_64 if x < _SMALLEST_64 else p * scale
+exp32 = _exponential(np.float32, np.int32, 23, 127, 0.693359375, -2.12194440e-4, -87.33654, 88.7, 7)
+exp64 = _exponential(
+    np.float64, np.int64, 52, 1023, 6.93145751953125e-1, 1.42860682030941723212e-6, -708.3964185322641, 709.7, 13
+)
 
 
 def exp(x):

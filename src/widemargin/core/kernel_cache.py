@@ -233,7 +233,7 @@ class Part:
         for first in range(0, len(I), cache.capacity):
             some = slice(first, first + cache.capacity)
             slots = cache.fetch(self._rows[I[some]])
-            gather(cache.rows, slots, self._columns, places[some], out)
+            take_columns(cache.rows, slots, self._columns, places[some], out)
         self.evaluations += cache.matrix.evaluations - before
 
     def diagonal(self) -> np.ndarray:
@@ -246,7 +246,7 @@ class Part:
 
 
 @compiled
-def gather(rows, slots, columns, places, out):
+def take_columns(rows, slots, columns, places, out):
     """out[places[r]] ← rows[slots[r], columns]."""
     rows, columns, out = borrow(rows), borrow(columns), borrow(out)
     for r in range(slots.size):

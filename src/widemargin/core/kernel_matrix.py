@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from .dispatch import borrow, compiled
 from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
-from .rows import CSRRows, DenseRows, as_matrix, borrowed, shape
+from .rows import CSRRows, DenseRows, as_matrix, shape
 from .tiles import (
     CHUNK,
     LANES,
@@ -37,7 +37,7 @@ from .tiles import (
 @compiled
 def _self_values(kernel, X, out):
     """out[i] ← k(xᵢ, xᵢ), in place."""
-    X, out = borrowed(X), borrow(out)
+    X, out = borrow(X), borrow(out)
     for i in range(out.size):
         out[i] = between(kernel, X, i, X, i)
 

@@ -295,11 +295,6 @@ def _(target, z, y):
     return value(target.loss, z[0], y)
 
 
-@slopes.case(Single)
-def _(target, z, y, g):
-    g[0] = slope(target.loss, z[0], y)
-
-
 @total_conjugate.case(Single)
 def _(target, g, y):
     return conjugate(target.loss, g[0], y)
@@ -319,15 +314,6 @@ def _(target, z, y):
         else:
             total += value(target.loss, z[c], -1.0)
     return total
-
-
-@slopes.case(OneVsRest)
-def _(target, z, y, g):
-    for c in range(z.size):
-        if y == c:
-            g[c] = target.positive_weight[c] * slope(target.loss, z[c], 1.0)
-        else:
-            g[c] = slope(target.loss, z[c], -1.0)
 
 
 @total_conjugate.case(OneVsRest)
@@ -350,6 +336,21 @@ def _(target, z, y, out):
             out[c] += target.positive_weight[c] * value(target.loss, z[c], 1.0)
         else:
             out[c] += value(target.loss, z[c], -1.0)
+
+
+for _separate in (Single, OneVsRest):
+
+    @slopes.case(_separate)
+    def _(target, z, y, g):
+        for c in range(output_count(target, z)):
+            g[c] = output_weight(target, y, c) * slope(target.loss, z[c], output_label(target, y, c))
+
+
+for _joint in (MulticlassHinge, MulticlassLog):
+
+    @output_values.case(_joint)
+    def _(target, z, y, out):
+        out[0] += total_value(target, z, y)
 
 
 @total_value.case(MulticlassHinge)
@@ -389,11 +390,6 @@ def _(target, g, y):
     return -total
 
 
-@output_values.case(MulticlassHinge)
-def _(target, z, y, out):
-    out[0] += total_value(target, z, y)
-
-
 @total_value.case(MulticlassLog)
 def _(target, z, y):
     top = z.max()
@@ -431,11 +427,6 @@ def _(target, g, y):
     if abs(mass - 1.0) > DOMAIN * g.size:
         return np.inf
     return total
-
-
-@output_values.case(MulticlassLog)
-def _(target, z, y, out):
-    out[0] += total_value(target, z, y)
 
 
 # ---------------------------------------------------------------- one output of separate ones

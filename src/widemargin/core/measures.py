@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import compiled, generic
-from .rows import CSRRows, DenseRows, borrowed, n_rows, row_norm2
+from .dispatch import borrow, compiled, generic
+from .rows import CSRRows, DenseRows, n_rows, row_norm2
 
 
 class Inner(NamedTuple):
@@ -157,7 +157,7 @@ def _(measure, X, i):
 @compiled
 def sizes(measure, X):
     """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows."""
-    X = borrowed(X)
+    X = borrow(X)
     largest, total = 0.0, 0.0
     for i in range(n_rows(X)):
         size = own_size(measure, X, i)

@@ -61,21 +61,6 @@ def _prefetch(typingctx, array, index):
 
 
 @generic
-def borrowed(X):
-    """The rows with their arrays borrowed (see :mod:`.dispatch`)."""
-
-
-@borrowed.case(DenseRows)
-def _(X):
-    return DenseRows(borrow(X.values))
-
-
-@borrowed.case(CSRRows)
-def _(X):
-    return CSRRows(borrow(X.data), borrow(X.indices), borrow(X.indptr), X.n_features)
-
-
-@generic
 def n_rows(X):
     """Number of rows."""
 
@@ -323,6 +308,6 @@ def as_matrix(X: Any) -> Any:
 @compiled
 def row_norms2(X, out):
     """out[i] ← ‖xᵢ‖²."""
-    X, out = borrowed(X), borrow(out)
+    X, out = borrow(X), borrow(out)
     for i in range(out.size):
         out[i] = row_norm2(X, i)

@@ -39,7 +39,7 @@ from numba.extending import intrinsic
 from .dispatch import borrow, compiled, generic
 from .kernels import between, finish, measure_of
 from .measures import Absolute, Inner, Overlap, Squared
-from .rows import CSRRows, DenseRows, borrowed, n_rows
+from .rows import CSRRows, DenseRows, n_rows
 
 LANES = 16  # rows in a tile
 CHUNK = 192  # columns between two maps from sums to kernel values
@@ -229,7 +229,7 @@ def dense_sums(measure, X, out):
 @compiled
 def sparse_sums(measure, X, out):
     """out[i] ← Σ of row i with itself, as a tile sums it against rows."""
-    X, out = borrowed(X), borrow(out)
+    X, out = borrow(X), borrow(out)
     longest = np.int64(0)
     for i in range(n_rows(X)):
         longest = max(longest, np.int64(X.indptr[i + 1] - X.indptr[i]))
@@ -342,7 +342,7 @@ def _(recipe, I, places, first, last, out):
 
 @_compute.case(Scattered)
 def _(recipe, I, places, first, last, out):
-    X, Z, z_size, slot = borrowed(recipe.X), borrowed(recipe.Z), borrow(recipe.z_size), borrow(recipe.slot)
+    X, Z, z_size, slot = borrow(recipe.X), borrow(recipe.Z), borrow(recipe.z_size), borrow(recipe.slot)
     S = np.empty((CHUNK, LANES), z_size.dtype)
     sums = np.zeros((LANES, CHUNK), z_size.dtype)
     sizes, kept = np.empty(LANES, z_size.dtype), np.empty(CHUNK, out.dtype)
@@ -385,7 +385,7 @@ def _(recipe, I, places, first, last, out):
 
 @_compute.case(PairByPair)
 def _(recipe, I, places, first, last, out):
-    X, Z = borrowed(recipe.X), borrowed(recipe.Z)
+    X, Z = borrow(recipe.X), borrow(recipe.Z)
     for r in range(I.size):
         for j in range(first, last):
             out[places[r], j] = between(recipe.kernel, X, I[r], Z, j)

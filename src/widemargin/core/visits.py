@@ -8,16 +8,18 @@ import numpy as np
 
 from .dispatch import borrow, compiled
 
+#: Between the states of the splitmix64 generator.
+STRIDE = np.uint64(0x9E3779B97F4A7C15)
+
 
 @compiled
-def _splitmix(state):
-    """The next state of the splitmix64 generator and a uniform number in [0, 1) of 53 bits."""
-    state += np.uint64(0x9E3779B97F4A7C15)
+def uniform(state):
+    """The uniform number in [0, 1), of 53 bits, that splitmix64 makes of a state: a hash of it."""
     u = state
     u = (u ^ (u >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     u = (u ^ (u >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     u = u ^ (u >> np.uint64(31))
-    return state, np.float64(u >> np.uint64(11)) * 2.0**-53
+    return np.float64(u >> np.uint64(11)) * 2.0**-53
 
 
 @compiled
@@ -25,8 +27,8 @@ def _shuffle(order, seed):
     order = borrow(order)
     state = seed
     for i in range(order.size - 1, 0, -1):
-        state, u = _splitmix(state)
-        j = int(u * (i + 1))
+        state += STRIDE
+        j = int(uniform(state) * (i + 1))
         order[i], order[j] = order[j], order[i]
 
 

@@ -44,7 +44,7 @@ NEAR, FEW = 16, 128
 #: Examples in a piece.
 PIECE = 1024
 #: Masses this close to each other, relative to themselves, are equal.
-ROUNDING = 1e-14
+EQUAL = 1e-14
 
 
 def pieces(n: int) -> np.ndarray:
@@ -246,12 +246,12 @@ def _cover(reached, a, points, walk):
     """Cover basin a up to the mass reached, as far as its points go, in place."""
     mass, taken, part = walk.mass, walk.taken, walk.part
     heights, weights = points.heights, points.weights
-    while reached - mass[a] > ROUNDING * reached and taken[a] < heights.size:
+    while reached - mass[a] > EQUAL * reached and taken[a] < heights.size:
         room = weights[taken[a]] - part[a]
         moved = min(room, reached - mass[a])
         walk.last[a] = heights[taken[a]]
         walk.total[a] += moved * walk.last[a]
-        if room - moved <= ROUNDING * reached:
+        if room - moved <= EQUAL * reached:
             taken[a] += 1
             part[a] = 0.0
             mass[a] += room
@@ -277,7 +277,7 @@ def _climb(volume, two, final, first, second, walk):
             _cover(reached, a, first if a == 0 else second, walk)
         if not two:
             mass[1], following[1] = mass[0], 0.0
-        lacking = reached - min(mass[0], mass[1]) > ROUNDING * reached
+        lacking = reached - min(mass[0], mass[1]) > EQUAL * reached
         if (following[0] == np.inf or following[1] == np.inf or lacking) and not final:
             return level, False
         if reached > 0.0:
@@ -290,7 +290,7 @@ def _climb(volume, two, final, first, second, walk):
             weights = first.weights if a == 0 else second.weights
             if taken[a] < weights.size:
                 room = weights[taken[a]] - part[a]
-                if room <= ROUNDING * reached:  # a weight that adds nothing to the mass
+                if room <= EQUAL * reached:  # a weight that adds nothing to the mass
                     taken[a] += 1
                     part[a] = 0.0
                     skipped = True
@@ -395,10 +395,8 @@ class Found(NamedTuple):
     bias: float
     lows: np.ndarray
     below: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-    first_masses: np.ndarray
-    second_masses: np.ndarray
+    first: Points
+    second: Points
     passes: int
 
 
@@ -422,17 +420,14 @@ def pour(c, y, s, volume, two, window, masses, near):
             break
         window[2] *= 4.0
     _lay_window(c.size, whole, view, surface, window)
-    u, v, first, second = surface.u, surface.v, surface.first, surface.second
-    gamma, bias = 0.5 * (u + v), 0.5 * (v - u) if two else 0.0
-    return Found(
-        gamma, bias, view.lows, view.below, first.places, second.places, first.weights, second.weights, passes
-    )  # fmt: skip
+    level, bias = 0.5 * (surface.u + surface.v), 0.5 * (surface.v - surface.u) if two else 0.0
+    return Found(level, bias, view.lows, view.below, surface.first, surface.second, passes)
 
 
 @compiled
 def draw(c, y, s, two, found, masses, basin, uniforms, out):
     """out ← points of a basin (0: positive ones, or all of one basin), drawn from p* by numbers in [0, 1), in place."""
-    listed, weights = (found.first, found.first_masses) if basin == 0 else (found.second, found.second_masses)
+    listed, _, weights = found.first if basin == 0 else found.second
     low, below = found.lows[basin], found.below[basin]
     total = below
     for r in range(listed.size):
@@ -495,7 +490,7 @@ def fill(c: np.ndarray, volume: float, *, y: np.ndarray | None = None, s: np.nda
     window, masses, near = np.array([0.0, 0.0, np.inf]), pieces(n), np.empty(n, np.int64)
     found = pour(signs * c, signs, weights, float(volume), two, window, masses, near)
     p = np.zeros(n)
-    for listed, own in ((found.first, found.first_masses), (found.second, found.second_masses)):
+    for listed, _, own in (found.first, found.second):
         if listed.size:
             p[listed] = own / own.sum() * (0.5 if two else 1.0)
     return Poured(found.level, found.bias, p)

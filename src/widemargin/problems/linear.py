@@ -10,7 +10,7 @@ where an unregularised intercept demands Σ sᵢgᵢ = 0 for each output.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,6 @@ from ..core.rows import (
     CSRRows,
     DenseRows,
     as_matrix,
-    borrowed,
     dtype_of,
     row_add,
     row_scores,
@@ -36,7 +35,7 @@ from .objective import INTERCEPTS, NO_WEIGHTS, Certificate, Objective, check_lam
 @compiled
 def _add_losses(X, target, y, s, W, b, z, out):
     """out[c] += Σ sᵢ × the loss of output c on row i."""
-    X, y, s, W, b, z = borrowed(X), borrow(y), borrow(s), borrow(W), borrow(b), borrow(z)
+    X, y, s, W, b, z = borrow(X), borrow(y), borrow(s), borrow(W), borrow(b), borrow(z)
     row = np.zeros(out.size)
     for i in range(y.size):
         row_scores(X, i, W, z)
@@ -61,8 +60,8 @@ class Affine(NamedTuple):
 @compiled
 def _add_slopes(X, target, y, s, at, width, z, g, out):
     """out += (Σ sᵢxᵢgᵢᵀ, Σ sᵢgᵢ) for the slopes at ``at``, smoothed over width; returns Σ sᵢℓ*(gᵢ)."""
-    X, y, s, W, b = borrowed(X), borrow(y), borrow(s), borrow(at.W), borrow(at.b)
-    z, g, A, a = borrow(z), borrow(g), borrow(out.W), borrow(out.b)
+    X, y, s, z, g = borrow(X), borrow(y), borrow(s), borrow(z), borrow(g)
+    (W, b), (A, a) = borrow(at), borrow(out)
     total = 0.0
     for i in range(y.size):
         row_scores(X, i, W, z)
@@ -81,7 +80,7 @@ def _add_slopes(X, target, y, s, at, width, z, g, out):
 @compiled
 def _column_scores(X, w, z, out):
     """out[i] ← ⟨w, xᵢ⟩ for w of shape (d, 1)."""
-    X, w, z, out = borrowed(X), borrow(w), borrow(z), borrow(out)
+    X, w, z, out = borrow(X), borrow(w), borrow(z), borrow(out)
     for i in range(out.size):
         row_scores(X, i, w, z)
         out[i] = z[0]
@@ -90,7 +89,7 @@ def _column_scores(X, w, z, out):
 @compiled
 def _add_balanced_slopes(X, loss, y, s, scores, width, best, g, A):
     """A += Σ sᵢxᵢgᵢ for slopes that sum to zero over the examples; returns Σ sᵢℓ*(gᵢ)."""
-    X, y, s, scores, g, A = borrowed(X), borrow(y), borrow(s), borrow(scores), borrow(g), borrow(A)
+    X, y, s, scores, g, A = borrow(X), borrow(y), borrow(s), borrow(scores), borrow(g), borrow(A)
     total = 0.0
     for i in range(y.size):
         u = mixed_slope(loss, scores[i], y[i], width, best)
@@ -188,9 +187,7 @@ class Problem(Objective):
     def take(self, chosen: np.ndarray) -> Problem:
         """The problem on a copy of the chosen examples, with the same λ."""
         weights = self.sample_weight[chosen] if self.sample_weight.size else self.sample_weight
-        return Problem(
-            take_rows(self.X, chosen), self.y[chosen], self.target, self.lam, weights, self.intercept, self.n_outputs
-        )
+        return replace(self, X=take_rows(self.X, chosen), y=self.y[chosen], sample_weight=weights)
 
     def output_losses(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """(1/n) Σ sᵢ ℓ for each output (a joint loss in the first) at weights W of shape (d, n_outputs)."""

@@ -169,7 +169,7 @@ class Objective:
         total = 0.0
         for q in range(self.n_outputs):
             (loss, y, s), size, used = self.binary_part(q), np.abs(beta[q]), beta[q] != 0.0
-            if isinstance(loss, losses.EpsilonInsensitive):
+            if loss.is_regression:
                 linear = float(beta[q] @ y - loss.epsilon * size.sum())
             else:
                 linear = float(size.sum()) if np.all(beta[q] * y >= 0.0) else 0.0

@@ -55,7 +55,7 @@ WIDEST = 2000
 #: A step goes this share of the way to the nearest bound.
 TO_THE_BOUND = 0.995
 #: Entries of the data that are weighted at a time.
-BLOCK = 2**20
+ENTRIES_AT_ONCE = 2**20
 
 
 @savable("Interior.State")
@@ -107,11 +107,7 @@ class Interior(Solver):
     max_features: int = WIDEST
 
     state_class = State
-
-    @property
-    def exact(self) -> bool:
-        """Whether it goes to the optimum, so that the model with the lowest objective is the best: yes."""
-        return True
+    exact = True
 
     def first_slice(self, problem: Problem) -> int:
         """One step: a few passes over the data."""
@@ -160,11 +156,11 @@ class Interior(Solver):
         """The box problem of output c; examples of weight 0 have an empty box."""
         loss, y, s = problem.binary_part(c)
         cap = problem.C * s
-        squared = isinstance(loss, (losses.SquaredHinge, losses.SquaredEpsilon))
+        squared = loss.smoothness < math.inf
         with np.errstate(divide="ignore"):
             u = np.where(cap > 0.0, math.inf, 0.0) if squared else cap
             q = np.where(cap > 0.0, 0.5 / cap, 0.0) if squared else np.zeros(y.size)
-        if isinstance(loss, (losses.Hinge, losses.SquaredHinge)):
+        if not loss.is_regression:
             return Box(y[None, :], np.ones((1, y.size)), u[None, :], q[None, :])
         sigma = np.stack([np.ones(y.size), -np.ones(y.size)])
         return Box(sigma, sigma * y - loss.epsilon, np.stack([u, u]), np.stack([q, q]))
@@ -279,7 +275,7 @@ class Interior(Solver):
         """right ↦ (I + Zᵀ diag(weights) Z)⁻¹ right, by Cholesky's method on columns of unit size."""
         n, d = X.shape
         A = np.zeros((d + constant, d + constant))
-        step = max(1, BLOCK // max(1, d))
+        step = max(1, ENTRIES_AT_ONCE // max(1, d))
         for first in range(0, n, step):
             part, w = X[first : first + step], weights[first : first + step]
             if sp.issparse(part):

@@ -26,10 +26,10 @@ from ..problems.objective import Certificate
 from . import protocol
 from .kernel_visits import KernelVisits, State, Workspace, change
 from .sdca import FLAT, dual_step, fit_box
-from .smo import ROUGHLY, add_rows
+from .smo import ROUGHLY, add_kernel_rows
 
 #: Rows computed at a time for the responses of given dual variables.
-BLOCK = 256
+ROWS_AT_ONCE = 256
 
 
 class SDCARule(NamedTuple):
@@ -64,11 +64,8 @@ class KernelSDCA(KernelVisits):
     solves: ClassVar[tuple[type, ...]] = tuple(dual_step.table)
     refusal: ClassVar[str] = "solves the losses of one score that have a conjugate, got {}: use one of them"
     warm = True
-
-    @property
-    def exact(self) -> bool:
-        """Whether it goes to the optimum, so that the model with the lowest objective is the best: yes."""
-        return True
+    exact = True
+    evaluate = protocol.Solver.evaluate  # β is feasible, and the gap known
 
     def rule(self, problem: KernelProblem) -> SDCARule:
         """The loss whose dual is maximised."""
@@ -96,10 +93,10 @@ class KernelSDCA(KernelVisits):
         cache = Workspace.of(problem, state).cache
         beta, before = state.beta[0], cache.matrix.evaluations
         support = np.flatnonzero(beta)
-        height = min(BLOCK, cache.capacity)
+        height = min(ROWS_AT_ONCE, cache.capacity)
         for first in range(0, support.size, height):
             some = support[first : first + height]
-            add_rows(cache.rows, cache.fetch(some), beta[some], state.f)
+            add_kernel_rows(cache.rows, cache.fetch(some), beta[some], state.f)
         state.f += problem.constant * beta.sum()
         state.counters.kernel_evals += support.size * problem.n
         state.counters.kernel_computed += cache.matrix.evaluations - before
@@ -118,10 +115,6 @@ class KernelSDCA(KernelVisits):
         """Primal value of the model, dual value of β, and their difference, in the λ-form."""
         _, primal, dual = self._point(problem, state)
         return Certificate(problem.lam * primal, problem.lam * dual, problem.lam * (primal - dual))
-
-    def evaluate(self, problem: KernelProblem, state: State, model: KernelModel) -> dict[str, float]:
-        """Objective and gap of the current point."""
-        return protocol.Solver.evaluate(self, problem, state, model)
 
     def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
         """The dual variables β, of shape (1, n)."""

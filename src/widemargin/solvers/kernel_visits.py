@@ -32,7 +32,7 @@ from . import protocol
 from .protocol import Solver
 
 #: Rows computed at a time when one is missing.
-AHEAD = 64
+ROWS_AHEAD = 64
 
 
 @generic
@@ -56,12 +56,9 @@ class Examples(NamedTuple):
 @compiled
 def visit(rule, order, t, examples, held, constant):
     """Visit examples in order until a row is missing in the cache ``held``; returns (visits, changes)."""
-    y, cap, weight, diagonal = (
-        borrow(examples.y), borrow(examples.cap), borrow(examples.weight), borrow(examples.diagonal)
-    )  # fmt: skip
-    c, f, rest, wait = borrow(examples.c), borrow(examples.f), borrow(examples.rest), borrow(examples.wait)
-    order, rows, slot_of = borrow(order), borrow(held.rows), borrow(held.slot_of)
-    used, counts = borrow(held.used), borrow(held.counts)
+    order, held = borrow(order), borrow(held)
+    y, cap, weight, diagonal, c, f, rest, wait = borrow(examples)
+    rows, slot_of, used, counts = held.rows, held.slot_of, held.used, held.counts
     changes = 0
     for s in range(order.size):
         i = order[s]
@@ -210,7 +207,7 @@ class KernelVisits(Solver):
             problem.y, problem.caps, weight, space.diagonal, state.beta[0], state.f, state.rest, state.wait
         )  # fmt: skip
         # no more rows ahead than a slice computes
-        out = np.empty(max(1, min(AHEAD, cache.capacity, 2**23 // problem.n)), np.int64)
+        out = np.empty(max(1, min(ROWS_AHEAD, cache.capacity, 2**23 // problem.n)), np.int64)
         while left > 0:
             order = self._next_visits(state, left)
             done = 0

@@ -35,7 +35,7 @@ from .smo import ROUNDING, excess, middle, solve_pairs, solve_singles, violation
 WAITING, CLOSED, ALL_ROUNDS, STALLED = 0, 1, 2, 3
 ENDS = ("", "tol", "max_iter", "stalled")
 #: The first checkpoint comes after this many pairs, the others when their number has doubled.
-FIRST_LOOK = 2**14
+FIRST_CHECKPOINT = 2**14
 
 
 class Rule(NamedTuple):
@@ -376,12 +376,12 @@ class PairwiseSMO(Solver):
 
     @staticmethod
     def _next_look(state: State) -> int:
-        return max(FIRST_LOOK, 2 ** state.done.bit_length())
+        return max(FIRST_CHECKPOINT, 2 ** state.done.bit_length())
 
     def at_checkpoint(self, state: State) -> bool:
         """Whether the number of pairs has doubled, or all are treated."""
         done = state.done
-        return done == state.results.bias.size or (done >= FIRST_LOOK and done & (done - 1) == 0)
+        return done == state.results.bias.size or (done >= FIRST_CHECKPOINT and done & (done - 1) == 0)
 
     def steps_per_epoch(self, problem: PairsProblem) -> int:
         """A step is a pair."""

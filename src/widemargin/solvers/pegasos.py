@@ -78,7 +78,7 @@ class InverseTime:
 @savable()
 @dataclass
 class Norma:
-    """η_t = p/(λ√t), Kivinen, Smola and Williamson's.
+    """η_t = p/(λ√t), Kivinen, Smola and Williamson's; the budgeted ``NormaStep(eta)`` has η for p/λ.
 
     ``p=None`` is 0.5(2 + 0.5 T^−½)^½, the bound's optimum, with the number of examples for T: training may end at
     any time, and p is between 0.707 and 0.79 whatever T is.

@@ -73,6 +73,10 @@ class Solver:
     state_class: ClassVar[type] = State
     #: Whether its aim is the objective, so that a gap left says something.
     minimises: ClassVar[Any] = True
+    #: Whether it goes to the optimum of an objective it knows, so that the model with the lowest one is the best.
+    #: Pegasos' last iterate is its paper's choice, budgeted SGD only estimates its objective, and the Perceptron and
+    #: the ν-form have another aim.
+    exact: ClassVar[Any] = False
     #: The name of the solver of its kind that trains many small pairs of classes at once; "" if there is none.
     for_pairs: ClassVar[str] = ""
 
@@ -80,15 +84,6 @@ class Solver:
     def resumes(self) -> bool:
         """Whether a state can be bound to another problem."""
         return self.state_class.resumes  # type: ignore[attr-defined]
-
-    @property
-    def exact(self) -> bool:
-        """Whether it goes to the optimum of an objective it knows, so that the model with the lowest one is the best.
-
-        Pegasos' last iterate is its paper's choice, budgeted SGD only estimates its objective, and the Perceptron and
-        the ν-form have another aim.
-        """
-        return False
 
     # -- work
 

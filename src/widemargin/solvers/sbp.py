@@ -72,12 +72,12 @@ EASY = 10
 SAMPLE_SHARE = 0.4
 #: Without ν: one in this many examples is drawn before SMO takes over, and it starts with margins below MATTERS.
 SHARE, MATTERS = 5, 1.3
-#: Rows of a block of kernel values that is used once.
-BLOCK = 64
+#: Kernel rows that are computed at a time where they are used once.
+USED_ONCE = 64
 #: First step at which a run stops for a checkpoint; then at its doubles.
 FIRST_CHECKPOINT = 32
 #: Scales below this are multiplied out: the lazy sums lose as many digits as the scale has zeros.
-SMALLEST = 1e-2
+SMALLEST_SCALE = 1e-2
 
 
 @compiled
@@ -440,8 +440,8 @@ class StochasticBatchPerceptron(Solver):
         before = across.evaluations
         weights = part.y[support] * solved.alpha[support]
         f = np.full(others.size, problem.constant * weights.sum())
-        for first in range(0, support.size, BLOCK):
-            rows = slice(first, first + BLOCK)
+        for first in range(0, support.size, USED_ONCE):
+            rows = slice(first, first + USED_ONCE)
             f += weights[rows] @ across.block(sample.places[support[rows]]).astype(np.float64)
         state.counters.kernel_evals += support.size * others.size
         state.counters.kernel_computed += across.evaluations - before
@@ -497,7 +497,7 @@ class StochasticBatchPerceptron(Solver):
             if state.norm2[q] > 1.0:
                 state.scale[q] /= math.sqrt(state.norm2[q])
                 state.norm2[q] = 1.0
-                if state.scale[q] < SMALLEST:
+                if state.scale[q] < SMALLEST_SCALE:
                     self._multiply_out(state, q)
         state.total += weight * state.scale
         state.weight += weight

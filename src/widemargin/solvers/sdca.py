@@ -65,7 +65,7 @@ from numba.extending import intrinsic
 from ..core import losses
 from ..core.dispatch import borrow, compiled, flat, generic
 from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
-from ..core.rows import CSRRows, borrowed, prefetch_rows, row_add, row_norm2, row_scores, row_size, touch
+from ..core.rows import CSRRows, prefetch_rows, row_add, row_norm2, row_scores, row_size, touch
 from ..core.visits import list_awake, next_pass, note_visit, shuffle
 from ..files import savable
 from ..history import Counters
@@ -88,7 +88,7 @@ WIDE_WEIGHTS = 2**20
 #: float32 weights are computed anew from α once in this many passes.
 REFRESH = 64
 #: Visits whose scores threads exchange at once.
-BLOCK = 32
+EXCHANGED = 32
 #: Looks at an exchange before a waiting thread offers its processor to others.
 LOOKS = 3000
 #: The least curvature: the step of a row of zeros then runs to the bound.
@@ -500,9 +500,9 @@ def split_rows(indices, indptr, cuts, out):
 
 
 @compiled
-def combine(X, alpha, g, W):
+def add_combination(X, alpha, g, W):
     """W += Σ xᵢαᵢᵀ for α of shape (n, outputs); returns the entries of X read."""
-    X, alpha, g, W = borrowed(X), borrow(alpha), borrow(g), borrow(W)
+    X, alpha, g, W = borrow(X), borrow(alpha), borrow(g), borrow(W)
     reads = 0
     for i in range(alpha.shape[0]):
         some = False
@@ -518,7 +518,7 @@ def combine(X, alpha, g, W):
 @compiled
 def add_rows(X, n, step, g, U):
     """U += g Σ xᵢ over i = 0, step, 2 step … < n; returns the entries of X read."""
-    X, g, U = borrowed(X), borrow(g), borrow(U)
+    X, g, U = borrow(X), borrow(g), borrow(U)
     reads = 0
     for i in range(0, n, step):
         reads += row_size(X, i)
@@ -529,7 +529,7 @@ def add_rows(X, n, step, g, U):
 @compiled
 def sum_along(X, n, step, U, along, z):
     """Σ ⟨u, xᵢ⟩² over i = 0, step, 2 step … < n."""
-    X, U, z = borrowed(X), borrow(U), borrow(z)
+    X, U, z = borrow(X), borrow(U), borrow(z)
     total = 0.0
     for i in range(0, n, step):
         row_scores(X, i, U, z)
@@ -603,7 +603,7 @@ def add_squares(W, out):
                 out[c] += np.float64(W[j, c]) * np.float64(W[j, c])
 
 
-def apart(values: np.ndarray) -> np.ndarray:
+def unshared(values: np.ndarray) -> np.ndarray:
     """A copy with a margin of two cache lines, so that a thread that writes here does not slow down another."""
     room = np.empty(values.size + 32, values.dtype)[16 : 16 + values.size].reshape(values.shape)
     room[:] = values
@@ -691,11 +691,7 @@ class SDCA(Solver):
     intercepts = ("regularized", "none")
     state_class = State
     warm = True
-
-    @property
-    def exact(self) -> bool:
-        """Whether it goes to the optimum, so that the model with the lowest objective is the best: yes."""
-        return True
+    exact = True
 
     def check(self, problem: Problem) -> None:
         """Refuse what this method cannot do, in one sentence each."""
@@ -746,7 +742,7 @@ class SDCA(Solver):
             w=Weights(np.zeros((d, outputs), dtype), *np.zeros((3, outputs))),
             sums=sums[0],
             previous=sums[1],
-            scores=np.zeros((BLOCK if threads > 1 else 0, outputs)),
+            scores=np.zeros((EXCHANGED if threads > 1 else 0, outputs)),
             C=problem.C,
             U=np.empty((0, 1), dtype),
             eta=np.ones(outputs),
@@ -832,7 +828,7 @@ class SDCA(Solver):
     def _combined(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, int]:
         """(W, b) = Σ αᵢ(xᵢ, 1) in float64, and the entries of X read."""
         W = np.zeros(state.w.W.shape)
-        reads = int(combine(problem.X, state.alpha, np.empty(problem.n_outputs), W))
+        reads = int(add_combination(problem.X, state.alpha, np.empty(problem.n_outputs), W))
         b = state.alpha.sum(axis=0) if problem.intercept == "regularized" else np.zeros(problem.n_outputs)
         return W, b, reads
 
@@ -863,7 +859,7 @@ class SDCA(Solver):
         list_awake(state.examples.wait[:0], state.order)
         shuffle(state.order[:0], np.random.default_rng(0))
         self._dual(problem, state, state.w.W[:0], state.w.b)
-        combine(problem.X, state.alpha[:0], np.empty(problem.n_outputs), np.zeros(state.w.W.shape))
+        add_combination(problem.X, state.alpha[:0], np.empty(problem.n_outputs), np.zeros(state.w.W.shape))
 
     def _visit(self, problem: Problem, state: State, start: int, stop: int, pool: ThreadPoolExecutor) -> None:
         """Visit the places start … stop − 1 of the order, with all threads."""
@@ -879,15 +875,15 @@ class SDCA(Solver):
             teams = []
             for k in range(threads):
                 parts = threads * order + order.dtype.type(k)
-                alpha, q, own_parts = (apart(np.zeros(shape)) for shape in ((size, outputs), size, size * outputs))
-                turn = apart(np.zeros(1, np.int64))
-                teams.append(Team(k, parts, apart(state.scores), alpha, q, own_parts, board, turn))
+                alpha, q, own_parts = (unshared(np.zeros(shape)) for shape in ((size, outputs), size, size * outputs))
+                turn = unshared(np.zeros(1, np.int64))
+                teams.append(Team(k, parts, unshared(state.scores), alpha, q, own_parts, board, turn))
         data = Data(X, problem.y, problem.sample_weight, state.U)
         span = Span(order, start, stop, state.counters.visits - start)
         calls = []
-        copies = [Weights(w.W, apart(w.b), apart(w.r), apart(w.v)) for _ in teams]
+        copies = [Weights(w.W, unshared(w.b), unshared(w.r), unshared(w.v)) for _ in teams]
         for team, own in zip(teams, copies, strict=True):
-            space = Scratch(*apart(np.zeros((3, outputs))))
+            space = Scratch(*unshared(np.zeros((3, outputs))))
             calls.append((data, problem.target, span, rule, team, state.examples, own, state.sums, space))
         results = [visit(*calls[0])] if threads == 1 else self._together(calls, board, pool)
         # all threads have the same values

@@ -174,7 +174,7 @@ def solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter):
 
 
 @compiled
-def add_rows(rows, slots, coefficients, f):
+def add_kernel_rows(rows, slots, coefficients, f):
     """f += Σ coefficient × row, in place: four rows at a time, the columns in pieces that stay in cache."""
     rows, f = borrow(rows), borrow(f)
     used, count = np.full(slots.size + 3, slots[0] if slots.size else 0), 0
@@ -419,7 +419,7 @@ def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_ro
             shift += start[k]
             space.slots[k] = held.slot_of[row[v]]
             kept += 0.0 < a[k] < c[k]
-        add_rows(held.rows, space.slots[:size], start, f)
+        add_kernel_rows(held.rows, space.slots[:size], start, f)
         if rule.constant != 0.0:
             f += rule.constant * shift
         previous = np.empty(kept, np.int64)
@@ -449,7 +449,7 @@ class Variables:
         """One variable per example for the hinge, two for the ε-insensitive loss."""
         loss, caps = losses.scalar_loss(problem.target), problem.caps
         rows = np.arange(problem.n)
-        if isinstance(loss, losses.Hinge):
+        if not loss.is_regression:
             return cls(problem.y, problem.y, caps, rows)
         ones = np.ones(problem.n)
         h = np.concatenate([problem.y - loss.epsilon, problem.y + loss.epsilon])
@@ -588,12 +588,8 @@ class SMO(Solver):
     free_bias = True
     state_class = State
     warm = True
+    exact = True
     for_pairs = "smo"
-
-    @property
-    def exact(self) -> bool:
-        """Whether it goes to the optimum, so that the model with the lowest objective is the best: yes."""
-        return True
 
     def first_slice(self, problem: KernelProblem) -> int:
         """Rounds: one on a large problem, where it may compute as much as a slice, all of a small one."""
@@ -808,7 +804,7 @@ class SMO(Solver):
         some, here = np.arange(closing.position, closing.position + count), np.arange(count)
         block = np.empty((count, width), np.float32)
         matrix.fill(some, here, block)
-        add_rows(block, here, closing.per_row[some], closing.f)
+        add_kernel_rows(block, here, closing.per_row[some], closing.f)
         counters.kernel_evals += count * width
         counters.kernel_computed += matrix.evaluations - before
         closing.position += count

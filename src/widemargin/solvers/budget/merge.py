@@ -77,7 +77,7 @@ def MultiMerge(k: int = 4) -> Merge:
 
 
 @compiled
-def apart(Z, i, x):
+def distance2(Z, i, x):
     """The squared distance ‖z_i − x‖² of vector i from x."""
     total = 0.0
     for k in range(x.size):
@@ -101,7 +101,7 @@ def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
     total = 0.0
     for a in range(found):
         i = chosen[a]
-        total -= 2.0 * inner(A, i, coefficients) * np.exp(-gamma * apart(Z, i, z))
+        total -= 2.0 * inner(A, i, coefficients) * np.exp(-gamma * distance2(Z, i, z))
     for c in range(A.shape[0]):
         total += coefficients[c] * coefficients[c]
     for a in range(found):
@@ -112,7 +112,7 @@ def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
             cross = 0.0
             for c in range(A.shape[0]):
                 cross += np.float64(A[c, i]) * np.float64(A[c, chosen[b]])
-            total += cross * np.exp(-gamma * apart(Z, chosen[b], x))
+            total += cross * np.exp(-gamma * distance2(Z, chosen[b], x))
     return total
 
 
@@ -131,7 +131,7 @@ def merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged):
     for a in range(1, found):
         n = chosen[a]
         if a > 1:
-            log_kappa = -gamma * apart(Z, n, z)
+            log_kappa = -gamma * distance2(Z, n, z)
         p, q, r = 0.0, inner(A, n, merged), 0.0
         for c in range(outputs):
             p += merged[c] * merged[c]

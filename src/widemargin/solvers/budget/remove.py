@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.expansion import least, smallest
+from ...core.visits import STRIDE, uniform
 from .policy import Policy, maintain, register, remove
 
 #: What Remove may remove; the loop sees the place in this list.
@@ -55,11 +56,7 @@ def _(policy, machine):
         j = smallest(machine.expansion, count)
     elif policy.which == 1:
         # a hash of the number of maintenances: as good as a generator, and a resumed run goes on with the same
-        u = np.uint64(policy.seed) + np.uint64(machine.tally.maintained) * np.uint64(0x9E3779B97F4A7C15)
-        u = (u ^ (u >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        u = (u ^ (u >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        u = u ^ (u >> np.uint64(31))
-        j = int(np.float64(u >> np.uint64(11)) * 2.0**-53 * count)
+        j = int(uniform(np.uint64(policy.seed) + np.uint64(machine.tally.maintained) * STRIDE) * count)
     elif policy.which == 2:
         j = least(machine.expansion.age, count)
     else:

@@ -71,7 +71,7 @@ class PegasosStep(Step):
 
 @dataclass(frozen=True)
 class NormaStep(Step):
-    """The step η_t = η/√t of Norma."""
+    """The step η_t = η/√t of Norma; the linear solver's ``Norma(p)`` has p/λ for η."""
 
     eta: float = 1.0
 
