@@ -6,15 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.budgeted import merged
-from widemargin.core.merging import (
-    ROUNDS,
-    best_partner,
-    best_place,
-    joint_degradations,
-    lookup,
-    merge_table,
-    merged_norm2,
-)
+from widemargin.core import merging
+from widemargin.core.dispatch import compiled
+from widemargin.core.merging import ROUNDS, best_place, lookup, merge_table, merged_norm2
+
+best_partner, joint_degradations = compiled(merging.best_partner), compiled(merging.joint_degradations)
 
 share = st.floats(0.0, 0.5)
 similarity = st.floats(1e-6, 1.0)

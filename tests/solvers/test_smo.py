@@ -9,13 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import smo as textbook
+from widemargin.core.dispatch import compiled
 from widemargin.core.kernel_cache import RowCache
 from widemargin.core.kernels import RBF, Linear, Polynomial
 from widemargin.core.losses import EpsilonInsensitive, Hinge, Single, SquaredHinge
 from widemargin.core.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers.smo import SMO, Variables, balance, solve_pairs, solve_singles
+from widemargin.solvers import smo
+from widemargin.solvers.smo import SMO, Variables, balance
+
+solve_pairs, solve_singles = compiled(smo.solve_pairs), compiled(smo.solve_singles)
 
 INTERCEPTS = ["unregularized", "regularized", "none"]
 KERNELS = [RBF(0.5), Linear(), Polynomial(0.5, 1.0, 2)]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled, generic
+from .dispatch import borrow, compiled, generic, inlined
 from .losses import (
     MulticlassHinge,
     MulticlassLog,
@@ -31,7 +31,7 @@ from .losses import (
 SMOOTHING = 8
 
 
-@compiled
+@inlined
 def smoothed_slope(loss, z, y, width):
     """The mean of sub-gradients over [z − width, z + width]: again in the domain of ℓ*."""
     if width == 0.0:
@@ -63,7 +63,7 @@ for _joint in (MulticlassHinge, MulticlassLog):
         slopes(target, z, y, g)
 
 
-@compiled
+@inlined
 def _derivative(loss, z, y, s, width, b):
     total = 0.0
     for i in range(z.size):
@@ -123,14 +123,14 @@ def best_bias(loss, z, y, s, width):
     return BestBias(lo, hi, above / (above - below))
 
 
-@compiled
+@inlined
 def mixed_slope(loss, z, y, width, best):
     """The slope of one example under the mixture that :func:`best_bias` returns."""
     low, high = smoothed_slope(loss, z + best.lo, y, width), smoothed_slope(loss, z + best.hi, y, width)
     return best.share * low + (1.0 - best.share) * high
 
 
-@compiled
+@inlined
 def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
     """b ← the best bias of a batch with scores Z (no bias in them), G ← weighted slopes there, output by output.
 

@@ -4,8 +4,13 @@ A primitive such as ``row_dot`` or ``slope`` is declared once with :func:`generi
 and gets one implementation per layout, loss or kernel with ``@name.case(Class)``.
 The same table serves interpreted code (tests, debugging) and code compiled by
 Numba, where the choice is made at compile time and the case is inlined into its
-caller. Loops are compiled with :func:`compiled`, which keeps their machine code
-on disk; the cases become part of the loops that call them.
+caller. Loops that Python calls are compiled with :func:`compiled`, which keeps
+their machine code on disk; functions that only such loops call are
+:func:`inlined`, parts of them as the cases are. Numba would optimise each part
+and make machine code of it, and once more of every function that it is part of;
+here parts stay unfinished until the loop that Python calls is compiled whole,
+which takes half the time where loops are deep. Where Python calls a part, as
+tests do, it is interpreted.
 
 Numba counts references to the arrays of a tuple each time they are touched, and
 those atomic increments cost more than a short sparse row. A loop therefore
@@ -34,7 +39,11 @@ from typing import Any
 
 from numba import config, njit, types
 from numba.core import cgutils, event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
 from numba.core.errors import TypingError
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
 
@@ -83,9 +92,60 @@ def _for_strangers(dispatcher: Any) -> Any:
     return dispatcher
 
 
-def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a part of a loop that becomes code of its caller, so that its arguments cost nothing."""
-    return compiled(function, forceinline=True)
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function a part of the compiled loops that call it; where Python calls it, it is interpreted."""
+    _compile_within(function, lambda *types, **named: function)
+    return function
+
+
+class _Unfinished(JITCodeLibrary):
+    """Code of a part: the loop that it is linked to optimises it and makes machine code of it, once."""
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0  # there is none: Python calls the interpreted function
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, env: Any) -> None:
+        """Objects of Python, of which compiled parts have none."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(NativeLowering):
+    """Numba's, into a library that stays unfinished."""
+
+    _name = "widemargin_part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Unfinished(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().run_pass(state)
+
+
+class _Parts(CompilerBase):
+    """Numba's pipeline without its end."""
+
+    def define_pipelines(self) -> list[Any]:
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        pipeline.passes = [(_Lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
+        pipeline._finalized = False
+        pipeline.finalize()
+        return [pipeline]
+
+
+def _compile_within(function: Callable[..., Any], choose: Callable[..., Any]) -> None:
+    """Let compiled loops that call ``function`` hold the code that ``choose`` finds for the types of its arguments."""
+    options = {**OPTIONS, "forceinline": True, "no_cfunc_wrapper": True, "pipeline_class": _Parts}
+    overload(function, strict=False, jit_options=options)(choose)
 
 
 @cache
@@ -225,9 +285,10 @@ def generic(stub: Callable[..., Any]) -> Any:
     def call(first, *rest):
         return table[type(first)](first, *rest)
 
-    @overload(call, strict=False, jit_options={**OPTIONS, "forceinline": True})
-    def _overload_of_call(first, *rest):
+    def choose(first, *rest):
         return table.get(getattr(first, "instance_class", None))
+
+    _compile_within(call, choose)
 
     def case(cls: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def register(function: Callable[..., Any]) -> Callable[..., Any]:

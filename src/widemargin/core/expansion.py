@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .dispatch import borrow, compiled, flat, generic, use_wide_registers
+from .dispatch import borrow, compiled, flat, generic, inlined, use_wide_registers
 from .kernels import finish
 from .measures import Absolute, Inner, Squared
 from .rows import CSRRows, DenseRows, as_rows, row_size
@@ -258,7 +258,7 @@ def _(measure, size):
     return size
 
 
-@compiled
+@inlined
 def add_terms(measure, a, b, c, d, za, zb, zc, zd, sums):
     """sums[j] += the measures of four features, in place: one pass over the sums for four features."""
     for j in range(sums.size):
@@ -267,7 +267,7 @@ def add_terms(measure, a, b, c, d, za, zb, zc, zd, sums):
         )
 
 
-@compiled
+@inlined
 def vector_sums(measure, x, Z, m, sums):
     """sums[j] ← the measure of a vector x and column j of Z, j < m, in place."""
     d, sums = x.size, sums[:m]
@@ -420,7 +420,7 @@ def _(X, i, x, vectors, j):
         Z[slot[feature], j] = value
 
 
-@compiled
+@inlined
 def let_go(vectors, k):
     """One vector less is not zero in row k, in place; a row of zeros becomes free."""
     vectors.held[k] -= 1
@@ -430,7 +430,7 @@ def let_go(vectors, k):
         vectors.rows[1] += 1
 
 
-@compiled
+@inlined
 def write_column(vectors, z, j):
     """Column j ← z, in place; every feature of z has a row."""
     Z = vectors.Z
@@ -444,7 +444,7 @@ def write_column(vectors, z, j):
         Z[k, j] = z[k]
 
 
-@compiled
+@inlined
 def drop_column(vectors, j, last):
     """Take vector j out, in place: the last one moves to its column, and the last column becomes zero."""
     Z = vectors.Z
@@ -459,7 +459,7 @@ def drop_column(vectors, j, last):
     vectors.size[last] = 0
 
 
-@compiled
+@inlined
 def drop_term(expansion, j, last):
     """Take vector j with its coefficients out, in place: the last one moves to its column."""
     A = expansion.A
@@ -493,7 +493,7 @@ def smallest(expansion, count):
     return place
 
 
-@compiled
+@inlined
 def size2(A, j):
     """The squared norm ‖α_j‖² of the coefficients of vector j."""
     total = 0.0
@@ -502,7 +502,7 @@ def size2(A, j):
     return total
 
 
-@compiled
+@inlined
 def correlation(A, j, k, m):
     """⟨W, Φ(z_j)α_jᵀ⟩ without scales, from the kernel row k of vector j."""
     total = 0.0
@@ -514,7 +514,7 @@ def correlation(A, j, k, m):
     return total
 
 
-@compiled
+@inlined
 def padded(count):
     """Vectors to compute with: whole registers."""
     return (count + LANES - 1) // LANES * LANES
@@ -590,7 +590,7 @@ def _(X, metric, V, expansion, count, scale, out):
                 out[first + r, c] = scale * total[r // LANES, c, r % LANES]
 
 
-@compiled
+@inlined
 def weigh(A, a, b, K, total):
     """total[c, t] += Σ_j A[c, j] K[j − a, t] for a ≤ j < b, in place."""
     for c in range(A.shape[0]):

@@ -6,7 +6,7 @@ is its projection onto them, and ``pivot`` its squared distance from them.
 
 import numpy as np
 
-from .dispatch import compiled
+from .dispatch import inlined
 
 #: Largest error of a row of K K⁻¹ − I.
 INVERSE_ERROR = 1e-5
@@ -14,7 +14,7 @@ INVERSE_ERROR = 1e-5
 SPAN = 1e-4
 
 
-@compiled
+@inlined
 def invert(K, inverse, count):
     """inverse ← K⁻¹ of the leading count × count block, in place; kernel values that overflowed stay as they are."""
     for i in range(count):
@@ -27,7 +27,7 @@ def invert(K, inverse, count):
             inverse[i, j] = 0.5 * (whole[i, j] + whole[j, i])
 
 
-@compiled
+@inlined
 def product(row, inverse, count, out):
     """out ← the first ``count`` of row · K⁻¹, in place."""
     for j in range(count):
@@ -39,7 +39,7 @@ def product(row, inverse, count, out):
                 out[j] += f * other[j]
 
 
-@compiled
+@inlined
 def mended(K, inverse, count, row, column):
     """Look at one row of K K⁻¹ = I; if it is wrong, compute K⁻¹ anew, in place, and return True.
 
@@ -55,7 +55,7 @@ def mended(K, inverse, count, row, column):
     return not right
 
 
-@compiled
+@inlined
 def with_one_more(inverse, count, onto, pivot):
     """K⁻¹ ← [[E + ccᵀ/δ, −c/δ], [−cᵀ/δ, 1/δ]], in place: c = ``onto`` is what others have of it."""
     for i in range(count):
@@ -68,7 +68,7 @@ def with_one_more(inverse, count, onto, pivot):
     inverse[count, count] = 1.0 / pivot
 
 
-@compiled
+@inlined
 def without(inverse, count, p, onto):
     """K⁻¹ ← E − ffᵀ/g, with zeros for vector p, in place; onto ← the projection of p onto the others. Returns 1/g."""
     g = inverse[p, p]
@@ -84,7 +84,7 @@ def without(inverse, count, p, onto):
     return 1.0 / g
 
 
-@compiled
+@inlined
 def ridge_of(ridge, K, count, onto):
     """The ridges of the others, as the projection has them: ridge Σ c_j² K_jj."""
     total = 0.0

@@ -45,7 +45,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled
+from .dispatch import borrow, compiled, inlined
 from .exp import exp
 
 #: Steps of the grid of h from which the place of a pair with several classes is polished.
@@ -66,7 +66,7 @@ class MergeTable(NamedTuple):
     degradation: np.ndarray
 
 
-@compiled
+@inlined
 def merged_norm2(p, q, r, log_kappa, h):
     """The squared norm ‖α_z‖² of the merged coefficients at the place h between two vectors."""
     A, B = exp(log_kappa * (1.0 - h) * (1.0 - h)), exp(log_kappa * h * h)
@@ -102,7 +102,7 @@ def growth(x):
     return series if abs(x) < type(x)(0.25) else exp(x) - type(x)(1)
 
 
-@compiled
+@inlined
 def merge_lost(p, q, r, kappa, log_kappa, h):
     """‖Δ‖² at h, as the sum in which nothing cancels."""
     one, two = type(h)(1), type(h)(2)
@@ -137,7 +137,7 @@ def merge_table(size: int, dtype: str) -> MergeTable:
     return MergeTable(h.astype(dtype), degradation.astype(dtype))
 
 
-@compiled
+@inlined
 def lookup(table, mu, kappa):
     """A table at (μ, κ), 0 ≤ μ ≤ ½, 0 ≤ κ ≤ 1, by bilinear interpolation."""
     rows, columns = table.shape
@@ -150,7 +150,7 @@ def lookup(table, mu, kappa):
     return (one - s) * above + s * below
 
 
-@compiled
+@inlined
 def best_partner(table, a, m, kappa, count):
     """The vector j < count with which merging vector m, of the smallest |a|, loses least; one class.
 
@@ -175,7 +175,7 @@ def best_partner(table, a, m, kappa, count):
     return place
 
 
-@compiled
+@inlined
 def joint_degradations(A, m, log_kappa, count, products, out):
     """out[j] ← ‖Δ‖² of merging vector m, of the smallest ‖α‖, with vector j < count, in place; several classes.
 
@@ -208,7 +208,7 @@ def joint_degradations(A, m, log_kappa, count, products, out):
     out[m] = np.inf
 
 
-@compiled
+@inlined
 def _newton(mu, log_kappa, h):
     """The zero in [0, ½] of the slope of μA + (1 − μ)B, near h, by Newton's method; −1 where that fails.
 
@@ -229,7 +229,7 @@ def _newton(mu, log_kappa, h):
     return -1.0
 
 
-@compiled
+@inlined
 def best_place(table, p, q, r, log_kappa, joint):
     """The h at which to merge two vectors, of which the first is the smaller: never worse than h = 0."""
     low, high = 0.0, 0.5

@@ -21,7 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .dispatch import borrow, compiled, flat, generic
+from .dispatch import borrow, compiled, flat, generic, inlined
 
 #: How many rows ahead of their use the memory of rows is asked for.
 AHEAD = 4
@@ -213,7 +213,7 @@ def _(X, order, s, end):
             _prefetch(X.indices, p)
 
 
-@compiled
+@inlined
 def touch(y, s, order, p, end):
     """Ask for the target and weight of the example a few places after place p of ``order``; changes nothing."""
     if p + AHEAD < end:

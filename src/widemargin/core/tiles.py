@@ -36,7 +36,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from .dispatch import borrow, compiled, generic
+from .dispatch import borrow, compiled, generic, inlined
 from .kernels import between, finish, measure_of
 from .measures import Absolute, Inner, Overlap, Squared
 from .rows import CSRRows, DenseRows, n_rows
@@ -290,7 +290,7 @@ def _compute(recipe, I, places, first, last, out):
     """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last; first is a multiple of CHUNK."""
 
 
-@compiled
+@inlined
 def accumulate(V, measure, tile, S):
     """S[j] ← Σₖ m(tile[k], V[j, k]) for every dense row of V; S has at least as many, and a multiple of a group's."""
     few = GROUP_BYTES // 3 // S.itemsize
@@ -393,7 +393,7 @@ def _(recipe, I, places, first, last, out):
             out[places[r], I[r]] = 1
 
 
-@compiled
+@inlined
 def _map(recipe, I, places, a, last, sums, sizes, kept, out):
     """out[places[r], j] ← the kernel values of sums[r, j − a], for a ≤ j < min(a + CHUNK, last).
 

@@ -6,13 +6,13 @@ whose visits change nothing rests for 1 pass, then 3, 7, 15, at most 31; nothing
 
 import numpy as np
 
-from .dispatch import borrow, compiled
+from .dispatch import borrow, compiled, inlined
 
 #: Between the states of the splitmix64 generator.
 STRIDE = np.uint64(0x9E3779B97F4A7C15)
 
 
-@compiled
+@inlined
 def uniform(state):
     """The uniform number in [0, 1), of 53 bits, that splitmix64 makes of a state: a hash of it."""
     u = state
@@ -52,7 +52,7 @@ def draw_subsets(order, uniforms, size, out):
 LONGEST_REST = 31
 
 
-@compiled
+@inlined
 def note_visit(rest, wait, i, moved):
     """An idle visit of example i sends it to rest, each time for longer; one that moved it ends that."""
     rest[i] = 0 if moved else min(2 * rest[i] + 1, LONGEST_REST)

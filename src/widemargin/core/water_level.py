@@ -52,7 +52,7 @@ def pieces(n: int) -> np.ndarray:
     return np.zeros((2, -(-n // PIECE)))
 
 
-@compiled
+@inlined
 def _survey(c, y, s, two, lows, highs, masses, near, mass, total):
     """The one pass. In place: masses ← of the points below the window, by basin and piece; mass, total ← their mass and
     Σ mass × height, by basin; near ← the points inside the window. Returns how many are near.
@@ -146,7 +146,7 @@ class Surface(NamedTuple):
     second: Points
 
 
-@compiled
+@inlined
 def _gathered(c, y, s, two, sign, near, n_near):
     """Points of a basin that are inside the window, with their heights and weights."""
     points, heights, weights = np.empty(n_near, np.int64), np.empty(n_near), np.ones(n_near)
@@ -161,7 +161,7 @@ def _gathered(c, y, s, two, sign, near, n_near):
     return Points(points[:k], heights[:k], weights[:k])
 
 
-@compiled
+@inlined
 def _look(c, y, s, two, window, whole, masses, near):
     """The view through a window, or of everything; in place: masses and near as in :func:`pour`."""
     lows, highs, below, total = np.empty(2), np.empty(2), np.empty(2), np.empty(2)
@@ -193,7 +193,7 @@ def _split(points, low, high):
     return Points(points.places[order], heights[order], points.weights[order]), n_below
 
 
-@compiled
+@inlined
 def _moves(volume, two, window, view):
     """How far the levels have moved from the middle of the window, by the sums there and the density inside.
 
@@ -261,7 +261,7 @@ def _cover(reached, a, points, walk):
     walk.following[a] = heights[taken[a]] if taken[a] < heights.size else np.inf
 
 
-@compiled
+@inlined
 def _climb(volume, two, final, first, second, walk):
     """Walk up to the minimum, in place; returns (the level, whether the minimum is inside the window).
 
@@ -303,7 +303,7 @@ def _climb(volume, two, final, first, second, walk):
         reached += step
 
 
-@compiled
+@inlined
 def _covered(a, points, walk):
     """The points of basin a that the walk has covered, with their masses."""
     part = walk.part[a]
@@ -314,7 +314,7 @@ def _covered(a, points, walk):
     return Points(points.places[:count], points.heights[:count], masses)
 
 
-@compiled
+@inlined
 def _surface(volume, two, whole, window, view):
     """The surface of a volume > 0, by walks through smaller windows about where it should be."""
     taken, start = np.empty(2, np.int64), np.empty(2, np.int64)
@@ -352,7 +352,7 @@ def _surface(volume, two, whole, window, view):
     return Surface(inside, u, v, _covered(0, first, walk), _covered(1, second, walk))
 
 
-@compiled
+@inlined
 def _lowest(two, view):
     """The surface of no volume: the minimisers, all of them."""
     first, second = view.first, view.second
@@ -368,7 +368,7 @@ def _lowest(two, view):
     )  # fmt: skip
 
 
-@compiled
+@inlined
 def _lay_window(n, whole, view, surface, window):
     """window ← about the levels found, of a width to go on with, in place."""
     if whole:

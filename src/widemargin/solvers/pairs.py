@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import borrow, compiled
+from ..core.dispatch import borrow, compiled, inlined
 from ..core.pairs import first_pair
 from ..files import savable
 from ..history import Counters
@@ -83,7 +83,7 @@ class Classes(NamedTuple):
     weight: np.ndarray
 
 
-@compiled
+@inlined
 def primal_and_dual(sigma, h, cap, row, alpha, f, b):
     """(Σ C_v [σ_v(e_v − b)]₊, Σ h_vσ_vα_v, ‖w‖²) at the current point with bias b."""
     losses, linear, norm2 = 0.0, 0.0, 0.0
@@ -94,7 +94,7 @@ def primal_and_dual(sigma, h, cap, row, alpha, f, b):
     return losses, linear, norm2
 
 
-@compiled
+@inlined
 def lay_out(classes, i, j, constant, K):
     """K ← the kernel matrix of the examples of classes j and i, plus a constant; j's come first."""
     block, own, places, ends = classes.block, classes.own, classes.places, classes.ends

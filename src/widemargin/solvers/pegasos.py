@@ -176,7 +176,7 @@ class Rule(NamedTuple):
     average: int
 
 
-@compiled
+@inlined
 def _fold(w, average, c, averaged):
     """Make scale[c] = 1 and S[c] = 0, in place; neither w nor the average changes."""
     for j in range(w.V.shape[0]):
@@ -187,7 +187,7 @@ def _fold(w, average, c, averaged):
     w.scale[c] = 1.0
 
 
-@compiled
+@inlined
 def _restart_average(w, average):
     """Close the span of a suffix average at this step, in place."""
     for c in range(w.b.size):
@@ -213,7 +213,7 @@ def _norm2(w, c, regularized_bias):
     return total
 
 
-@compiled
+@inlined
 def _fold_small_scales(rule, w, average):
     """Fold the scales that have become small, in place, and compute the norms anew."""
     for c in range(w.b.size):

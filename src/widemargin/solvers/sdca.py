@@ -63,7 +63,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ..core import losses
-from ..core.dispatch import borrow, compiled, flat, generic
+from ..core.dispatch import borrow, compiled, flat, generic, inlined
 from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
 from ..core.rows import CSRRows, prefetch_rows, row_add, row_norm2, row_scores, row_size, touch
 from ..core.visits import list_awake, next_pass, note_visit, shuffle
@@ -192,7 +192,7 @@ def _published(typingctx, array, index):
 _offer_processor = types.ExternalFunction("SwitchToThread" if os.name == "nt" else "sched_yield", types.int32())
 
 
-@compiled
+@inlined
 def exchange(board, thread, number, parts, totals, size):
     """totals[:size] ← Σ over threads of their parts[:size], the same bits for all; False if a thread gave up.
 

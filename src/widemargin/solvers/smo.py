@@ -48,7 +48,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import losses
-from ..core.dispatch import borrow, compiled
+from ..core.dispatch import borrow, compiled, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache, fetch_rows
 from ..core.visits import shuffle
@@ -81,14 +81,14 @@ TAU = 1e-12
 _compiled_for: set[tuple] = set()
 
 
-@compiled
+@inlined
 def bars(sigma, cap, alpha):
     """0 where σα can rise, else −∞; 0 where it can fall, else +∞."""
     grows, shrinks = 0.0 if alpha < cap else np.inf, 0.0 if alpha > 0.0 else np.inf
     return (-grows, shrinks) if sigma > 0.0 else (-shrinks, grows)
 
 
-@compiled
+@inlined
 def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter):
     """Maximise the dual over all variables given, pairs at a time, with Σ σα kept; changes alpha and e in place.
 
@@ -142,7 +142,7 @@ def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter
     return max_iter
 
 
-@compiled
+@inlined
 def solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter):
     """Maximise the dual over all variables given, one at a time, largest gain first; changes alpha and e in place."""
     K, sigma, cap, alpha, e = borrow(K), borrow(sigma), borrow(cap), borrow(alpha), borrow(e)
@@ -276,7 +276,7 @@ def middle(top, bottom):
     return bottom if np.isfinite(bottom) else 0.0
 
 
-@compiled
+@inlined
 def take_extremes(values, sign, limit, count, taken, chosen, found):
     """Append to chosen[:found] the ``count`` largest sign × values above the limit; returns the new number found.
 

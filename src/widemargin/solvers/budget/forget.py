@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import compiled
+from ...core.dispatch import inlined
 from ...core.expansion import correlation, least, padded
 from .policy import Policy, drop, kernel_row, maintain, register
 
@@ -40,7 +40,7 @@ class Forget(Policy):
         return Forgetting()
 
 
-@compiled
+@inlined
 def forget(machine):
     """Shrink by the largest φ, and remove the oldest, in place; returns ‖Δ‖² in units of the scale that follows."""
     expansion, amounts, tally = machine.expansion, machine.amounts, machine.tally

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import compiled
+from ...core.dispatch import compiled, inlined
 from ...core.expansion import correlation, least, padded, vector_sums, write_column
 from ...core.kernels import finish
 from ...core.merging import best_partner, best_place, joint_degradations, merge_table
@@ -76,7 +76,7 @@ def MultiMerge(k: int = 4) -> Merge:
     return Merge(vectors=k)
 
 
-@compiled
+@inlined
 def distance2(Z, i, x):
     """The squared distance ‖z_i − x‖² of vector i from x."""
     total = 0.0
@@ -95,7 +95,7 @@ def inner(A, i, coefficients):
     return total
 
 
-@compiled
+@inlined
 def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
     """‖Σ Φ(z_i)α_i − Φ(z) coefficients‖² over the chosen vectors; ``x`` is overwritten."""
     total = 0.0
@@ -116,7 +116,7 @@ def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
     return total
 
 
-@compiled
+@inlined
 def merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged):
     """z, merged ← the chosen vectors merged one after the other, in place; returns what the last one lost.
 
@@ -150,7 +150,7 @@ def merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged):
     return lost
 
 
-@compiled
+@inlined
 def follow_norm(policy, machine, found, lost):
     """Keep ‖W‖² up to date, in place, for the chosen vectors that become the merged one; work.k is overwritten."""
     A, work, tally, chosen, merged = machine.expansion.A, machine.work, machine.tally, policy.chosen, policy.merged
@@ -169,7 +169,7 @@ def follow_norm(policy, machine, found, lost):
     machine.amounts.norm2 += lost - 2.0 * correlated
 
 
-@compiled
+@inlined
 def put_merged(policy, machine, found):
     """The merged vector takes the place of the first partner, in place; the others that were chosen leave.
 
@@ -195,7 +195,7 @@ def put_merged(policy, machine, found):
         chosen[largest] = -1
 
 
-@compiled
+@inlined
 def merge(policy, machine):
     """Merge the smallest vector with its best partners, in place; returns ‖Δ‖² without scales.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import compiled
+from ...core.dispatch import inlined
 from ...core.expansion import size2
 from ...core.inverse import SPAN
 from .policy import Policy, drop, instead, maintain, register
@@ -48,7 +48,7 @@ class Nearest(Policy):
         return Nearing(budget.K)
 
 
-@compiled
+@inlined
 def project_one(K, machine):
     """Project the vector that loses least onto the newest and its nearest neighbour, and take it out, in place."""
     A, new = machine.expansion.A, machine.tally.vectors - 1

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import compiled
+from ...core.dispatch import inlined
 from ...core.expansion import least, size2
 from ...core.inverse import SPAN, mended, product, ridge_of, with_one_more, without
 from .policy import Budget, Policy, drop, maintain, register
@@ -104,7 +104,7 @@ def Projectron(threshold: float = 0.1, span: str = "all") -> Project:
     return Project(threshold, True, span)
 
 
-@compiled
+@inlined
 def project(policy, machine):
     """Take the newest vector into K and K⁻¹, and project it or the smallest if it must be, in place.
 

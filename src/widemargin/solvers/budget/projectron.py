@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import compiled
+from ...core.dispatch import inlined
 from ...core.expansion import size2
 from ...core.inverse import SPAN, mended, product, ridge_of, with_one_more
 from ...core.losses import Hinge, MulticlassHinge, Single
@@ -56,7 +56,7 @@ def check_mistakes_only(threshold: float, solver: Any, problem: Any, rule: Any) 
         )
 
 
-@compiled
+@inlined
 def shorten(threshold, distance2, own, A, new, work):
     """Make the newest coefficients those of Projectron++'s step for a margin error, in place; False for a mistake.
 
@@ -78,7 +78,7 @@ def shorten(threshold, distance2, own, A, new, work):
     return True
 
 
-@compiled
+@inlined
 def onto_class(policy, place, c, new, k, onto):
     """onto ← the projection of the newest vector onto those of class c; K ← its row at ``place``, in place.
 
@@ -96,7 +96,7 @@ def onto_class(policy, place, c, new, k, onto):
     return max(pivot - ridge * K[place, place] - ridge_of(ridge, K, 2 * new, onto), 0.0), pivot
 
 
-@compiled
+@inlined
 def project_by_class(policy, machine):
     """Take the newest vector into K and K⁻¹, or project its steps for two classes, each onto that class, in place."""
     threshold, ridge = policy.threshold, policy.ridge
