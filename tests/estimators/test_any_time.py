@@ -469,8 +469,9 @@ def test_what_is_known_of_a_rung_is_two_standard_errors_above_its_estimate():
     assert Rung(500, None, 1.0, False, 0.25).at_most == 1.5
 
 
-@pytest.mark.parametrize(("took", "power"), [(2.0**1.5, 1.5), (1.0, 1.0), (16.0, 2.5), (None, 2.0)])
+@pytest.mark.parametrize(("took", "power"), [(2.0**1.9, 1.9), (2.0**1.5, 1.75), (1.0, 1.75), (16.0, 2.5), (None, 2.0)])
 def test_the_time_of_all_examples_follows_the_power_law_of_the_last_two_rungs(took, power):
+    """Most of the time of small rungs is not for kernel values, so what they promise has a bound on either side."""
     rungs = Ladder(None, None, 1e-3, None, paces=[(500, 1.0)] if took is None else [(500, 1.0), (1000, took)])
     size, seconds = rungs.paces[-1]
     assert rungs._predicted(4000) == pytest.approx(seconds * (4000 / size) ** power)

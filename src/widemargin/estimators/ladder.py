@@ -38,7 +38,10 @@ HURRY = 0.1
 #: A rung is at most this many times the one before, and no less than LEAST times.
 GROWTH, LEAST = 4.0, 1.4
 #: The share of the time left that a rung is allowed to take by the square law; and that of all examples.
-SHARE, FITS = 0.7, 0.5
+SHARE, FITS = 0.7, 0.7
+#: The least and the largest power of the number of examples that their time is taken to grow with: small rungs, most of
+#: whose time is not for kernel values, would promise less (a9a: 0.9 from 500 to 2,000 examples, 1.7 from there to all).
+POWERS = 1.75, 2.5
 #: Relative gap to which rungs are solved, at the best, and most epochs of the first.
 ENOUGH, FIRST_EPOCHS = 1e-2, 50.0
 
@@ -165,7 +168,7 @@ class Ladder:
         (size, took), power = self.paces[-1], 2.0
         if len(self.paces) == 2:
             power = math.log(took / self.paces[0][1]) / math.log(size / self.paces[0][0])
-        return took * (n / size) ** min(max(power, 1.0), 2.5)
+        return took * (n / size) ** min(max(power, POWERS[0]), POWERS[1])
 
     def _solve(self, draws: Draws, size: int, probe: Drawn, until: float, begun: float) -> None:
         """Solve a rung of this size as far as time allows, and keep it if it is the best."""

@@ -56,6 +56,7 @@ from ..core import losses
 from ..core.bias import balanced_slopes
 from ..core.dispatch import borrow, compiled, inlined
 from ..core.rows import prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
+from ..core.step_sizes import StepSize, step_size
 from ..core.visits import draw_subsets, shuffle
 from ..files import savable
 from ..history import Counters
@@ -104,17 +105,9 @@ class Bottou:
     sample: int = 1000
 
 
+#: Step sizes by the names that users give.
 STEPS = {"pegasos": InverseTime, "norma": Norma, "constant": Constant, "bottou": Bottou}
 SAMPLINGS = ("iid", "permutation", "fixed")
-
-
-class StepSize(NamedTuple):
-    """η_t = scale/(offset + t)^power, at most ``cap``; every policy above is one of these."""
-
-    scale: float
-    offset: float
-    power: float
-    cap: float
 
 
 # ---------------------------------------------------------------- the compiled loop
@@ -292,14 +285,7 @@ def _find_slopes(visits, first, target, rule, w, space):
 @inlined
 def _step_size(rule, t, curvature, batch):
     """η_t, no longer than a smooth loss of this curvature allows."""
-    step = rule.step
-    if step.power == 1.0:
-        eta = step.scale / (step.offset + t)
-    elif step.power == 0.0:
-        eta = step.scale
-    else:
-        eta = step.scale / (step.offset + t) ** step.power
-    eta = min(eta, step.cap)
+    eta = step_size(rule.step, t)
     if curvature > 0.0:
         eta = min(eta, batch / (rule.smoothness * curvature))
     return eta
@@ -649,14 +635,14 @@ class Pegasos(Solver):
         """The values the compiled loop runs on."""
         lam, policy = problem.lam, self.policy
         if isinstance(policy, InverseTime):
-            step = StepSize(1.0 / lam, 0.0, 1.0, 1.0 / lam)
+            step = StepSize(1.0 / lam, 1.0, cap=1.0 / lam)
         elif isinstance(policy, Norma):
             p = policy.p if policy.p is not None else 0.5 * math.sqrt(2.0 + 0.5 / math.sqrt(problem.n))
-            step = StepSize(p / lam, 0.0, 0.5, 1.0 / lam)
+            step = StepSize(p / lam, 0.5, cap=1.0 / lam)
         elif isinstance(policy, Constant):
-            step = StepSize(float(policy.eta), 0.0, 0.0, 1.0 / lam)
+            step = StepSize(float(policy.eta), 0.0, cap=1.0 / lam)
         else:
-            step = StepSize(1.0 / lam, 1.0 / (lam * state.eta0), 1.0, 1.0 / lam)
+            step = StepSize(1.0 / lam, 1.0, 1.0 / (lam * state.eta0), 1.0 / lam)
         loss = losses.scalar_loss(problem.target)
         smoothness = loss.smoothness if loss.lipschitz == math.inf else 0.0
         bias, average = BIAS[problem.intercept], AVERAGE[self.average]

@@ -59,6 +59,7 @@ from ...core.kernels import finish, names_of, value_of
 from ...core.losses import Hinge, Single, output_count, slopes, total_value
 from ...core.measures import Inner, Squared
 from ...core.rows import CSRRows, DenseRows, dtype_of, row_size, shape
+from ...core.step_sizes import step_size
 from ...core.tiles import LANES
 from ...core.visits import shuffle
 from ...files import savable
@@ -143,14 +144,12 @@ def look(examples, order, first, count, batch, machine):
 def decay(rule, machine):
     """W ← (1 − η_t λ) W, in place; returns η_t."""
     amounts, A, t = machine.amounts, machine.expansion.A, machine.tally.steps
-    eta, scale = rule.eta, amounts.scale
-    if rule.power == 1.0:
-        eta /= t
+    eta, scale, power = step_size(rule.step, t), amounts.scale, rule.step.power
+    if power == 1.0:
         scale = 1.0 / t  # the product of all 1 − 1/t, without its roundings: equal coefficients stay equal
-    elif rule.power == 0.5:
-        eta /= np.sqrt(t)
+    elif power == 0.5:
         scale *= 1.0 - eta * rule.lam
-    if scale < SMALLEST_SCALE and rule.power != 1.0:
+    if scale < SMALLEST_SCALE and power != 1.0:
         m = padded(machine.tally.vectors)
         for c in range(A.shape[0]):
             for j in range(m):

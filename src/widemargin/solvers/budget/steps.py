@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
 
+from ...core.step_sizes import StepSize
 from ...files import savable
 
 #: Coefficients are multiples of 1/λ, and their squares, times weights and kernel values, are in single precision.
@@ -24,18 +25,17 @@ SMALLEST_LAM = 1e-12
 
 
 class Schedule(NamedTuple):
-    """What the loop sees of a step rule: η_t = eta/t^power, at most loss/‖gΦ‖² if ``passive``."""
+    """What the loop sees of a step rule: λ, η_t, the radius, and whether η_t is at most loss/‖gΦ‖² (``passive``)."""
 
     lam: float
-    eta: float
-    power: float
-    radius: float
-    passive: bool
+    step: StepSize
+    radius: float = math.inf
+    passive: bool = False
 
     @property
     def is_constant(self) -> bool:
         """Whether all steps have the same size: those of the Perceptron."""
-        return self.power == 0.0 and not self.passive
+        return self.step.power == 0.0 and not self.passive
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Step:
             if isinstance(value, bool) or not isinstance(value, Real) or value != value:
                 raise TypeError(f"{name} of {type(self).__name__} must be a number, got {value!r}")
         rule = self._schedule(lam)
-        if not (rule.eta > 0.0 and (math.isfinite(rule.eta) or rule.passive) and rule.radius > 0.0):
+        if not (rule.step.scale > 0.0 and (math.isfinite(rule.step.scale) or rule.passive) and rule.radius > 0.0):
             raise ValueError(f"step sizes must be > 0 and finite, and a radius > 0, got {self!r}")
         return rule
 
@@ -66,7 +66,7 @@ class PegasosStep(Step):
     def _schedule(self, lam: float) -> Schedule:
         if lam < SMALLEST_LAM:
             raise ValueError(f"Pegasos steps, 1/(lam t), need lam ≥ {SMALLEST_LAM:g}, got {lam}: use NormaStep(eta)")
-        return Schedule(lam, 1.0 / lam, 1.0, math.inf, False)
+        return Schedule(lam, StepSize(1.0 / lam, 1.0))
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class NormaStep(Step):
     def _schedule(self, lam: float) -> Schedule:
         if self.eta * lam >= 1.0:
             raise ValueError(f"eta · lam must be < 1 for Norma steps, got {self.eta} · {lam}: choose a smaller eta")
-        return Schedule(lam, float(self.eta), 0.5, math.inf, False)
+        return Schedule(lam, StepSize(float(self.eta), 0.5))
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class MarginPerceptronStep(Step):
     radius: float = math.inf
 
     def _schedule(self, lam: float) -> Schedule:
-        return Schedule(0.0, float(self.eta), 0.0, float(self.radius), False)
+        return Schedule(0.0, StepSize(float(self.eta), 0.0), float(self.radius))
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class PassiveAggressiveStep(Step):
     C: float = 1.0
 
     def _schedule(self, lam: float) -> Schedule:
-        return Schedule(0.0, float(self.C), 0.0, math.inf, True)
+        return Schedule(0.0, StepSize(float(self.C), 0.0), passive=True)
 
 
 #: Step rules by the names that users give.
