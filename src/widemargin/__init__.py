@@ -23,6 +23,7 @@ _HOMES = {
     "SMO": "solvers.smo",
     "SDCA": "solvers.sdca",
     "Interior": "solvers.interior",
+    "Simba": "solvers.simba",
     "KernelPerceptron": "solvers.perceptron",
     "StochasticBatchPerceptron": "solvers.sbp",
     "BudgetedSGD": "solvers.budget",
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from .solvers.perceptron import KernelPerceptron as KernelPerceptron
     from .solvers.sbp import StochasticBatchPerceptron as StochasticBatchPerceptron
     from .solvers.sdca import SDCA as SDCA
+    from .solvers.simba import Simba as Simba
     from .solvers.smo import SMO as SMO
 
 

@@ -226,7 +226,7 @@ class LinearSVC(StreamedClassifier, _Linear):
     C : float, default=1.0
         Trade-off: larger values fit the training set more closely.
     loss : {"hinge", "squared_hinge", "log"}, default="hinge"
-    solver : {"auto", "sdca", "interior", "pegasos"} or a configured solver, default="auto"
+    solver : {"auto", "sdca", "interior", "pegasos", "simba"} or a configured solver, default="auto"
         The method, or a configured one: ``Pegasos(batch_size=16, average="weighted")``, ``SDCA(n_jobs=2)``. "sdca" is
         exact, and stops at a proven duality gap; it has ``intercept="regularized"`` or "none" and
         ``multi_class="ovr"``, and keeps a variable for each example and class. "pegasos" has all intercepts and the
@@ -234,7 +234,8 @@ class LinearSVC(StreamedClassifier, _Linear):
         "sdca" where it can be, else "pegasos", and always "pegasos" in ``partial_fit``. Both want features of like
         size. "interior" minds neither their sizes nor a large C (while C n ‖x‖² is below 1e20 or so, where rounding
         ends what can be proven): some thirty passes to a gap of 1e-6, for data with few features (a pass is n × d²
-        work) and any loss but the log-loss. "auto" turns to it where few features differ much in size.
+        work) and any loss but the log-loss. "auto" turns to it where few features differ much in size. "simba" reads
+        one row and one column of the data per step, for features that are expensive to look at; hinge only.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One classifier per class against the rest, or one joint loss: the multi-class
         hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).

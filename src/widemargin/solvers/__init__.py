@@ -10,7 +10,12 @@ from typing import Any
 
 #: kind of problem → name → module:class, a module of this package with a dot before it; the first is meant by "auto".
 REGISTRY = {
-    "linear": {"sdca": ".sdca:SDCA", "pegasos": ".pegasos:Pegasos", "interior": ".interior:Interior"},
+    "linear": {
+        "sdca": ".sdca:SDCA",
+        "pegasos": ".pegasos:Pegasos",
+        "interior": ".interior:Interior",
+        "simba": ".simba:Simba",
+    },
     "kernel": {
         "smo": ".smo:SMO",
         "sbp": ".sbp:StochasticBatchPerceptron",

@@ -1,0 +1,932 @@
+"""SIMBA: a linear SVM learnt from single rows and columns, for features that are expensive to look at.
+
+The slack-constrained form. With labels folded into unit rows, zᵢ = yᵢxᵢ/R where R = max ‖xᵢ‖,
+
+    max over ‖w‖ ≤ 1, |b| ≤ 1, ξ ∈ Ξ of min over i of ⟨w, zᵢ⟩ + yᵢb + ξᵢ,      Ξ = {0 ≤ ξ ≤ 2, Σ sᵢξᵢ ≤ nν},
+
+is a game between (w, b, ξ) and a distribution p over the examples (Hazan, Koren and Srebro, 2011, Algorithm 1). A step
+
+1. draws i ∝ p, *reads row i* and takes a step of w along zᵢ; w goes back to the ball, u keeps what it was:
+   u += zᵢ/√(2t) ("adaptive"), u = Σ z/√(2t) ("averaging") or u = Σ z/√(2T) ("fixed", as printed), w = u/max(1, ‖u‖);
+2. answers p by the best slack, 2 on the largest p until the mass nν is spent, where equal ones share what is left for
+   them, and the best bias, the sign of Σ pᵢyᵢ;
+3. draws j ∝ w_j² (or |w_j|, or |w_j| times the root mean square of feature j), *reads column j*, and multiplies every
+   qᵢ by 1 − η vᵢ + η² vᵢ² (or exp(−η vᵢ)), where vᵢ = zᵢ(j) w_j/P(j) + ξᵢ + yᵢb, clipped to ±1/η, estimates the value
+   of example i without bias but for the clipping; η = √(log n/t), or √(log n/T). p is q over its sum.
+
+The predictor is the average of (w, b), divided by its water level at nν, as in the Stochastic Batch Perceptron.
+
+Work. Dense: one sweep over a row and one over a column. Sparse: entries of the row and the column, and the examples
+with slack; any other example changes by the factor of its class alone, which is kept aside (two sides, one for each
+class). Examples and columns are drawn by three levels of blocks (:mod:`widemargin.core.sampler`), slack finds the
+largest q by the tops of blocks (:mod:`widemargin.core.cover`). A regularised intercept is a constant feature, which
+nobody has to read. Averages are lazy: with w_t = a_t U_t, U_t = U_{t−1} + g_t and A_t = a_1 + … + a_t,
+Σ w = A_T U_T − Σ A_{t−1} g_t.
+
+E. Hazan, T. Koren, N. Srebro: Beating SGD: Learning SVMs in Sublinear Time. NIPS 24 (2011).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core import losses
+from ..core.columns import as_columns
+from ..core.cover import Tops, find_tops, lift_coarse, list_above, note_change, tops_of
+from ..core.dispatch import borrow, compiled, generic, inlined
+from ..core.rows import CSRRows, DenseRows, row_norms2, row_size
+from ..core.sampler import (
+    Sampler,
+    change_weight,
+    draw_index,
+    sampler_of,
+    settle,
+    sum_all,
+    sum_coarse,
+    total_weight,
+)
+from ..core.water_level import pieces, pour
+from ..files import savable
+from ..history import Counters
+from ..models import LinearModel
+from ..problems.linear import Problem
+from ..problems.objective import Certificate, sum_of_squares
+from . import make, protocol
+from .protocol import Solver
+
+#: Forms of the primal step.
+PRIMALS = ("adaptive", "averaging", "fixed")
+#: Factors of importance.
+DUALS = ("quadratic", "exponential")
+#: Rules by which columns are drawn.
+RULES = ("squared", "absolute", "scaled")
+#: Importance stays above this: it may come back, and 0 never could.
+LEAST = 1e-200
+#: Importance that differs by this share is equal: factors that come in another order round differently.
+EQUAL = 1e-10
+#: Below any importance, and above that of examples of the other side.
+NOTHING = 1e-300
+#: A column with more than one in so many examples is followed by sums over all of them.
+MANY = 8
+#: Sums and scales beyond this and its inverse are multiplied out.
+SPREAD = 1e-40
+
+
+class Rules(NamedTuple):
+    """Parameters as numbers: places in PRIMALS, DUALS and RULES, T, what is fixed, two intercepts, nν, 1/R, log n."""
+
+    primal: int
+    dual: int
+    columns: int
+    horizon: float
+    fixed_rate: bool
+    has_bias: bool
+    has_constant: bool
+    slack: float
+    inverse_size: float
+    log_n: float
+
+
+class Side(NamedTuple):
+    """Importance scale × qᵢ of the examples of one side, 0 for those of the other; draws ∝ sᵢqᵢ; the tops of q."""
+
+    q: np.ndarray
+    scale: np.ndarray
+    sampler: Sampler
+    tops: Tops
+
+
+class Examples(NamedTuple):
+    """Labels, weights (empty if all are 1), and the two sides; ``side`` says where an example stands."""
+
+    y: np.ndarray
+    s: np.ndarray
+    side: np.ndarray
+    first: Side
+    second: Side
+
+
+class Directions(NamedTuple):
+    """U and what its lazy average lags behind, the same in coefficients of the examples; draws of columns; rms."""
+
+    sums: np.ndarray
+    lag: np.ndarray
+    coefficients: np.ndarray
+    coefficients_lag: np.ndarray
+    sampler: Sampler
+    rms: np.ndarray
+
+
+class Reads(NamedTuple):
+    """Which rows and columns were read; counts of stored entries, of n + d, and of entries read for the first time."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    counts: np.ndarray
+
+
+class Course(NamedTuple):
+    """The scalars of a run: steps, ‖U‖², Σ a, Σ b, and the importance at which slack began."""
+
+    t: int
+    norm2: float
+    total: float
+    bias: float
+    threshold: float
+
+
+class Scratch(NamedTuple):
+    """Values vᵢ of a step, who was touched, and the examples that may have slack; zeros between steps."""
+
+    v: np.ndarray
+    marked: np.ndarray
+    touched: np.ndarray
+    found: np.ndarray
+    keys: np.ndarray
+
+
+# ---------------------------------------------------------------- examples
+
+
+@inlined
+def side_of(E, i):
+    """The side of example i."""
+    return E.first if E.side[i] == 0 else E.second
+
+
+@inlined
+def mass_of(S):
+    """Σ sᵢqᵢ of a side."""
+    return S.scale[0] * total_weight(S.sampler)
+
+
+@inlined
+def draw_example(E, u):
+    """An example with a chance in proportion to its weight times its importance."""
+    here, there = mass_of(E.first), mass_of(E.second)
+    goal = u * (here + there)
+    below_one = 1.0 - 2.0**-53
+    if goal < here or there <= 0.0:
+        return draw_index(E.first.sampler, min(goal / here, below_one))
+    return draw_index(E.second.sampler, min((goal - here) / there, below_one))
+
+
+@inlined
+def put(S, s, i, q):
+    """Give example i of this side the importance q, without the scale."""
+    before = S.q[i]
+    if s.size:
+        S.q[i] = q
+        change_weight(S.sampler, i, s[i] * q)
+    else:  # the sampler's weights are q itself
+        change_weight(S.sampler, i, q)
+    note_change(S.tops, S.q, i, before)
+
+
+@inlined
+def multiply_out(S, s, factor):
+    """Let the scale be 1, all importance multiplied by it and by ``factor``."""
+    factor *= S.scale[0]
+    S.scale[0] = 1.0
+    for i in range(S.q.size):
+        if S.q[i] > 0.0:
+            S.q[i] = max(S.q[i] * factor, LEAST)
+            S.sampler.weights[i] = s[i] * S.q[i] if s.size else S.q[i]
+    sum_all(S.sampler)
+    find_tops(S.tops, S.q)
+
+
+@inlined
+def partition(found, keys, begin, end, pivot):
+    """Order places and keys: larger keys than the pivot come first, then equal ones; returns where these stand."""
+    larger, k, smaller = begin, begin, end
+    above, below = pivot * (1.0 + EQUAL), pivot * (1.0 - EQUAL)
+    while k < smaller:
+        key = keys[k]
+        if key > above:
+            found[k], found[larger] = found[larger], found[k]
+            keys[k], keys[larger] = keys[larger], key
+            larger += 1
+            k += 1
+        elif key < below:
+            smaller -= 1
+            found[k], found[smaller] = found[smaller], found[k]
+            keys[k], keys[smaller] = keys[smaller], key
+        else:
+            k += 1
+    return larger, smaller
+
+
+@inlined
+def weight_among(s, found, begin, end):
+    """The weight of these examples."""
+    if s.size == 0:
+        return float(end - begin)
+    total = 0.0
+    for k in range(begin, end):
+        total += s[found[k]]
+    return total
+
+
+@inlined
+def most_important(E, slack, count, scratch):
+    """(how many have all of 2, how many have some slack, what each of the others has) among ``count`` candidates.
+
+    They come first among the places found, in this order. ``slack`` is Σ sᵢξᵢ.
+    """
+    found, keys = scratch.found, scratch.keys
+    begin, end, left = 0, count, slack
+    while begin < end:
+        middle = (begin + end) // 2
+        pivot = max(min(keys[begin], keys[middle]), min(max(keys[begin], keys[middle]), keys[end - 1]))
+        larger, smaller = partition(found, keys, begin, end, pivot)
+        of_larger = 2.0 * weight_among(E.s, found, begin, larger)
+        if of_larger >= left:
+            end = larger
+            continue
+        left -= of_larger
+        equal = weight_among(E.s, found, larger, smaller)
+        if 2.0 * equal >= left:
+            return larger, smaller, left / equal
+        left -= 2.0 * equal
+        begin = smaller
+    return begin, begin, 0.0
+
+
+@inlined
+def give_slack(E, slack, threshold, scratch):
+    """v ← ξ, the best slack against p: 2 on the most important examples until Σ sᵢξᵢ is spent, shared by equal ones.
+
+    Returns how many were touched, and a threshold for the next time.
+    """
+    if slack <= 0.0:
+        return 0, threshold
+    while True:
+        count = 0
+        for k in range(2):
+            S = E.first if k == 0 else E.second
+            begin = count
+            # 0 stands for examples of the other side
+            count = list_above(S.tops, S.q, max(threshold / S.scale[0], NOTHING), scratch.found, count)
+            for c in range(begin, count):
+                scratch.keys[c] = S.scale[0] * S.q[scratch.found[c]]
+        if threshold == 0.0 or 2.0 * weight_among(E.s, scratch.found, 0, count) >= slack:
+            break
+        threshold = 0.5 * threshold if threshold > LEAST else 0.0
+    full, some, share = most_important(E, slack, count, scratch)
+    for k in range(some):
+        i = scratch.found[k]
+        scratch.v[i] = 2.0 if k < full else share
+        scratch.marked[i] = True
+        scratch.touched[k] = i
+    level = scratch.keys[some - 1] if some > 0 else 0.0
+    for k in range(full, some):
+        level = min(level, scratch.keys[k])
+    return some, 0.7 * level
+
+
+@inlined
+def factor_of(z, dual):
+    """What importance is multiplied by for the value z, clipped to ±1."""
+    z = min(max(z, -1.0), 1.0)
+    return 1.0 - z + z * z if dual == 0 else math.exp(-z)
+
+
+@generic
+def reweigh(columns, places, shares, eta, dual, b, E, scratch, count):
+    """Multiply every qᵢ by its factor, for vᵢ = Σ shares × the columns' entries + ξᵢ + yᵢb."""
+
+
+@reweigh.case(DenseRows)
+def _(columns, places, shares, eta, dual, b, E, scratch, count):
+    S, s, y, v = E.first, E.s, E.y, scratch.v
+    for r in range(places.size):
+        share, j = shares[r], places[r]
+        for i in range(v.size):
+            v[i] += share * y[i] * columns.values[j, i]
+    sampler, tops, q = S.sampler, S.tops, S.q
+    for k in range(sampler.fine.size):
+        begin, end = k * sampler.width, min((k + 1) * sampler.width, q.size)
+        for i in range(begin, end):
+            q[i] = max(q[i] * factor_of(eta * (v[i] + b * y[i]), dual), LEAST)
+            v[i] = 0.0
+        total, top = 0.0, 0.0
+        for i in range(begin, end):
+            top = max(top, q[i])
+        if s.size:
+            for i in range(begin, end):
+                sampler.weights[i] = s[i] * q[i]
+        for i in range(begin, end):
+            total += sampler.weights[i]
+        sampler.fine[k], tops.fine[k] = total, top
+    sum_coarse(sampler)
+    lift_coarse(tops)
+    for k in range(count):
+        scratch.marked[scratch.touched[k]] = False
+
+
+@reweigh.case(CSRRows)
+def _(columns, places, shares, eta, dual, b, E, scratch, count):
+    v, touched = scratch.v, scratch.touched
+    for r in range(places.size):
+        j = places[r]
+        for p in range(columns.indptr[j], columns.indptr[j + 1]):
+            i = columns.indices[p]
+            if not scratch.marked[i]:
+                scratch.marked[i] = True
+                touched[count] = i
+                count += 1
+            v[i] += shares[r] * E.y[i] * columns.data[p]
+    # what an intercept alone does to an example of the first side (y = 1, if there is one) and of the second
+    factors = (factor_of(eta * b, dual), factor_of(-eta * b, dual))
+    E.first.scale[0] *= factors[0]
+    E.second.scale[0] *= factors[1]
+    many = MANY * count > v.size
+    for k in range(count):
+        i = touched[k]
+        S = side_of(E, i)
+        factor = factor_of(eta * (v[i] + b * E.y[i]), dual) / factors[E.side[i]]
+        q = max(S.q[i] * factor, LEAST)
+        if many:
+            S.q[i] = q
+            if E.s.size:
+                S.sampler.weights[i] = E.s[i] * q
+        else:
+            put(S, E.s, i, q)
+        v[i] = 0.0
+        scratch.marked[i] = False
+    for k in range(2):
+        S = E.first if k == 0 else E.second
+        if many:
+            sum_all(S.sampler)
+            find_tops(S.tops, S.q)
+        else:
+            settle(S.sampler)
+
+
+# ---------------------------------------------------------------- directions
+
+
+@inlined
+def column_weight(u, rms, j, rule):
+    """What the chance of column j is in proportion to."""
+    if rule == 0:
+        return u * u
+    return abs(u) if rule == 1 else abs(u) * rms[j]
+
+
+@generic
+def step_along(rows, place, c, before, rule, D):
+    """U += c × a row, and the lag of its average; returns by how much ‖U‖² grew."""
+
+
+@step_along.case(DenseRows)
+def _(rows, place, c, before, rule, D):
+    sampler, U, lag, d = D.sampler, D.sums, D.lag, rows.values.shape[1]
+    grown = 0.0
+    for k in range(sampler.fine.size):
+        begin, end = k * sampler.width, min((k + 1) * sampler.width, U.size)
+        for j in range(begin, min(end, d)):
+            x = c * rows.values[place, j]
+            grown += x * (2.0 * U[j] + x)
+            U[j] += x
+            lag[j] += before * x
+        total = 0.0
+        for j in range(begin, end):
+            weight = column_weight(U[j], D.rms, j, rule)
+            sampler.weights[j] = weight
+            total += weight
+        sampler.fine[k] = total
+    sum_coarse(sampler)
+    return grown
+
+
+@step_along.case(CSRRows)
+def _(rows, place, c, before, rule, D):
+    grown = 0.0
+    for p in range(rows.indptr[place], rows.indptr[place + 1]):
+        j, x = rows.indices[p], c * rows.data[p]
+        grown += x * (2.0 * D.sums[j] + x)
+        D.sums[j] += x
+        D.lag[j] += before * x
+        change_weight(D.sampler, j, column_weight(D.sums[j], D.rms, j, rule))
+    settle(D.sampler)
+    return grown
+
+
+@inlined
+def step_along_constant(x, before, rule, D):
+    """The same for the constant feature, which is the last one."""
+    j = D.sums.size - 1
+    grown = x * (2.0 * D.sums[j] + x)
+    D.sums[j] += x
+    D.lag[j] += before * x
+    change_weight(D.sampler, j, column_weight(D.sums[j], D.rms, j, rule))
+    return grown
+
+
+@generic
+def count_reads(lines, places, across, seen, others, counts):
+    """Count the stored entries of these rows or columns, and those that were not read before in any way."""
+
+
+@count_reads.case(DenseRows)
+def _(lines, places, across, seen, others, counts):
+    for place in places:
+        counts[0] += lines.values.shape[1]
+        counts[1] += across
+        if not seen[place]:
+            seen[place] = True
+            for k in range(others.size):
+                counts[2] += not others[k]
+
+
+@count_reads.case(CSRRows)
+def _(lines, places, across, seen, others, counts):
+    for place in places:
+        counts[0] += row_size(lines, place)
+        counts[1] += across
+        if not seen[place]:
+            seen[place] = True
+            for p in range(lines.indptr[place], lines.indptr[place + 1]):
+                counts[2] += not others[lines.indices[p]]
+
+
+# ---------------------------------------------------------------- steps
+
+
+@inlined
+def primal_step(rows, places, drawn, rules, E, D, course):
+    """A step of w along the rows drawn; returns the course and the multiple a of U that is w."""
+    t = course.t + 1
+    c = 1.0 / drawn.size
+    if rules.primal == 0:
+        c /= math.sqrt(2.0 * t)
+    norm2 = course.norm2
+    for r in range(drawn.size):
+        i = drawn[r]
+        norm2 += step_along(rows, places[r], c * E.y[i] * rules.inverse_size, course.total, rules.columns, D)
+        if rules.has_constant:
+            norm2 += step_along_constant(c * E.y[i] * rules.inverse_size, course.total, rules.columns, D)
+        D.coefficients[i] += c
+        D.coefficients_lag[i] += course.total * c
+    if rules.columns == 0:
+        norm2 = total_weight(D.sampler)
+    norm2 = max(norm2, 0.0)
+    a = 1.0
+    if rules.primal > 0:
+        a = 1.0 / math.sqrt(2.0 * (t if rules.primal == 1 else rules.horizon))
+    a /= max(1.0, a * math.sqrt(norm2))
+    return Course(t, norm2, course.total + a, course.bias, course.threshold), a
+
+
+@inlined
+def bias_of(rules, E):
+    """The best bias against p: the sign of Σ pᵢyᵢ, 0 where that is 0 up to rounding."""
+    if not rules.has_bias:
+        return 0.0
+    if E.second.q.size:
+        balance = mass_of(E.first) - mass_of(E.second)
+    else:
+        balance = 0.0
+        for i in range(E.y.size):
+            balance += E.first.sampler.weights[i] * E.y[i]
+    if abs(balance) <= EQUAL * (mass_of(E.first) + mass_of(E.second)):
+        return 0.0
+    return 1.0 if balance > 0.0 else -1.0
+
+
+@inlined
+def draw_columns(uniforms, a, rules, D, places, shares):
+    """Columns and what their entries are multiplied by: w_j/(R m P(j)); none while w = 0.
+
+    Returns how many, and the share of the constant feature, which is no column to be read but adds to the bias.
+    """
+    total, count, constant = total_weight(D.sampler), 0, 0.0
+    for r in range(uniforms.size):
+        j = draw_index(D.sampler, uniforms[r])
+        if j >= 0:
+            chance = D.sampler.weights[j] / total
+            share = a * D.sums[j] * rules.inverse_size / (uniforms.size * chance)
+            if rules.has_constant and j == D.sums.size - 1:
+                constant += share
+            else:
+                places[count], shares[count] = j, share
+                count += 1
+    return count, constant
+
+
+@inlined
+def rate(rules, t):
+    """η."""
+    return math.sqrt(rules.log_n / (rules.horizon if rules.fixed_rate else t))
+
+
+@inlined
+def keep_in_range(E, course):
+    """Multiply sums and scales out where numbers grow large or small."""
+    total = mass_of(E.first) + mass_of(E.second)
+    scales = E.first.scale[0], E.second.scale[0]
+    lowest, largest = min(total, scales[0], scales[1]), max(total, scales[0], scales[1])
+    if lowest > SPREAD and largest < 1.0 / SPREAD:
+        return course
+    multiply_out(E.first, E.s, 1.0 / total)
+    multiply_out(E.second, E.s, 1.0 / total)
+    return Course(course.t, course.norm2, course.total, course.bias, course.threshold / total)
+
+
+@compiled
+def take_steps(rows, columns, rules, E, D, reads, course, uniforms, n_rows, scratch):
+    """As many steps as ``uniforms`` has rows, each with ``n_rows`` rows and the others columns."""
+    rows, columns, E, D, reads, scratch = (
+        borrow(rows), borrow(columns), borrow(E), borrow(D), borrow(reads), borrow(scratch),
+    )  # fmt: skip
+    n, d = E.y.size, D.sums.size - rules.has_constant
+    drawn, n_columns = np.empty(n_rows, np.int64), uniforms.shape[1] - n_rows
+    places, shares = np.empty(n_columns, np.int64), np.empty(n_columns)
+    for step in range(uniforms.shape[0]):
+        for r in range(n_rows):
+            drawn[r] = draw_example(E, uniforms[step, r])
+        count_reads(rows, drawn, d, reads.rows, reads.columns, reads.counts)
+        count, threshold = give_slack(E, rules.slack, course.threshold, scratch)
+        b = bias_of(rules, E)
+        course, a = primal_step(rows, drawn, drawn, rules, E, D, course)
+        k, constant = draw_columns(uniforms[step, n_rows:], a, rules, D, places, shares)
+        count_reads(columns, places[:k], n, reads.columns, reads.rows, reads.counts)
+        reweigh(columns, places[:k], shares[:k], rate(rules, course.t), rules.dual, b + constant, E, scratch, count)
+        course = keep_in_range(E, Course(course.t, course.norm2, course.total, course.bias + b, threshold))
+    return course
+
+
+# ---------------------------------------------------------------- the solver
+
+#: Examples of the sample that finds ν, half of them to train on, and passes over it.
+SAMPLE = 2000
+SAMPLE_EPOCHS = 50
+#: Steps whose random numbers are drawn at a time.
+AT_ONCE = 4096
+ONE = losses.Single(losses.Hinge())
+
+
+def stored_entries(X: DenseRows | CSRRows) -> int:
+    """How many entries of a matrix are stored."""
+    return X.data.size if isinstance(X, CSRRows) else X.values.size
+
+
+@savable()
+@dataclass
+class ReadCounters(Counters):
+    """Counters of a solver that reads single rows and columns.
+
+    Attributes
+    ----------
+    feature_reads_dense : int
+        The other way to count: d for each row and n for each column, whatever is stored.
+    first_reads : int
+        Stored entries that were read for the first time, by row or by column.
+    preparation_reads : int
+        Stored entries read to find the size of the rows, ν, the size of the columns and the final level.
+    """
+
+    feature_reads_dense: int = 0
+    first_reads: int = 0
+    preparation_reads: int = 0
+
+
+@savable("Simba.State")
+@dataclass
+class State(protocol.State):
+    """A run; the first axis is that of the outputs, the second of the importance that of the sides."""
+
+    #: Importance, its scale, and the sums that draws go by; weights are apart only where examples have some.
+    q: np.ndarray
+    scale: np.ndarray
+    fine: np.ndarray
+    coarse: np.ndarray
+    changes: np.ndarray
+    #: U, the lag of its average, the same in coefficients of the examples, and the sums that draws of columns go by.
+    sums: np.ndarray
+    lag: np.ndarray
+    coefficients: np.ndarray
+    coefficients_lag: np.ndarray
+    column_fine: np.ndarray
+    column_coarse: np.ndarray
+    column_changes: np.ndarray
+    #: Steps, ‖U‖², Σ a, Σ b and the importance at which slack began, by output.
+    course: np.ndarray
+    #: Rows and columns that were read.
+    rows_read: np.ndarray
+    columns_read: np.ndarray
+    #: R, ν and the root mean squares of the columns.
+    size: float
+    nu: np.ndarray
+    rms: np.ndarray
+    #: The examples that the level is found on, all if there are none.
+    level_rows: np.ndarray
+    rng: np.random.Generator
+    counters: ReadCounters = field(default_factory=ReadCounters)
+
+    resumes = False
+
+
+@dataclass
+class Workspace:
+    """The columns of the data, and the tuples that compiled steps see, by output."""
+
+    columns: DenseRows | CSRRows
+    examples: list[Examples]
+    directions: list[Directions]
+    scratch: Scratch
+
+
+@savable()
+@dataclass
+class Simba(Solver):
+    """SIMBA: linear classifiers in the slack-constrained form, learnt from one row and one column per step.
+
+    Parameters
+    ----------
+    nu : float or None
+        Mean slack per example, for a margin of rows of size 1; None finds the ν of the problem's C on a sample.
+    primal : {"adaptive", "averaging", "fixed"}
+        The step of w: zᵢ/√(2t) is added; or the sum of all z is divided by √(2t); or by √(2T), as printed.
+    dual : {"quadratic", "exponential"}
+        The factor of importance: 1 − ηv + η²v², or exp(−ηv).
+    rate : {"adaptive", "fixed"}
+        η = √(log n/t), or √(log n/T).
+    columns : {"squared", "absolute", "scaled"}
+        Columns are drawn in proportion to w_j², |w_j|, or |w_j| times the root mean square of feature j, which takes a
+        pass over the data.
+    horizon : int or None
+        T, for what is "fixed".
+    rows_per_step, columns_per_step : int
+        How many are drawn in each step; w and v are means over them.
+    size : float or None
+        An upper bound of the rows' norms, with the constant 1 of a regularised intercept; None takes a pass to find it.
+    level_sample : int or None
+        The final level is found on so many examples; None takes all.
+    """
+
+    nu: float | None = None
+    primal: str = "adaptive"
+    dual: str = "quadratic"
+    rate: str = "adaptive"
+    columns: str = "squared"
+    horizon: int | None = None
+    rows_per_step: int = 1
+    columns_per_step: int = 1
+    size: float | None = None
+    level_sample: int | None = None
+
+    state_class = State
+    minimises = False
+
+    @property
+    def form(self) -> str:  # type: ignore[override]
+        """With a ν of its own it does not look at C."""
+        return "C" if self.nu is None else "nu"
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what the solver cannot solve, in one sentence each."""
+        if problem.is_joint or not isinstance(losses.scalar_loss(problem.target), losses.Hinge):
+            raise ValueError(
+                "Simba solves the hinge loss, each output apart: use loss='hinge' with multi_class='ovr', or SDCA"
+            )
+        if problem.intercept not in ("none", "regularized", "unregularized"):
+            raise ValueError(
+                "Simba has the intercepts 'regularized', 'unregularized' and 'none', "
+                f"got {problem.intercept!r}: use one of them, or Pegasos"
+            )
+        for name, known in (("primal", PRIMALS), ("dual", DUALS), ("columns", RULES), ("rate", ("adaptive", "fixed"))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        if "fixed" in (self.primal, self.rate) and not (
+            isinstance(self.horizon, (int, np.integer)) and self.horizon > 0
+        ):
+            raise ValueError(
+                "primal='fixed' and rate='fixed' need the number of steps: set horizon to an integer ≥ 1, "
+                f"got {self.horizon!r}"
+            )
+        if self.nu is not None and not (math.isfinite(self.nu) and 0.0 <= self.nu <= 1.0):
+            raise ValueError(f"nu must be a number from 0 to 1, got {self.nu!r}")
+        for name in ("rows_per_step", "columns_per_step"):
+            if not (isinstance(getattr(self, name), (int, np.integer)) and getattr(self, name) >= 1):
+                raise ValueError(f"{name} must be an integer ≥ 1, got {getattr(self, name)!r}")
+
+    def steps_per_epoch(self, problem: Problem) -> int:
+        """Steps that draw as many rows as there are examples."""
+        return max(1, -(-problem.n // self.rows_per_step))
+
+    # -- beginning
+
+    def init(self, problem: Problem, rng: np.random.Generator) -> State:
+        """w = 0, and every example as important as every other."""
+        self.check(problem)
+        outputs, n, width = problem.n_outputs, problem.n, problem.d + (problem.intercept == "regularized")
+        sides = 2 if self._has_sides(problem) else 1
+        of_examples, of_columns = sampler_of(np.ones(n)), sampler_of(np.zeros(width))
+        counters = ReadCounters()
+        stored = stored_entries(problem.X)
+        counters.preparation_reads += stored * ((self.size is None) + (self.columns == "scaled"))
+        rms = np.empty(0)
+        if self.columns == "scaled":
+            rms = np.sqrt(np.append(problem.column_squares(), 1.0)[:width])
+        state = State(
+            q=np.ones((outputs, sides, n)), scale=np.ones((outputs, sides)),
+            fine=np.zeros((outputs, sides, of_examples.fine.size)),
+            coarse=np.zeros((outputs, sides, of_examples.coarse.size)), changes=np.zeros((outputs, sides, 1), np.int64),
+            sums=np.zeros((outputs, width)), lag=np.zeros((outputs, width)), coefficients=np.zeros((outputs, n)),
+            coefficients_lag=np.zeros((outputs, n)), column_fine=np.zeros((outputs, of_columns.fine.size)),
+            column_coarse=np.zeros((outputs, of_columns.coarse.size)), column_changes=np.zeros((outputs, 1), np.int64),
+            course=np.zeros((outputs, 5)), rows_read=np.zeros(n, bool), columns_read=np.zeros(problem.d, bool),
+            size=self._size(problem), nu=np.full(outputs, 0.0 if self.nu is None else float(self.nu)), rms=rms,
+            level_rows=np.empty(0, np.int64), rng=rng, counters=counters,
+        )  # fmt: skip
+        if self.level_sample is not None and self.level_sample < n:
+            state.level_rows = np.sort(rng.choice(n, self.level_sample, replace=False))
+            stored = stored_entries(problem.take(state.level_rows).X)
+        counters.preparation_reads += stored
+        for c in range(outputs):
+            y, s = self._labels(problem, c)
+            for g in range(sides):
+                state.q[c, g] = (self._sides(problem, y) == g).astype(np.float64)
+                sampler = sampler_of(state.q[c, g] * s if s.size else state.q[c, g])
+                state.fine[c, g], state.coarse[c, g] = sampler.fine, sampler.coarse
+            if self.nu is None:
+                state.nu[c] = self._nu_of_sample(problem, state, c)
+        return state
+
+    @staticmethod
+    def _has_sides(problem: Problem) -> bool:
+        """Whether what an intercept does to examples is kept aside, by class: where steps do not touch them all."""
+        return isinstance(problem.X, CSRRows) and problem.intercept != "none"
+
+    def _sides(self, problem: Problem, y: np.ndarray) -> np.ndarray:
+        return (y < 0.0).astype(np.int8) if self._has_sides(problem) else np.zeros(y.size, np.int8)
+
+    @staticmethod
+    def _labels(problem: Problem, c: int) -> tuple[np.ndarray, np.ndarray]:
+        """Labels ±1 and weights of output c, which are empty if all are 1."""
+        _, y, s = problem.binary_part(c)
+        return y, np.empty(0) if np.all(s == 1.0) else s
+
+    def _size(self, problem: Problem) -> float:
+        """R, which no row exceeds."""
+        if self.size is not None:
+            return float(self.size)
+        norms2 = np.empty(problem.n)
+        row_norms2(problem.X, norms2)
+        largest = float(norms2.max(initial=0.0)) + (problem.intercept == "regularized")
+        return math.sqrt(largest) if largest > 0.0 else 1.0
+
+    def _nu_of_sample(self, problem: Problem, state: State, c: int) -> float:
+        """ν = mean hinge/‖w‖ on unit rows, of the optimum of a sample: the mean of its loss inside and outside."""
+        size = min(SAMPLE, problem.n // 2)
+        if size < 2:
+            return 1e-3
+        order = state.rng.permutation(problem.n)[: 2 * size]
+        _, y, s = problem.binary_part(c)
+        parts = []
+        for chosen in (np.sort(order[:size]), np.sort(order[size:])):
+            parts.append(replace(problem.take(chosen), y=y[chosen], sample_weight=s[chosen], target=ONE, n_outputs=1))
+            state.counters.preparation_reads += stored_entries(parts[-1].X)
+        solver, free = make("linear", "sdca"), problem.intercept == "unregularized"
+        train = replace(parts[0], intercept="regularized") if free else parts[0]
+        trial = solver.init(train, np.random.default_rng(state.rng.integers(2**63)))
+        solver.advance(train, trial, SAMPLE_EPOCHS * solver.steps_per_epoch(train))
+        W, b = solver.weights(train, trial)
+        b = parts[0].best_intercept(W) if free else b
+        norm = math.sqrt(sum_of_squares(W) + (sum_of_squares(b) if problem.intercept == "regularized" else 0.0))
+        inside, outside = (float(each.output_losses(W, b).sum()) for each in parts)
+        return min(1.0, math.sqrt(inside * outside) / (norm * state.size)) if norm > 0.0 else 1e-3
+
+    # -- steps
+
+    def _rules(self, problem: Problem, state: State, c: int) -> Rules:
+        """The numbers that steps of output c go by."""
+        weight = float(problem.binary_part(c)[2].sum())
+        return Rules(
+            PRIMALS.index(self.primal), DUALS.index(self.dual), RULES.index(self.columns), float(self.horizon or 0),
+            self.rate == "fixed", problem.intercept == "unregularized", problem.intercept == "regularized",
+            problem.n * float(state.nu[c]), 1.0 / state.size, math.log(max(2.0, weight)),
+        )  # fmt: skip
+
+    def _workspace(self, problem: Problem, state: State) -> Workspace:
+        """The columns, and the state's arrays as compiled steps see them; what is not kept follows from what is."""
+        n, width, outputs = problem.n, state.sums.shape[1], problem.n_outputs
+        examples, directions, rule = [], [], RULES.index(self.columns)
+        nobody = Side(np.empty(0), np.ones(1), sampler_of(np.empty(0)), tops_of(np.empty(0)))
+        for c in range(outputs):
+            (y, s), sides = self._labels(problem, c), []
+            for g in range(state.q.shape[1]):
+                q = state.q[c, g]
+                sampler = sampler_of(s * q if s.size else q)._replace(
+                    fine=state.fine[c, g], coarse=state.coarse[c, g], changes=state.changes[c, g]
+                )
+                sides.append(Side(q, state.scale[c, g : g + 1], sampler, tops_of(q)))
+            examples.append(Examples(y, s, self._sides(problem, y), *(*sides, nobody)[:2]))
+            U = state.sums[c]
+            weights = U * U if rule == 0 else np.abs(U) if rule == 1 else np.abs(U) * state.rms
+            sampler = sampler_of(weights)._replace(
+                fine=state.column_fine[c], coarse=state.column_coarse[c], changes=state.column_changes[c]
+            )
+            of_examples = state.coefficients[c], state.coefficients_lag[c]
+            directions.append(Directions(U, state.lag[c], *of_examples, sampler, state.rms))
+        scratch = Scratch(np.zeros(n), np.zeros(n, bool), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n))
+        assert width == problem.d + (problem.intercept == "regularized")
+        return Workspace(as_columns(problem.X), examples, directions, scratch)
+
+    def advance(self, problem: Problem, state: State, n_steps: int) -> int:
+        """Take n_steps steps of every output, in place."""
+        space: Workspace = state.work(problem, lambda: self._workspace(problem, state))
+        drawn, left, first = self.rows_per_step + self.columns_per_step, n_steps, True
+        counts = np.zeros(3, np.int64)
+        reads = Reads(state.rows_read, state.columns_read, counts)
+        while left > 0 or first:  # no steps compile
+            uniforms = state.rng.random((min(left, AT_ONCE), problem.n_outputs, drawn))
+            for c in range(problem.n_outputs):
+                course = Course(int(state.course[c, 0]), *state.course[c, 1:].tolist())
+                state.course[c] = take_steps(
+                    problem.X, space.columns, self._rules(problem, state, c), space.examples[c], space.directions[c],
+                    reads, course, np.ascontiguousarray(uniforms[:, c]), self.rows_per_step, space.scratch,
+                )  # fmt: skip
+            left, first = left - len(uniforms), False
+        counters = state.counters
+        counters.steps += n_steps
+        counters.visits += n_steps * self.rows_per_step
+        counters.updates += n_steps * self.rows_per_step
+        counters.feature_reads += int(counts[0])
+        counters.feature_reads_dense += int(counts[1])
+        counters.first_reads += int(counts[2])
+        return n_steps
+
+    # -- output
+
+    def averages(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(w̄, b̄, ᾱ) over the steps: weights and coefficients of rows of size 1, of shape (outputs, …)."""
+        t, total, bias = np.maximum(state.course[:, :1], 1.0), state.course[:, 2:3], state.course[:, 3]
+        w, alpha = (total * state.sums - state.lag) / t, (total * state.coefficients - state.coefficients_lag) / t
+        return w, bias / t[:, 0], alpha
+
+    def predictor(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(W, b, level, multiple): the average over its water level at nν; without ``nu``, or where that is not above
+        0, the best multiple of it.
+        """
+        w, bias, _ = self.averages(state)
+        W, d = (w / state.size).astype(np.float64), problem.d
+        part = problem.take(state.level_rows) if state.level_rows.size else problem
+        b, level, multiple = np.zeros(problem.n_outputs), np.zeros(problem.n_outputs), np.zeros(problem.n_outputs)
+        for c in range(problem.n_outputs):
+            y, s = self._labels(part, c)
+            f = part.column_scores(np.ascontiguousarray(W[c : c + 1, :d].T), 0) + (W[c, d] if W.shape[1] > d else 0.0)
+            window, near = np.array([0.0, 0.0, np.inf]), np.empty(part.n, np.int64)
+            level[c] = pour(f + bias[c], y, s, part.n * state.nu[c], False, window, pieces(part.n), near).level
+            if level[c] > 0.0 and self.nu is not None:
+                multiple[c], b[c] = 1.0 / level[c], bias[c] / level[c]
+            else:
+                multiple[c], b[c], _ = part.best_multiple(f, sum_of_squares(W[c]), c)
+            W[c] *= multiple[c]
+            if W.shape[1] > d:
+                b[c] = W[c, d]
+        return W[:, :d].T.copy(), b, level, multiple
+
+    def model(self, problem: Problem, state: State) -> LinearModel:
+        """A finished copy of the current model."""
+        W, b, _, _ = self.predictor(problem, state)
+        return LinearModel(W.T.astype(problem.dtype), b)
+
+    def certificate(self, problem: Problem, state: State) -> Certificate:
+        """Primal value of the model, and the better of two dual values: from its slopes, and of the rows drawn."""
+        W, b, _, _ = self.predictor(problem, state)
+        W = W.astype(problem.dtype)
+        primal, dual, _ = problem.certificate(W, b)
+        if problem.intercept != "unregularized":
+            w, _, alpha = self.averages(state)
+            beta = np.stack([self._labels(problem, c)[0] for c in range(problem.n_outputs)]) * alpha / state.size**2
+            norm2 = np.array([sum_of_squares(each) for each in w]) / state.size**2
+            dual = max(dual, problem.dual_of_multiple(beta, norm2 * (1.0 + 1e-9)))
+        return Certificate(primal, dual, primal - dual)
+
+    def evaluate(self, problem: Problem, state: State, model: LinearModel) -> dict[str, float]:
+        """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over outputs)."""
+        W, b, level, _ = self.predictor(problem, state)
+        hinge = problem.output_losses(W.astype(problem.dtype), b)
+        norms = np.sqrt([sum_of_squares(each) for each in W.T])
+        return {
+            "objective": problem.primal(W.astype(problem.dtype), b), "level": float(level.mean()),
+            "norm": float(norms.mean()), "hinge": float(hinge.mean()), "nu": float(state.nu.mean()),
+        }  # fmt: skip
+
+    def duals(self, problem: Problem, state: State) -> np.ndarray:
+        """The largest multiple of the coefficients of the rows drawn that lies in the box, of shape (outputs, n)."""
+        _, _, alpha = self.averages(state)
+        beta = np.stack([self._labels(problem, c)[0] for c in range(problem.n_outputs)]) * np.maximum(alpha, 0.0)
+        caps = np.stack([problem.caps_of(c) for c in range(problem.n_outputs)])
+        with np.errstate(divide="ignore"):
+            share = np.min(caps / np.abs(beta), axis=1, initial=np.inf, where=beta != 0.0)
+        multiple = self.predictor(problem, state)[3] / state.size**2
+        return beta * np.minimum(share, multiple)[:, None]
