@@ -23,7 +23,7 @@ def test_passive_steps_end_on_the_margin(C, rng):
 @pytest.mark.parametrize("name", STEPS)
 def test_every_step_rule_has_a_schedule_and_numbers_are_all_it_takes(name):
     rule = STEPS[name]().schedule(0.5)
-    assert rule.eta > 0.0
+    assert rule.step.scale > 0.0
     assert rule.radius == np.inf
     assert rule.is_constant == (name == "margin_perceptron")
     for field in vars(STEPS[name]()):
