@@ -63,3 +63,15 @@ def test_targets_are_signs_for_one_output_and_codes_for_several():
 def test_a_target_has_an_output_for_each_class_except_for_two_apart(classes, multi_class, target, outputs):
     found = target_of(classes, "hinge", multi_class, np.ones(classes))
     assert (type(found[0]), found[1]) == (target, outputs)
+
+
+def test_scores_of_pairs_decide_between_equal_votes_and_never_against_more_of_them(rng):
+    from widemargin import SVC
+
+    X, y = rng.normal(size=(90, 2)), rng.integers(0, 4, 90)
+    model = SVC(100.0, gamma=5.0).fit(X, y)
+    Z = 3.0 * rng.normal(size=(200, 2))
+    votes, scores = model._votes(Z)
+    assert (votes.sum(axis=1) == 6).all()
+    assert (np.abs(scores - votes) < 1.0 / 3.0).all()
+    assert (np.round(scores) == votes).all()

@@ -27,3 +27,23 @@ def test_the_error_of_a_binary_model_is_its_share_of_wrong_signs():
 def test_where_no_example_has_weight_there_is_no_error():
     problem = Problem(DenseRows(np.ones((2, 1))), np.ones(2), losses.Single(losses.Hinge()), 1.0, np.zeros(2))
     assert problem.errors(LinearModel(np.array([[-1.0]]), np.array([0.0]))) == 0.0
+
+
+@pytest.mark.parametrize("loss", [losses.Hinge(), losses.EpsilonInsensitive(0.3)])
+def test_the_dual_value_of_the_best_multiple_is_the_largest_on_the_ray(rng, loss):
+    """A search along θβ finds no more, and no less; with signs that no dual variable of a hinge has, 0."""
+    X, y = rng.normal(size=(12, 3)), rng.choice([-1.0, 1.0], 12)
+    y = y if isinstance(loss, losses.Hinge) else rng.normal(size=12)
+    problem = Problem(DenseRows(X), y, losses.Single(loss), 0.05, rng.uniform(0.5, 2.0, 12))
+    beta = rng.uniform(0.1, 1.0, 12) * (y if isinstance(loss, losses.Hinge) else np.sign(y))
+    norm2 = float(np.sum((X.T @ beta) ** 2))
+    longest = float(np.min(problem.caps_of(0) / np.abs(beta)))
+    theta = np.linspace(0.0, longest * (1.0 - 1e-12), 4001)
+    searched = max(problem.dual(t * beta[None, :], np.array([t * t * norm2])) for t in theta)
+    found = problem.dual_of_multiple(beta[None, :], np.array([norm2]))
+    assert found >= searched - 1e-12
+    # between two places of the search the value is within the curvature of what was found
+    assert found <= searched + problem.lam * norm2 * (theta[1] - theta[0]) ** 2 + 1e-9 * (1.0 + abs(searched))
+    if isinstance(loss, losses.Hinge):
+        beta[0] *= -1.0
+        assert problem.dual_of_multiple(beta[None, :], np.array([norm2])) == 0.0

@@ -405,3 +405,17 @@ def test_a_step_makes_at_most_three_passes_over_the_examples(intercept, rng):
     while state.t < 256:
         solver.advance(problem, state, 256 - state.t)
     assert state.passes <= 3 * 256
+
+
+def test_dual_variables_of_the_average_lie_in_the_box(rng):
+    """The Perceptron's coefficients know no C: a few draws that stand for all examples must be made smaller."""
+    X = rng.normal(size=(600, 3))
+    y = np.where(X[:, 0] + 0.8 * rng.normal(size=600) > 0.0, 1.0, -1.0)
+    problem = KernelProblem(RBF(0.5), as_rows(X), y, Single(Hinge()), 1.0 / (0.05 * 600), intercept="none")
+    solver = StochasticBatchPerceptron(batch_size=1)
+    state = solver.init(problem, rng)
+    while state.t < 4:
+        solver.advance(problem, state, 1)
+    assert state.polish is None
+    assert np.abs(solver.predictor(problem, state)[0]).max() > 0.05
+    assert np.abs(solver.duals(problem, state)).max() == pytest.approx(0.05, rel=1e-9)
