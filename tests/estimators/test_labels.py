@@ -5,7 +5,7 @@ import pytest
 from sklearn.utils.class_weight import compute_class_weight
 
 from widemargin import BudgetedSVC, LinearSVC
-from widemargin.estimators.labels import class_weights, labels, weighted
+from widemargin.estimators.labels import Labelled, class_weights, labels, weighted
 
 
 def test_classes_that_have_not_come_yet_do_not_count_in_the_balance():
@@ -47,3 +47,15 @@ def test_a_later_call_keeps_the_labels_of_the_first(estimator, words, rng):
     model = estimator().partial_fit(X, y, classes=[0, 1, 2])
     with pytest.raises(ValueError, match=words):
         model.partial_fit(X, y, classes=[0, 1])
+
+
+def test_two_outputs_of_two_classes_are_one_score_by_their_difference():
+    class Joint(Labelled):
+        classes_ = np.array(["no", "yes"])
+
+        def _scores(self, X):
+            return np.asarray(X, float)
+
+    scores = [[1.0, 3.0], [2.0, 1.5], [-1.0, -2.0]]
+    assert Joint().decision_function(scores).tolist() == [2.0, -0.5, -1.0]
+    assert Joint().predict(scores).tolist() == ["yes", "no", "no"]
