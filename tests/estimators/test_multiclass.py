@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from widemargin import SVC
 from widemargin.core import losses
 from widemargin.estimators.multiclass import Binaries, target_of, targets_of
 
@@ -66,8 +67,6 @@ def test_a_target_has_an_output_for_each_class_except_for_two_apart(classes, mul
 
 
 def test_scores_of_pairs_decide_between_equal_votes_and_never_against_more_of_them(rng):
-    from widemargin import SVC
-
     X, y = rng.normal(size=(90, 2)), rng.integers(0, 4, 90)
     model = SVC(100.0, gamma=5.0).fit(X, y)
     Z = 3.0 * rng.normal(size=(200, 2))

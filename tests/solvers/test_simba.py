@@ -13,7 +13,7 @@ from widemargin.core.rows import as_rows
 from widemargin.problems.linear import Problem
 from widemargin.running import run
 from widemargin.solvers import make
-from widemargin.solvers.simba import DUALS, PRIMALS, RULES, Simba
+from widemargin.solvers.simba import DUALS, PRIMALS, RULES, Scratch, Simba, give_slack
 
 HINGE = losses.Single(losses.Hinge())
 
@@ -122,8 +122,6 @@ def test_the_dual_estimate_has_no_bias_before_it_is_clipped(rng, rule, sparse):
 
 
 def test_slack_goes_to_the_most_important_and_equal_ones_share_it(rng):
-    from widemargin.solvers.simba import Scratch, give_slack
-
     for _ in range(50):
         n = int(rng.integers(1, 40))
         q = rng.choice([0.5, 1.0, 2.0, *rng.random(3)], n)
@@ -199,7 +197,8 @@ def test_it_learns_and_its_certificate_is_true(rng):
 
 @pytest.mark.parametrize(("parameters", "sentence"), [
     ({"primal": "x"}, "primal must be one of"), ({"primal": "fixed"}, "horizon"), ({"nu": 2.0}, "nu must be"),
-    ({"rows_per_step": 0}, "rows_per_step must be"), ({"columns": "all"}, "columns must be one of"),
+    ({"rows_per_step": 0}, "rows_per_step must be"), ({"size": -1.0}, "size must be"), ({"nu": -0.1}, "nu must be"),
+    ({"level_sample": 0}, "level_sample must be"), ({"columns": "all"}, "columns must be one of"),
 ])  # fmt: skip
 def test_parameters_that_mean_nothing_are_refused(rng, parameters, sentence):
     X, y = data(rng)

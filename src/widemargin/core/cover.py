@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .dispatch import borrow, compiled, inlined
+from .sampler import blocks
 
 
 class Tops(NamedTuple):
@@ -22,10 +23,8 @@ class Tops(NamedTuple):
 
 def tops_of(values: np.ndarray) -> Tops:
     """The tops of these numbers, none of which is negative."""
-    n = values.size
-    width = max(16, -(-round(np.cbrt(n)) // 16) * 16)
-    n_fine = -(-n // width)
-    made = Tops(np.empty(n_fine), np.empty(-(-n_fine // width)), width)
+    width, n_fine, n_coarse = blocks(values.size)
+    made = Tops(np.empty(n_fine), np.empty(n_coarse), width)
     find_tops(made, values)
     return made
 

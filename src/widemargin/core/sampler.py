@@ -23,12 +23,17 @@ class Sampler(NamedTuple):
     width: int
 
 
-def sampler_of(weights: np.ndarray) -> Sampler:
-    """A sampler of these weights, which are not negative; it keeps the array and changes it."""
-    n = weights.size
+def blocks(n: int) -> tuple[int, int, int]:
+    """(width, number of blocks, number of blocks of blocks) for n numbers in three levels."""
     width = max(16, -(-round(np.cbrt(n)) // 16) * 16)
     n_fine = -(-n // width)
-    made = Sampler(weights, np.empty(n_fine), np.empty(-(-n_fine // width)), np.zeros(1, np.int64), width)
+    return width, n_fine, -(-n_fine // width)
+
+
+def sampler_of(weights: np.ndarray) -> Sampler:
+    """A sampler of these weights, which are not negative; it keeps the array and changes it."""
+    width, n_fine, n_coarse = blocks(weights.size)
+    made = Sampler(weights, np.empty(n_fine), np.empty(n_coarse), np.zeros(1, np.int64), width)
     sum_all(made)
     return made
 

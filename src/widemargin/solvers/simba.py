@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arguments import not_negative, positive, whole
 from ..core import losses
 from ..core.columns import as_columns
 from ..core.cover import Tops, find_tops, lift_coarse, list_above, note_change, tops_of
@@ -711,11 +712,14 @@ class Simba(Solver):
                 "primal='fixed' and rate='fixed' need the number of steps: set horizon to an integer ≥ 1, "
                 f"got {self.horizon!r}"
             )
-        if self.nu is not None and not (math.isfinite(self.nu) and 0.0 <= self.nu <= 1.0):
+        if self.nu is not None and not_negative("nu", self.nu) > 1.0:
             raise ValueError(f"nu must be a number from 0 to 1, got {self.nu!r}")
         for name in ("rows_per_step", "columns_per_step"):
-            if not (isinstance(getattr(self, name), (int, np.integer)) and getattr(self, name) >= 1):
-                raise ValueError(f"{name} must be an integer ≥ 1, got {getattr(self, name)!r}")
+            whole(name, getattr(self, name))
+        if self.size is not None:
+            positive("size", self.size)
+        if self.level_sample is not None:
+            whole("level_sample", self.level_sample)
 
     def steps_per_epoch(self, problem: Problem) -> int:
         """Steps that draw as many rows as there are examples."""
@@ -817,7 +821,7 @@ class Simba(Solver):
 
     def _workspace(self, problem: Problem, state: State) -> Workspace:
         """The columns, and the state's arrays as compiled steps see them; what is not kept follows from what is."""
-        n, width, outputs = problem.n, state.sums.shape[1], problem.n_outputs
+        n, outputs = problem.n, problem.n_outputs
         examples, directions, rule = [], [], RULES.index(self.columns)
         nobody = Side(np.empty(0), np.ones(1), sampler_of(np.empty(0)), tops_of(np.empty(0)))
         for c in range(outputs):
@@ -837,7 +841,6 @@ class Simba(Solver):
             of_examples = state.coefficients[c], state.coefficients_lag[c]
             directions.append(Directions(U, state.lag[c], *of_examples, sampler, state.rms))
         scratch = Scratch(np.zeros(n), np.zeros(n, bool), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n))
-        assert width == problem.d + (problem.intercept == "regularized")
         return Workspace(as_columns(problem.X), examples, directions, scratch)
 
     def advance(self, problem: Problem, state: State, n_steps: int) -> int:
