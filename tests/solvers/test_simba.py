@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from reference.simba import chances, simba, slack
+from reference.water_level import by_sorting
 from widemargin.core import losses
 from widemargin.core.columns import as_columns
 from widemargin.core.rows import as_rows
@@ -40,8 +41,10 @@ def distribution(state):
     ("fixed", "quadratic", "scaled", "fixed"), ("fixed", "exponential", "squared", "adaptive"),
     ("averaging", "quadratic", "scaled", "fixed"), ("adaptive", "exponential", "absolute", "fixed"),
 ])  # fmt: skip
-def test_steps_are_those_of_the_textbook(rng, sparse, intercept, primal, dual, rule, rate):
-    X, y = data(rng)
+@pytest.mark.parametrize("shape", [(60, 25, 0.4), (700, 300, 0.02)], ids=["small", "wide"])
+def test_steps_are_those_of_the_textbook(rng, sparse, intercept, primal, dual, rule, rate, shape):
+    """The small one touches a large part of all examples in each step, the wide one a few in most; blocks of blocks."""
+    X, y = data(rng, *shape)
     T, nu = 300, float(rng.choice([0.0, 0.01, 0.1]))
     problem = problem_of(X, y, sparse, intercept)
     solver = Simba(nu, primal, dual, rate, rule, horizon=T)
@@ -78,23 +81,98 @@ def test_dense_and_sparse_rows_take_the_same_steps(rng, primal, dual, rule):
         np.testing.assert_allclose(dense, thin, atol=1e-9)
 
 
-def test_a_weight_counts_as_so_many_copies(rng):
-    """The mean over many runs of p after a few steps is the same for copies as for a weight."""
-    X, y = data(rng, 12, 5, 1.0)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("intercept", "rule"), [("none", "scaled"), ("unregularized", "squared"), ("regularized", "absolute")]
+)
+@pytest.mark.parametrize("shape", [(40, 15, 0.5), (400, 200, 0.02)], ids=["small", "wide"])
+def test_a_weight_counts_as_so_many_copies(rng, sparse, intercept, rule, shape):
+    """Copies stand side by side, so that the same random numbers draw them where they draw the one with the weight."""
+    X, y = data(rng, *shape)
     s = rng.integers(1, 4, y.size)
     copies = np.repeat(np.arange(y.size), s)
-    means = []
-    for problem in (problem_of(X, y, sample_weight=s.astype(float)), problem_of(X[copies], y[copies])):
-        solver = Simba(3.0 / problem.n, size=10.0)  # the same slack in all
-        total = []
-        for _ in range(400):
-            state = solver.init(problem, rng)
-            solver.advance(problem, state, 8)
-            p = distribution(state)
-            total.append(p * s / (p @ s) if p.size == y.size else np.bincount(copies, p))
-        means.append((np.mean(total, axis=0), np.std(total, axis=0) / 20.0))
-    (first, wide), (second, wide2) = means
-    assert (np.abs(first - second) <= 6.0 * np.hypot(wide, wide2) + 1e-12).all()
+    seed, mass, found = int(rng.integers(2**32)), float(rng.uniform(5.0, 15.0)), []
+    for X_, y_, more in ((X, y, {"sample_weight": s.astype(float)}), (X[copies], y[copies], {})):
+        problem = problem_of(X_, y_, sparse, intercept, **more)
+        solver = Simba(mass / problem.n, columns=rule, rows_per_step=2, columns_per_step=2)
+        state = solver.init(problem, np.random.default_rng(seed))
+        solver.advance(problem, state, 200)
+        q = np.sum(state.q[0] * state.scale[0][:, None], axis=0)
+        found.append((*solver.averages(state)[:2], (q if more else q[np.cumsum(s) - 1]) / q.max()))
+    for weighted, copied in zip(*found, strict=True):
+        np.testing.assert_allclose(weighted, copied, atol=1e-9)
+
+
+def test_every_output_is_a_run_of_its_own(rng):
+    X, _ = data(rng)
+    classes, T, seed = rng.integers(0, 3, len(X)).astype(float), 200, int(rng.integers(2**32))
+    target = losses.OneVsRest(losses.Hinge(), np.ones(3))
+    for sparse in (False, True):
+        rows = as_rows(sp.csr_matrix(X) if sparse else X)
+        problem = Problem(rows, classes, target, 0.01, intercept="none", n_outputs=3)
+        solver = Simba(0.02)
+        state = solver.init(problem, np.random.default_rng(seed))
+        solver.advance(problem, state, T)
+        uniforms = np.random.default_rng(seed).random((T, 3, 2))
+        for c in range(3):
+            y = np.where(classes == c, 1.0, -1.0)
+            w, _, _ = simba(X / state.size, y, 0.02, uniforms[:, c])
+            np.testing.assert_allclose(solver.averages(state)[0][c], w, atol=1e-9)
+
+
+@pytest.mark.parametrize("intercept", ["none", "unregularized"])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("factor", [2e-40, 1e39])
+def test_importance_may_be_any_multiple_of_itself(rng, sparse, intercept, factor):
+    """Sums and scales that leave the range of numbers are multiplied out on the way, and nobody notices."""
+    X, y = data(rng, 300, 40, 0.1)
+    problem, seed, found = problem_of(X, y, sparse, intercept), int(rng.integers(2**32)), []
+    solver = Simba(0.02, dual="exponential")
+    for multiple in (1.0, factor):
+        state = solver.init(problem, np.random.default_rng(seed))
+        for part in (state.q, state.fine, state.coarse):
+            part *= multiple
+        solver.advance(problem, state, 400)
+        found.append((*solver.averages(state)[:2], distribution(state)))
+        total = np.sum(state.q[0] * state.scale[0][:, None])
+        assert 1e-42 < total < 1e42
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.parametrize("intercept", ["none", "unregularized"])
+def test_the_predictor_is_the_average_over_its_level(rng, intercept):
+    """On all examples, or on the sample that was asked for, where the mass of slack is ν for each of these."""
+    X, y = data(rng, 200, 10, 1.0)
+    problem = problem_of(3.0 * X, y, bool(rng.integers(2)), intercept)
+    for sample in (None, 50):
+        solver = Simba(0.1, level_sample=sample)
+        state = solver.init(problem, rng)
+        solver.advance(problem, state, 2000)
+        chosen = np.arange(y.size) if sample is None else state.level_rows
+        assert np.unique(chosen).size == (sample or y.size)
+        (w,), (b,), _ = solver.averages(state)
+        level = by_sorting(y[chosen] * (3.0 * X[chosen] @ w / state.size + b), 0.1 * chosen.size)
+        assert level > 0.0
+        W, own_b, own_level, _ = solver.predictor(problem, state)
+        assert own_level[0] == pytest.approx(level)
+        np.testing.assert_allclose(W[:, 0], w / (state.size * level))
+        assert own_b[0] == pytest.approx(b / level)
+
+
+def test_nu_is_that_of_the_optimum_and_has_no_unit(rng):
+    """Mean hinge/(‖w‖ R) at the optimum for C; rows ten times as long, with λ to match, have the same."""
+    X, y = data(rng, 3000, 5, 1.0)
+    seed, found = int(rng.integers(2**32)), []
+    for unit in (1.0, 10.0):
+        problem = problem_of(unit * X, y, lam=0.01 * unit**2)
+        found.append(Simba().init(problem, np.random.default_rng(seed)).nu[0])
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+    exact = make("linear", "sdca")
+    W = run(exact, problem, rng=rng, tol=1e-6, max_epochs=500).model.coef[0]
+    hinge = np.maximum(0.0, 1.0 - y * (10.0 * X @ W)).mean()
+    expected = hinge / (np.linalg.norm(W) * 10.0 * np.linalg.norm(X, axis=1).max())
+    assert 0.5 * expected <= found[0] <= 2.0 * expected
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -188,6 +266,10 @@ def test_it_learns_and_its_certificate_is_true(rng):
         W = solver.predictor(problem, outcome.state)[0][:, 0]
         shared = X.T @ duals  # a multiple of w
         assert shared @ W == pytest.approx(np.linalg.norm(shared) * np.linalg.norm(W), rel=1e-6)
+        # all of w, if the box has room for it
+        if np.abs(duals).max() < problem.C * (1.0 - 1e-9):
+            np.testing.assert_allclose(shared, W, rtol=1e-6)
+        assert np.linalg.norm(shared) <= np.linalg.norm(W) * (1.0 + 1e-6)
         if intercept != "unregularized":
             exact = make("linear", "sdca")
             best = exact.certificate(problem, run(exact, problem, rng=rng, tol=1e-6, max_epochs=2000).state)

@@ -73,8 +73,8 @@ def second_moment(Z, rule, rms):
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("intercept", ["none", "unregularized", "regularized"])
-def test_draws_of_rows_and_columns_have_no_bias(rng, sparse, rule, intercept):
+@pytest.mark.parametrize(("intercept", "k", "m"), [("none", 1, 1), ("unregularized", 1, 1), ("regularized", 3, 2)])
+def test_draws_of_rows_and_columns_have_no_bias(rng, sparse, rule, intercept, k, m):
     """Many steps at a rate so small that p stays what it is: log q adds the estimates up, and U the rows drawn.
 
     Σ ṽᵢ − (⟨Σ w, zᵢ⟩ + T ξᵢ + yᵢ Σ b) is a martingale. Its increments have second moments that are known and are far
@@ -82,7 +82,7 @@ def test_draws_of_rows_and_columns_have_no_bias(rng, sparse, rule, intercept):
     """
     X, y = positive_parts(rng)
     problem = problem_of(X, y, sparse, intercept)
-    n, T, (k, m) = y.size, 40_000, (1, 1) if rng.random() < 0.7 else (3, 2)
+    n, T = y.size, 30_000
     nu = 15.3 / n  # seven have all of 2, the eighth what is left
     settings = {
         "primal": "averaging",
@@ -161,10 +161,8 @@ def recorded(problem, solver, T, rng):
         np.testing.assert_allclose(row, Z[i], atol=1e-9)
         divisor = {"adaptive": 1.0, "averaging": math.sqrt(2.0 * t), "fixed": math.sqrt(2.0 * (solver.horizon or 1))}
         u, p, b = state.sums[0] / divisor[primal], q / q.sum(), state.course[0, 3] - bias
-        w, eta = (
-            u / max(1.0, np.linalg.norm(u)),
-            math.sqrt(math.log(n) / (t if solver.rate == "adaptive" else solver.horizon)),
-        )
+        w = u / max(1.0, np.linalg.norm(u))
+        eta = math.sqrt(math.log(n) / (t if solver.rate == "adaptive" else solver.horizon))
         xi, P = slack(p, n * solver.nu) + b * y, chances(w, solver.columns, rms)
         columns = np.flatnonzero(P > 0.0)
         values = (Z[:, columns] * (w[columns] / P[columns])).T + xi
@@ -296,7 +294,7 @@ def game_value(Z, y, nu, bias, gap=1e-3):
 def test_the_average_is_within_epsilon_after_the_steps_of_the_theorem(rng, intercept, nu, primal, rate, dual):
     """Theorem 4.3 with the constant 20 in T = 20 log n/ε², where the paper proves 10⁴, and with its chance of 1/2.
 
-    A run's error is below ε/3 in the mean, and one of hundreds is near ε: seven of thirteen do not fail together.
+    A run's error is below ε/3 in the mean, and one of hundreds is near ε: five of nine do not fail together.
     """
     bias, n, epsilon = intercept == "unregularized", 60, 0.1
     X, y = groups(rng, n, flipped=2 if nu else 0, shift=0.4 if bias else 0.0)
@@ -304,7 +302,7 @@ def test_the_average_is_within_epsilon_after_the_steps_of_the_theorem(rng, inter
     value = game_value(Z, y, nu, bias)
     problem, errors = problem_of(X, y, bool(rng.integers(2)), intercept), []
     solver = Simba(nu, primal, dual, rate, horizon=T, size=1.0)
-    for _ in range(13):
+    for _ in range(9):
         state = solver.init(problem, rng)
         solver.advance(problem, state, T)
         w, b, _ = solver.averages(state)
