@@ -9,7 +9,9 @@ from widemargin.stopping import STOP_REASONS, TELLING, Limits, Patience, reason_
 
 
 def test_every_stop_reason_has_its_explanation():
-    assert {"tol", "max_iter", "max_seconds", "early_stopping", "callback", "interrupted"} <= set(STOP_REASONS)
+    assert {"tol", "max_iter", "max_seconds", "max_feature_reads", "early_stopping", "callback", "interrupted"} <= set(
+        STOP_REASONS
+    )
     assert all(STOP_REASONS.values())
 
 

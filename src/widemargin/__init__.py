@@ -24,6 +24,8 @@ _HOMES = {
     "SDCA": "solvers.sdca",
     "Interior": "solvers.interior",
     "Simba": "solvers.simba",
+    "Source": "core.sources",
+    "TwoWays": "core.sources",
     "KernelPerceptron": "solvers.perceptron",
     "StochasticBatchPerceptron": "solvers.sbp",
     "BudgetedSGD": "solvers.budget",
@@ -44,7 +46,10 @@ __all__ = [
     "LinearSVC",
     "LinearSVR",
     "Pegasos",
+    "Simba",
+    "Source",
     "StochasticBatchPerceptron",
+    "TwoWays",
     "compress",
     "load",
     "pareto_path",
@@ -54,6 +59,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from . import plots as plots
+    from .core.sources import Source as Source
+    from .core.sources import TwoWays as TwoWays
     from .estimators.budgeted import BudgetedSVC as BudgetedSVC
     from .estimators.budgeted import BudgetedSVR as BudgetedSVR
     from .estimators.budgeted import compress as compress

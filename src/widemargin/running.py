@@ -142,15 +142,15 @@ def run(
     callbacks : called with a :class:`Progress` at each checkpoint; a true answer stops the run
     on_slice : called with a :class:`Progress` after each slice of work
     history : the table to go on with
-    limits : ``max_epochs``, ``max_seconds``, ``tol``, ``patience``, ``checkpoints``, ``started``, as in
-        :class:`widemargin.stopping.Limits`
+    limits : ``max_epochs``, ``max_seconds``, ``max_feature_reads``, ``tol``, ``patience``, ``checkpoints``,
+        ``started``, as in :class:`widemargin.stopping.Limits`
     """
-    until = Limits(**limits)
+    until, read = Limits(**limits), 0 if state is None else state.counters.feature_reads
     if state is None:
         state = solver.init(problem, np.random.default_rng() if rng is None else rng)
     history = History() if history is None else history
     solver.advance(problem, state, 0)  # compiles, off the clock
-    return _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice).go()
+    return _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice).go(read)
 
 
 class _Run:
@@ -173,9 +173,11 @@ class _Run:
         # the first slice feels out how fast steps are; no slice is more than 16 times the one before
         self.done, self.rate, self.previous = 0, solver.first_slice(problem) / SLICE, math.nan
         self.reason = self.doubt = ""
+        self.read_before = 0
 
-    def go(self) -> Outcome:
-        """Train until there is a reason to stop, and return the outcome."""
+    def go(self, read_before: int) -> Outcome:
+        """Train until there is a reason to stop, and return the outcome; entries read before this run do not count."""
+        self.read_before = read_before
         chooses = self.solver.at_checkpoint(self.state) is not None
         stops = iter(()) if chooses else self.limits.stops(self.per_epoch)
         with self.interrupts:
@@ -191,7 +193,7 @@ class _Run:
         """Take steps until there are as many as ``target``, the solver wants to be looked at, or time is up."""
         progress = self.progress
         while self.done < target and not self.reason:
-            part = max(1, min(target - self.done, int(self.rate * SLICE)))
+            part = max(1, min(target - self.done, int(min(self.rate * SLICE, self._steps_allowed()))))
             since = time.perf_counter()
             with self.watch:
                 steps = self.solver.advance(self.problem, self.state, part)
@@ -211,10 +213,22 @@ class _Run:
             # a step that would end well behind the limit is not begun
             elif time.perf_counter() + 0.5 / self.rate >= self.deadline:
                 self.reason = "max_seconds"
+            elif self._reads_left() <= 0:
+                self.reason = "max_feature_reads"
             if self.solver.at_checkpoint(self.state):
                 break
             if self.looks is not None and not self.reason and self.done < target:
                 self.looks.look()
+
+    def _reads_left(self) -> float:
+        """Entries of the data that may still be read."""
+        most = self.limits.max_feature_reads
+        return math.inf if most is None else most - (self.state.counters.feature_reads - self.read_before)
+
+    def _steps_allowed(self) -> float:
+        """Steps that certainly read no more than is left: so where a run ends does not depend on the clock."""
+        left = self._reads_left()
+        return left if left == math.inf else left // self.solver.most_reads(self.problem)
 
     def _record(self) -> tuple[Any, dict[str, float], bool]:
         """Measure the present point, and note it: (model, measures, whether the model is that of the state)."""

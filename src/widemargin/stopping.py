@@ -19,6 +19,7 @@ STOP_REASONS = {
     "max_iter": "all epochs done",
     "stalled": "rounding allows no further progress",
     "max_seconds": "the time limit was reached",
+    "max_feature_reads": "as many entries of the data as allowed were read",
     "early_stopping": "the validation error stopped improving",
     "callback": "a callback asked to stop",
     "interrupted": "Ctrl-C",
@@ -33,6 +34,8 @@ class Limits:
     ----------
     max_epochs : work of this run, in passes over the examples
     max_seconds : wall clock since ``started`` (by default since the call), everything included
+    max_feature_reads : stored entries of the data read, by the counter of that name; the run ends with the step that
+        reaches them
     tol : stop when the duality gap, where the solver knows it, is at most this share of the objective, and
         elsewhere when the objective changes by less than this share between checkpoints; 0 is never
     patience : checkpoints without an improvement of the validation error
@@ -41,6 +44,7 @@ class Limits:
 
     max_epochs: float = 10
     max_seconds: float | None = None
+    max_feature_reads: float | None = None
     tol: float = 0.0
     patience: int = 3
     checkpoints: Iterable[int] | None = None

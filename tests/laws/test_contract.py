@@ -66,6 +66,7 @@ CASES = {
     "linear/pegasos search": ({"projection": True}, lambda rng: linear(rng, intercept="search")),
     "linear/interior": ({}, linear),
     "linear/simba": ({"nu": 0.01}, lambda rng: linear(rng, sparse=True)),
+    "linear/simba ascent": ({"ascent_after": 30}, lambda rng: linear(rng, sparse=True)),
     "linear/simba several": ({"nu": 0.01, "columns": "scaled"}, lambda rng: linear(rng, several=True)),
     "linear/simba C": ({"rows_per_step": 2}, lambda rng: linear(rng, sparse=True, intercept="unregularized")),
     "kernel/smo": ({"working_set": 16, "sample": 1}, lambda rng: kernel(rng, intercept="unregularized")),

@@ -10,11 +10,12 @@ from reference.simba import chances, simba, slack
 from reference.water_level import by_sorting
 from widemargin.core import losses
 from widemargin.core.columns import as_columns
+from widemargin.core.importance import Scratch, give_slack
 from widemargin.core.rows import as_rows
 from widemargin.problems.linear import Problem
 from widemargin.running import run
 from widemargin.solvers import make
-from widemargin.solvers.simba import DUALS, PRIMALS, RULES, Scratch, Simba, give_slack
+from widemargin.solvers.simba import DUALS, PRIMALS, RULES, Simba
 
 HINGE = losses.Single(losses.Hinge())
 
@@ -208,7 +209,7 @@ def test_slack_goes_to_the_most_important_and_equal_ones_share_it(rng):
         solver = Simba(0.1, size=100.0)
         state = solver.init(problem, rng)
         state.q[0, 0] = q
-        space = solver._workspace(problem, state)
+        space = solver._workspace(problem, state, problem)
         mass, threshold = float(rng.uniform(0.0, n)), float(rng.choice([0.0, 0.3, 5.0]))
         scratch = Scratch(*(part.copy() for part in space.scratch))
         count, _ = give_slack(space.examples[0], mass, threshold, scratch)

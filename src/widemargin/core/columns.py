@@ -1,18 +1,11 @@
 """Columns of a data matrix: the rows of its transpose, so that everything that is done with a row serves them too."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from .rows import CSRRows, DenseRows, as_matrix, as_rows
-
-
-class TwoWays(NamedTuple):
-    """The same matrix by rows and by columns; the columns of X are the rows of ``columns``."""
-
-    rows: DenseRows | CSRRows
-    columns: DenseRows | CSRRows
 
 
 def as_columns(X: Any) -> DenseRows | CSRRows:

@@ -267,22 +267,24 @@ def as_rows(X: Any) -> DenseRows | CSRRows:
     return DenseRows(unlocked(np.ascontiguousarray(X, dtype=dtype)))
 
 
-def shape(X: DenseRows | CSRRows) -> tuple[int, int]:
+def shape(X: Any) -> tuple[int, int]:
     """(number of rows, number of features)."""
     if isinstance(X, CSRRows):
         return X.indptr.size - 1, int(X.n_features)
-    return X.values.shape
+    return X.values.shape if isinstance(X, DenseRows) else X.shape
 
 
-def dtype_of(X: DenseRows | CSRRows) -> np.dtype:
+def dtype_of(X: Any) -> np.dtype:
     """The dtype of the entries, float32 or float64."""
-    return X.data.dtype if isinstance(X, CSRRows) else X.values.dtype
+    return X.data.dtype if isinstance(X, CSRRows) else X.values.dtype if isinstance(X, DenseRows) else X.dtype
 
 
-def take_rows(X: DenseRows | CSRRows, chosen: np.ndarray) -> DenseRows | CSRRows:
+def take_rows(X: Any, chosen: np.ndarray) -> DenseRows | CSRRows:
     """A copy of the chosen rows, in their order."""
     if isinstance(X, DenseRows):
-        return DenseRows(X.values[chosen])
+        return DenseRows(np.ascontiguousarray(X.values[chosen]))
+    if not isinstance(X, CSRRows):
+        return X.rows(chosen)  # they are fetched
     if X.indices.dtype == X.indptr.dtype == np.int32:
         found = as_matrix(X)[chosen]
         return CSRRows(found.data, found.indices, found.indptr, X.n_features)

@@ -18,12 +18,13 @@ import scipy.sparse as sp
 from numba.core.event import install_timer
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .. import solvers
 from ..arguments import not_negative, one_of, positive, whole
 from ..core.kernels import class_of
 from ..core.rows import unlocked
+from ..core.sources import Remote, TwoWays
 from ..history import History
 from ..progress import ProgressBar
 from ..running import Outcome, Progress, run
@@ -88,6 +89,25 @@ def check_rows(
         return _summed(checked)
     X, y = checked
     return _summed(X), y
+
+
+def check_source(estimator: BaseEstimator, X: Any, y: Any = None, *, reset: bool = True) -> Any:
+    """(X, y) of data that is reached by row and by column, or X alone; nothing of X is read."""
+    if not isinstance(X, TwoWays):
+        X = Remote(X)
+    n, d = X.shape
+    if reset:
+        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_features_in_ = d
+    elif d != estimator.n_features_in_:
+        name, known = type(estimator).__name__, estimator.n_features_in_
+        raise ValueError(f"X has {d} features, but {name} is expecting {known} features as input")
+    if y is None:
+        return X
+    y = column_or_1d(y, warn=True)
+    if y.size != n:
+        raise ValueError(f"X and y must have as many examples, got {n} and {y.size}")
+    return X, y
 
 
 def _summed(X: Any) -> Any:
@@ -177,7 +197,7 @@ def _say_what_compiling_took(estimator: Any, seconds: float) -> None:
 
 
 #: Reasons to stop that leave ``tol`` unmet without the user's own rule having ended training.
-UNFINISHED = ("max_iter", "stalled", "max_seconds", "interrupted")
+UNFINISHED = ("max_iter", "stalled", "max_seconds", "max_feature_reads", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -308,6 +328,7 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
                 state=state,
                 rng=rng,
                 max_epochs=self.max_iter if limits.max_epochs is None else limits.max_epochs,
+                max_feature_reads=getattr(self, "max_feature_reads", None),
                 max_seconds=self.max_seconds if limits.until == math.inf else limits.until - limits.started,
                 tol=self.tol if limits.tol is None else limits.tol,
                 validation=validation,

@@ -13,22 +13,25 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
-from ..arguments import flag, generator, not_negative, one_of, threads
+from ..arguments import flag, generator, not_negative, one_of, positive, threads
 from ..core import losses
-from ..core.rows import as_matrix, as_rows
+from ..core.rows import as_matrix, as_rows, take_rows
+from ..core.sources import Remote, TwoWays, is_source
 from ..files import savable
 from ..history import History
 from ..models import LinearModel
 from ..problems.layout import check_features, finite
 from ..problems.linear import Problem
 from ..problems.objective import INTERCEPTS, Certificate
-from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, held_out, with_callbacks
+from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, check_source, held_out, with_callbacks
 from .labels import weighted
 from .multiclass import target_of, targets_of
 from .streaming import Streamed, StreamedClassifier, StreamedRegressor
 
 #: The solver that "auto" turns to where the exact one cannot go: streams, joint losses, other intercepts.
 ANY = "pegasos"
+#: The one that it turns to where data is reached by row and by column only.
+REMOTE = "simba"
 #: The one that it turns to where features are few and the largest is so many times the size of the median one.
 ROBUST, FEW_FEATURES, UNLIKE = "interior", 200, 100.0
 
@@ -51,16 +54,33 @@ class _Linear(Streamed):
         one_of("intercept", self.intercept, INTERCEPTS)
         check_solver("linear", self.solver, "Pegasos()")
         flag("early_stopping", self.early_stopping)
+        if self.max_feature_reads is not None:
+            positive("max_feature_reads", self.max_feature_reads)
 
-    def _solver(self, exact: bool, robust: bool = False) -> Any:
+    def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        return check_source(self, X, y) if is_source(X) else super()._check_data(X, y, **options)
+
+    @staticmethod
+    def _layout(X: Any) -> dict[str, Any]:
+        """The data as a problem takes it."""
+        if isinstance(X, TwoWays):
+            return {"X": X.by_rows, "columns": X.by_columns}
+        return {"X": X if isinstance(X, Remote) else as_rows(X)}
+
+    def _solver(self, exact: bool, robust: bool = False, remote: bool = False) -> Any:
         """The solver in use; "auto" is the exact one where it can be, else the one that takes anything."""
         if not isinstance(self.solver, str):
             solver = self.solver
         else:
             name = self.solver
             if name == "auto":
-                name = ANY if not exact else ROBUST if robust else name
+                name = REMOTE if remote else ANY if not exact else ROBUST if robust else name
             solver = solvers.make("linear", name)
+        if remote and not solver.remote:
+            raise ValueError(
+                f"X is reached by row and by column only, and {type(solver).__name__} makes passes over it: use "
+                "solver='simba', or read X as a whole"
+            )
         if self.n_jobs is not None and "n_jobs" in solver.get_params():
             solver = replace(solver, n_jobs=threads(self.n_jobs))
         if self.intercept == "exact" and solver.get_params().get("batch_size") == 1:
@@ -105,16 +125,27 @@ class _Linear(Streamed):
 
     def _fit_problem(self, problem: Problem, started: float, X: Any, y: Any, labels: np.ndarray | None) -> None:
         """Train on a problem; go on from the last state when ``warm_start`` asks for it."""
-        self._check_features(problem)
+        remote = isinstance(problem.X, Remote)
+        if problem.is_open:
+            self._check_features(problem)
         rng = generator(self.random_state)
         validation = None
         if self.early_stopping:
+            if remote:
+                raise ValueError(
+                    "early_stopping holds rows out, and X is reached by row and by column only: switch it off"
+                )
             training, holdout = held_out(rng, problem.n, self.validation_fraction, labels, problem.sample_weight)
             validation, problem = problem.take(holdout), problem.take(training)
         state = getattr(self, "_state", None) if self.warm_start else None
         if state is not None and not state.resumes:
             state = None  # an interior point of another problem is no start
-        solver = self._solver(self._exactly(problem, state), state is None and self._wants_robust(problem))
+        if remote:
+            solver = self._solver(exact=False, remote=True)
+        else:
+            solver = self._solver(self._exactly(problem, state), state is None and self._wants_robust(problem))
+            if problem.columns is not None and not solver.remote:  # passes want rows, each in one piece
+                problem = replace(problem, X=as_rows(as_matrix(problem.X)), columns=None)
         history = None
         if state is not None and solver.resumes:
             # copies: a fit that fails leaves the old state as it was
@@ -131,9 +162,14 @@ class _Linear(Streamed):
         # whoever is out of patience does not wait for a dual value; the best that was seen stands, or the trivial one
         dual = max(outcome.dual, 0.0)
         self.certificate_ = Certificate(outcome.objective, dual, outcome.objective - dual)
-        if outcome.stop_reason not in ("max_seconds", "interrupted") and gap is None:
+        if not solver.certifies(problem):
+            self.certificate_ = None
+        elif outcome.stop_reason not in ("max_seconds", "interrupted") and gap is None:
             try:
-                self.certificate_ = problem.certificate(outcome.W, outcome.b)
+                last = outcome.is_last
+                self.certificate_ = (
+                    solver.certificate(problem, outcome.state) if last else problem.certificate(outcome.W, outcome.b)
+                )
             except KeyboardInterrupt:
                 self.stop_reason_ = "interrupted"
         self._warn_if_unfinished(outcome)
@@ -204,9 +240,22 @@ class _Linear(Streamed):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        if is_source(X):
+            return self._scores_of_source(check_source(self, X, reset=False))
         X = check_rows(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             return finite(LinearModel(self.coef_, self.intercept_).decision_function(X), X)
+
+    def _scores_of_source(self, X: Any) -> np.ndarray:
+        """Scores of rows that are fetched, some at a time."""
+        fetched = (take_rows(self._layout(X)["X"], rows) for rows in _blocks(X.shape))
+        return np.concatenate([self._scores(as_matrix(rows)) for rows in fetched])
+
+
+def _blocks(shape: tuple[int, int]) -> list[np.ndarray]:
+    """The places of all rows, in blocks that hold some megabytes."""
+    n, d = shape
+    return np.split(np.arange(n), range(height := max(1, 2**20 // d), n, height))
 
 
 @savable()
@@ -258,6 +307,8 @@ class LinearSVC(StreamedClassifier, _Linear):
         Most epochs (passes over the examples).
     max_seconds : float, optional
         Wall-clock limit, everything included; the model so far is kept.
+    max_feature_reads : int, optional
+        Most stored entries of X that the solver may read (``history_["feature_reads"]``); the model so far is kept.
     early_stopping : bool, default=False
         Hold out ``validation_fraction`` of the examples, stop when their error, weighted as the loss is
         (``sample_weight``, ``class_weight``), has not improved for ``n_iter_no_change`` checkpoints, and keep the best
@@ -285,7 +336,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         Primal value, dual value, and the gap that bounds the distance to the optimum: at most ``tol`` of the objective
         after "sdca" stopped by it. Pegasos keeps no dual variables, and its gap is often as large as the objective.
     stop_reason_ : str
-        "tol", "max_iter", "max_seconds", "early_stopping", "callback" or "interrupted".
+        "tol", "max_iter", "max_seconds", "max_feature_reads", "early_stopping", "callback" or "interrupted".
     n_iter_ : int
         Epochs done.
 
@@ -320,6 +371,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         tol=1e-3,
         max_iter=1000,
         max_seconds=None,
+        max_feature_reads=None,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=3,
@@ -352,7 +404,10 @@ class LinearSVC(StreamedClassifier, _Linear):
         if self.class_weight is not None and not isinstance(target, losses.OneVsRest):
             weights = weighted(class_weight[codes], weights)
         y = targets_of(codes, outputs)
-        return Problem(as_rows(X), y, target, self._lam(int(self._seen)), weights, self.intercept, outputs)
+        return Problem(
+            y=y, target=target, lam=self._lam(int(self._seen)), sample_weight=weights, intercept=self.intercept,
+            n_outputs=outputs, **self._layout(X),
+        )  # fmt: skip
 
     # -- fitting
 
@@ -363,9 +418,10 @@ class LinearSVC(StreamedClassifier, _Linear):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
+        X : array, sparse matrix or source of shape (n, n_features)
             float32 and float64, dense C-ordered and CSR data are used without a copy; 64-bit indices that fit into 32
-            bits are narrowed.
+            bits are narrowed. Data that is reached by row and by column only (:class:`widemargin.Source`) is learnt by
+            the solver "simba"; :class:`widemargin.TwoWays` holds a matrix in both layouts.
         y : array of shape (n,)
             Class labels, of any type.
         sample_weight : array of shape (n,), optional
@@ -423,8 +479,8 @@ class LinearSVR(StreamedRegressor, _Linear):
         Errors up to this size cost nothing, in units of y.
     C : float, default=1.0
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
-    solver, intercept, lam, tol, max_iter, max_seconds, early_stopping, validation_fraction, n_iter_no_change, \
-    warm_start, n_jobs, random_state, callbacks, verbose
+    solver, intercept, lam, tol, max_iter, max_seconds, max_feature_reads, early_stopping, \
+    validation_fraction, n_iter_no_change, warm_start, n_jobs, random_state, callbacks, verbose
         As in :class:`LinearSVC`; the validation error is the weighted mean absolute error. "auto" is "sdca" for both
         losses, which stops when the relative duality gap is at most ``tol``.
 
@@ -457,6 +513,7 @@ class LinearSVR(StreamedRegressor, _Linear):
         tol=1e-3,
         max_iter=1000,
         max_seconds=None,
+        max_feature_reads=None,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=3,
@@ -477,7 +534,10 @@ class LinearSVR(StreamedRegressor, _Linear):
         """The problem of more examples; λ is that of all examples seen by then."""
         self._seen += y.size
         target = losses.Single(losses.REGRESSION[self.loss](float(self.epsilon)))
-        return Problem(as_rows(X), y, target, self._lam(int(self._seen)), weights, self.intercept, 1)
+        return Problem(
+            y=y, target=target, lam=self._lam(int(self._seen)), sample_weight=weights, intercept=self.intercept,
+            **self._layout(X),
+        )  # fmt: skip
 
     def _attributes(self, model: LinearModel) -> dict[str, Any]:
         return {"coef_": model.coef[0], "intercept_": model.intercept}

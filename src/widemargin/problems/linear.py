@@ -105,8 +105,8 @@ class Problem(Objective):
 
     Parameters
     ----------
-    X : DenseRows or CSRRows
-        The data, canonical (see :func:`widemargin.core.rows.as_rows`).
+    X : DenseRows, CSRRows or Remote
+        The data, canonical (see :func:`widemargin.core.rows.as_rows`), or what fetches it by row and by column.
     y : ndarray of float64, shape (n,)
         ±1, class indices or real targets, as ``target`` wants them.
     target : Single, OneVsRest, MulticlassHinge or MulticlassLog
@@ -118,15 +118,18 @@ class Problem(Objective):
     intercept : one of INTERCEPTS
     n_outputs : int
         Number of scores per row.
+    columns : DenseRows or CSRRows, optional
+        The columns of X, as rows, where they are given with it.
     """
 
-    X: DenseRows | CSRRows
+    X: Any
     y: np.ndarray
     target: Any
     lam: float
     sample_weight: np.ndarray = field(default_factory=lambda: NO_WEIGHTS)
     intercept: str = "none"
     n_outputs: int = 1
+    columns: DenseRows | CSRRows | None = None
 
     def __post_init__(self) -> None:
         check_lam(self.lam)
@@ -170,6 +173,11 @@ class Problem(Objective):
         return shape(self.X)[1]
 
     @property
+    def is_open(self) -> bool:
+        """Whether the data is in memory, where a pass over it is no matter."""
+        return self.columns is None and isinstance(self.X, (DenseRows, CSRRows))
+
+    @property
     def dtype(self) -> np.dtype:
         """The dtype of data and weights."""
         return dtype_of(self.X)
@@ -187,7 +195,7 @@ class Problem(Objective):
     def take(self, chosen: np.ndarray) -> Problem:
         """The problem on a copy of the chosen examples, with the same λ."""
         weights = self.sample_weight[chosen] if self.sample_weight.size else self.sample_weight
-        return replace(self, X=take_rows(self.X, chosen), y=self.y[chosen], sample_weight=weights)
+        return replace(self, X=take_rows(self.X, chosen), y=self.y[chosen], sample_weight=weights, columns=None)
 
     def output_losses(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """(1/n) Σ sᵢ ℓ for each output (a joint loss in the first) at weights W of shape (d, n_outputs)."""

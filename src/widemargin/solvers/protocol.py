@@ -67,6 +67,8 @@ class Solver:
     warm: ClassVar[Any] = False
     #: Whether it learns from a stream, part by part.
     streams: ClassVar[bool] = False
+    #: Whether it learns from data that is reached by row and by column only.
+    remote: ClassVar[bool] = False
     #: Whether it trains several binary problems on the same examples as one.
     joins: ClassVar[bool] = False
     #: The class of its states.
@@ -113,6 +115,10 @@ class Solver:
         """Steps that visit as many examples as there are."""
         raise NotImplementedError
 
+    def most_reads(self, problem: Any) -> int:
+        """Stored entries of the data that a step of a linear solver may read; eight passes over its visits at most."""
+        return 8 * problem.d * -(-problem.n // self.steps_per_epoch(problem))
+
     def at_checkpoint(self, state: Any) -> bool | None:
         """Whether a state is one to be looked at, where the solver says so itself; None leaves it to the run."""
         return None
@@ -126,6 +132,10 @@ class Solver:
     def model(self, problem: Any, state: Any) -> Any:
         """A finished copy of what the solver stands for now."""
         raise NotImplementedError
+
+    def certifies(self, problem: Any) -> bool:
+        """Whether it says how far from the optimum its model of this problem is."""
+        return True
 
     def certificate(self, problem: Any, state: Any) -> Any:
         """What is proven of the model; None where nothing is."""

@@ -29,27 +29,33 @@ E. Hazan, T. Koren, N. Srebro: Beating SGD: Learning SVMs in Sublinear Time. NIP
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arguments import not_negative, positive, whole
 from ..core import losses
 from ..core.columns import as_columns
-from ..core.cover import Tops, find_tops, lift_coarse, list_above, note_change, tops_of
+from ..core.cover import find_tops, lift_coarse, tops_of
 from ..core.dispatch import borrow, compiled, generic, inlined
-from ..core.rows import CSRRows, DenseRows, row_norms2, row_size
-from ..core.sampler import (
-    Sampler,
-    change_weight,
-    draw_index,
-    sampler_of,
-    settle,
-    sum_all,
-    sum_coarse,
-    total_weight,
+from ..core.importance import (
+    EQUAL,
+    LEAST,
+    Examples,
+    Scratch,
+    Side,
+    draw_example,
+    give_slack,
+    mass_of,
+    multiply_out,
+    put,
+    side_of,
 )
+from ..core.rows import CSRRows, DenseRows, row_norms2, row_size
+from ..core.sampler import Sampler, change_weight, draw_index, sampler_of, settle, sum_all, sum_coarse, total_weight
+from ..core.sources import Remote
 from ..core.water_level import pieces, pour
 from ..files import savable
 from ..history import Counters
@@ -65,12 +71,6 @@ PRIMALS = ("adaptive", "averaging", "fixed")
 DUALS = ("quadratic", "exponential")
 #: Rules by which columns are drawn.
 RULES = ("squared", "absolute", "scaled")
-#: Importance stays above this: it may come back, and 0 never could.
-LEAST = 1e-200
-#: Importance that differs by this share is equal: factors that come in another order round differently.
-EQUAL = 1e-10
-#: Below any importance, and above that of examples of the other side.
-NOTHING = 1e-300
 #: A column with more than one in so many examples is followed by sums over all of them.
 MANY = 8
 #: Sums and scales beyond this and its inverse are multiplied out.
@@ -90,25 +90,6 @@ class Rules(NamedTuple):
     slack: float
     inverse_size: float
     log_n: float
-
-
-class Side(NamedTuple):
-    """Importance scale × qᵢ of the examples of one side, 0 for those of the other; draws ∝ sᵢqᵢ; the tops of q."""
-
-    q: np.ndarray
-    scale: np.ndarray
-    sampler: Sampler
-    tops: Tops
-
-
-class Examples(NamedTuple):
-    """Labels, weights (empty if all are 1), and the two sides; ``side`` says where an example stands."""
-
-    y: np.ndarray
-    s: np.ndarray
-    side: np.ndarray
-    first: Side
-    second: Side
 
 
 class Directions(NamedTuple):
@@ -140,154 +121,7 @@ class Course(NamedTuple):
     threshold: float
 
 
-class Scratch(NamedTuple):
-    """Values vᵢ of a step, who was touched, and the examples that may have slack; zeros between steps."""
-
-    v: np.ndarray
-    marked: np.ndarray
-    touched: np.ndarray
-    found: np.ndarray
-    keys: np.ndarray
-
-
-# ---------------------------------------------------------------- examples
-
-
-@inlined
-def side_of(E, i):
-    """The side of example i."""
-    return E.first if E.side[i] == 0 else E.second
-
-
-@inlined
-def mass_of(S):
-    """Σ sᵢqᵢ of a side."""
-    return S.scale[0] * total_weight(S.sampler)
-
-
-@inlined
-def draw_example(E, u):
-    """An example with a chance in proportion to its weight times its importance."""
-    here, there = mass_of(E.first), mass_of(E.second)
-    goal = u * (here + there)
-    below_one = 1.0 - 2.0**-53
-    if goal < here or there <= 0.0:
-        return draw_index(E.first.sampler, min(goal / here, below_one))
-    return draw_index(E.second.sampler, min((goal - here) / there, below_one))
-
-
-@inlined
-def put(S, s, i, q):
-    """Give example i of this side the importance q, without the scale."""
-    before = S.q[i]
-    if s.size:
-        S.q[i] = q
-        change_weight(S.sampler, i, s[i] * q)
-    else:  # the sampler's weights are q itself
-        change_weight(S.sampler, i, q)
-    note_change(S.tops, S.q, i, before)
-
-
-@inlined
-def multiply_out(S, s, factor):
-    """Let the scale be 1, all importance multiplied by it and by ``factor``."""
-    factor *= S.scale[0]
-    S.scale[0] = 1.0
-    for i in range(S.q.size):
-        if S.q[i] > 0.0:
-            S.q[i] = max(S.q[i] * factor, LEAST)
-            S.sampler.weights[i] = s[i] * S.q[i] if s.size else S.q[i]
-    sum_all(S.sampler)
-    find_tops(S.tops, S.q)
-
-
-@inlined
-def partition(found, keys, begin, end, pivot):
-    """Order places and keys: larger keys than the pivot come first, then equal ones; returns where these stand."""
-    larger, k, smaller = begin, begin, end
-    above, below = pivot * (1.0 + EQUAL), pivot * (1.0 - EQUAL)
-    while k < smaller:
-        key = keys[k]
-        if key > above:
-            found[k], found[larger] = found[larger], found[k]
-            keys[k], keys[larger] = keys[larger], key
-            larger += 1
-            k += 1
-        elif key < below:
-            smaller -= 1
-            found[k], found[smaller] = found[smaller], found[k]
-            keys[k], keys[smaller] = keys[smaller], key
-        else:
-            k += 1
-    return larger, smaller
-
-
-@inlined
-def weight_among(s, found, begin, end):
-    """The weight of these examples."""
-    if s.size == 0:
-        return float(end - begin)
-    total = 0.0
-    for k in range(begin, end):
-        total += s[found[k]]
-    return total
-
-
-@inlined
-def most_important(E, slack, count, scratch):
-    """(how many have all of 2, how many have some slack, what each of the others has) among ``count`` candidates.
-
-    They come first among the places found, in this order. ``slack`` is Σ sᵢξᵢ.
-    """
-    found, keys = scratch.found, scratch.keys
-    begin, end, left = 0, count, slack
-    while begin < end:
-        middle = (begin + end) // 2
-        pivot = max(min(keys[begin], keys[middle]), min(max(keys[begin], keys[middle]), keys[end - 1]))
-        larger, smaller = partition(found, keys, begin, end, pivot)
-        of_larger = 2.0 * weight_among(E.s, found, begin, larger)
-        if of_larger >= left:
-            end = larger
-            continue
-        left -= of_larger
-        equal = weight_among(E.s, found, larger, smaller)
-        if 2.0 * equal >= left:
-            return larger, smaller, left / equal
-        left -= 2.0 * equal
-        begin = smaller
-    return begin, begin, 0.0
-
-
-@inlined
-def give_slack(E, slack, threshold, scratch):
-    """v ← ξ, the best slack against p: 2 on the most important examples until Σ sᵢξᵢ is spent, shared by equal ones.
-
-    Returns how many were touched, and a threshold for the next time.
-    """
-    if slack <= 0.0:
-        return 0, threshold
-    while True:
-        count = 0
-        for k in range(2):
-            S = E.first if k == 0 else E.second
-            begin = count
-            # 0 stands for examples of the other side
-            count = list_above(S.tops, S.q, max(threshold / S.scale[0], NOTHING), scratch.found, count)
-            for c in range(begin, count):
-                scratch.keys[c] = S.scale[0] * S.q[scratch.found[c]]
-        if threshold == 0.0 or 2.0 * weight_among(E.s, scratch.found, 0, count) >= slack:
-            break
-        threshold = 0.5 * threshold if threshold > LEAST else 0.0
-    full, some, share = most_important(E, slack, count, scratch)
-    for k in range(some):
-        i = scratch.found[k]
-        scratch.v[i] = 2.0 if k < full else share
-        scratch.marked[i] = True
-        scratch.touched[k] = i
-    level = scratch.keys[some - 1] if some > 0 else 0.0
-    for k in range(full, some):
-        level = min(level, scratch.keys[k])
-    return some, 0.7 * level
+# ---------------------------------------------------------------- importance
 
 
 @inlined
@@ -431,28 +265,29 @@ def step_along_constant(x, before, rule, D):
 
 
 @generic
-def count_reads(lines, places, across, seen, others, counts):
+def count_reads(lines, places, names, across, seen, others, counts):
     """Count the stored entries of these rows or columns, and those that were not read before in any way."""
 
 
 @count_reads.case(DenseRows)
-def _(lines, places, across, seen, others, counts):
-    for place in places:
+def _(lines, places, names, across, seen, others, counts):
+    for name in names:
         counts[0] += lines.values.shape[1]
         counts[1] += across
-        if not seen[place]:
-            seen[place] = True
+        if not seen[name]:
+            seen[name] = True
             for k in range(others.size):
                 counts[2] += not others[k]
 
 
 @count_reads.case(CSRRows)
-def _(lines, places, across, seen, others, counts):
-    for place in places:
+def _(lines, places, names, across, seen, others, counts):
+    for r in range(names.size):
+        place = places[r]
         counts[0] += row_size(lines, place)
         counts[1] += across
-        if not seen[place]:
-            seen[place] = True
+        if not seen[names[r]]:
+            seen[names[r]] = True
             for p in range(lines.indptr[place], lines.indptr[place + 1]):
                 counts[2] += not others[lines.indices[p]]
 
@@ -540,26 +375,89 @@ def keep_in_range(E, course):
     return Course(course.t, course.norm2, course.total, course.bias, course.threshold / total)
 
 
+class Reply(NamedTuple):
+    """What a step has found before it reads columns: how many have slack, where that begins, the bias and what a
+    constant feature adds to it, and how many columns to read.
+    """
+
+    touched: int
+    threshold: float
+    bias: float
+    constant: float
+    n_columns: int
+
+
+@inlined
+def choose_rows(E, uniforms, drawn):
+    """Draw examples, whose rows the step reads."""
+    for r in range(drawn.size):
+        drawn[r] = draw_example(E, uniforms[r])
+
+
+@inlined
+def move(rows, places, drawn, rules, E, D, reads, course, choice, scratch):
+    """The best slack and bias against p, the step of w along the rows at these places, and a choice of columns."""
+    count_reads(rows, places, drawn, D.sums.size - rules.has_constant, reads.rows, reads.columns, reads.counts)
+    touched, threshold = give_slack(E, rules.slack, course.threshold, scratch)
+    b = bias_of(rules, E)
+    course, a = primal_step(rows, places, drawn, rules, E, D, course)
+    n_columns, constant = draw_columns(choice.uniforms, a, rules, D, choice.columns, choice.shares)
+    return course, Reply(touched, threshold, b, constant, n_columns)
+
+
+@inlined
+def answer(columns, places, choice, rules, E, reads, course, reply, scratch):
+    """The change of importance by the columns at these places."""
+    names, shares = choice.columns[: reply.n_columns], choice.shares[: reply.n_columns]
+    count_reads(columns, places, names, E.y.size, reads.columns, reads.rows, reads.counts)
+    eta, b = rate(rules, course.t), reply.bias + reply.constant
+    reweigh(columns, places, shares, eta, rules.dual, b, E, scratch, reply.touched)
+    return keep_in_range(E, Course(course.t, course.norm2, course.total, course.bias + reply.bias, reply.threshold))
+
+
+class Choice(NamedTuple):
+    """Random numbers for the columns of a step, the columns that they choose, and what these are multiplied by."""
+
+    uniforms: np.ndarray
+    columns: np.ndarray
+    shares: np.ndarray
+
+
 @compiled
 def take_steps(rows, columns, rules, E, D, reads, course, uniforms, n_rows, scratch):
     """As many steps as ``uniforms`` has rows, each with ``n_rows`` rows and the others columns."""
     rows, columns, E, D, reads, scratch = (
         borrow(rows), borrow(columns), borrow(E), borrow(D), borrow(reads), borrow(scratch),
     )  # fmt: skip
-    n, d = E.y.size, D.sums.size - rules.has_constant
     drawn, n_columns = np.empty(n_rows, np.int64), uniforms.shape[1] - n_rows
-    places, shares = np.empty(n_columns, np.int64), np.empty(n_columns)
+    chosen, shares = np.empty(n_columns, np.int64), np.empty(n_columns)
     for step in range(uniforms.shape[0]):
-        for r in range(n_rows):
-            drawn[r] = draw_example(E, uniforms[step, r])
-        count_reads(rows, drawn, d, reads.rows, reads.columns, reads.counts)
-        count, threshold = give_slack(E, rules.slack, course.threshold, scratch)
-        b = bias_of(rules, E)
-        course, a = primal_step(rows, drawn, drawn, rules, E, D, course)
-        k, constant = draw_columns(uniforms[step, n_rows:], a, rules, D, places, shares)
-        count_reads(columns, places[:k], n, reads.columns, reads.rows, reads.counts)
-        reweigh(columns, places[:k], shares[:k], rate(rules, course.t), rules.dual, b + constant, E, scratch, count)
-        course = keep_in_range(E, Course(course.t, course.norm2, course.total, course.bias + b, threshold))
+        choice = Choice(uniforms[step, n_rows:], chosen, shares)
+        choose_rows(E, uniforms[step], drawn)
+        course, reply = move(rows, drawn, drawn, rules, E, D, reads, course, choice, scratch)
+        places = chosen[: reply.n_columns]
+        course = answer(columns, places, choice, rules, E, reads, course, reply, scratch)
+    return course
+
+
+# the same three, one at a time, for data that Python has to fetch
+choose_rows_now, move_now, answer_now = compiled(choose_rows), compiled(move), compiled(answer)
+
+
+def take_remote_steps(
+    remote: Remote, rules: Rules, E: Examples, D: Directions, reads: Reads, course: Course, uniforms: np.ndarray,
+    n_rows: int, scratch: Scratch,
+) -> Course:  # fmt: skip
+    """The steps of :func:`take_steps` on data that is fetched row by row and column by column."""
+    n_columns = uniforms.shape[1] - n_rows
+    drawn, places = np.empty(n_rows, np.int64), np.arange(max(n_rows, n_columns))
+    for step in range(len(uniforms)):
+        choice = Choice(uniforms[step, n_rows:], np.empty(n_columns, np.int64), np.empty(n_columns))
+        choose_rows_now(E, uniforms[step], drawn)
+        rows = remote.rows(drawn)
+        course, reply = move_now(rows, places[:n_rows], drawn, rules, E, D, reads, course, choice, scratch)
+        columns = remote.columns(choice.columns[: reply.n_columns])
+        course = answer_now(columns, places[: reply.n_columns], choice, rules, E, reads, course, reply, scratch)
     return course
 
 
@@ -568,6 +466,8 @@ def take_steps(rows, columns, rules, E, D, reads, course, uniforms, n_rows, scra
 #: Examples of the sample that finds ν, half of them to train on, and passes over it.
 SAMPLE = 2000
 SAMPLE_EPOCHS = 50
+#: Rows that are read to find sizes, ν and the level where a pass over the data is not to be had.
+LOOKED_AT = 1000
 #: Steps whose random numbers are drawn at a time.
 AT_ONCE = 4096
 ONE = losses.Single(losses.Hinge())
@@ -576,6 +476,11 @@ ONE = losses.Single(losses.Hinge())
 def stored_entries(X: DenseRows | CSRRows) -> int:
     """How many entries of a matrix are stored."""
     return X.data.size if isinstance(X, CSRRows) else X.values.size
+
+
+def longest(lines: DenseRows | CSRRows) -> int:
+    """The largest number of stored entries in a row."""
+    return int(np.diff(lines.indptr).max(initial=0)) if isinstance(lines, CSRRows) else lines.values.shape[1]
 
 
 @savable()
@@ -590,7 +495,8 @@ class ReadCounters(Counters):
     first_reads : int
         Stored entries that were read for the first time, by row or by column.
     preparation_reads : int
-        Stored entries read to find the size of the rows, ν, the size of the columns and the final level.
+        Stored entries read to find the size of the rows, ν, the size of the columns and the final level. Evaluation at
+        checkpoints is not counted, as in all solvers.
     """
 
     feature_reads_dense: int = 0
@@ -626,19 +532,33 @@ class State(protocol.State):
     size: float
     nu: np.ndarray
     rms: np.ndarray
-    #: The examples that the level is found on, all if there are none.
+    #: The examples that are looked at as a whole, all if there are none.
     level_rows: np.ndarray
     rng: np.random.Generator
-    counters: ReadCounters = field(default_factory=ReadCounters)
+    counters: Any = field(default_factory=ReadCounters)
+    #: SDCA's state, once it has taken over.
+    ascent: Any = None
 
     resumes = False
+
+    @property
+    def stalled(self) -> bool:  # type: ignore[override]
+        """Whether rounding allows no further progress."""
+        return self.ascent is not None and self.ascent.stalled
+
+    def drop_workspace(self) -> None:
+        """Give the workspace's memory back."""
+        super().drop_workspace()
+        if self.ascent is not None:
+            self.ascent.drop_workspace()
 
 
 @dataclass
 class Workspace:
-    """The columns of the data, and the tuples that compiled steps see, by output."""
+    """The columns of the data, the problem of the examples looked at, and what compiled steps see, by output."""
 
-    columns: DenseRows | CSRRows
+    columns: DenseRows | CSRRows | None
+    part: Problem
     examples: list[Examples]
     directions: list[Directions]
     scratch: Scratch
@@ -669,7 +589,11 @@ class Simba(Solver):
     size : float or None
         An upper bound of the rows' norms, with the constant 1 of a regularised intercept; None takes a pass to find it.
     level_sample : int or None
-        The final level is found on so many examples; None takes all.
+        The final level is found on so many examples, and so are the objective and, unless given, the other quantities:
+        nothing else is read, and nothing is certified. None takes all, or 1,000 of data that is not in memory.
+    ascent_after : int or None
+        After so many steps go on by dual ascent (SDCA) from the coefficients of the rows drawn, to a proven gap; None
+        never does. An epoch of it reads all rows.
     """
 
     nu: float | None = None
@@ -682,14 +606,44 @@ class Simba(Solver):
     columns_per_step: int = 1
     size: float | None = None
     level_sample: int | None = None
+    ascent_after: int | None = None
 
     state_class = State
-    minimises = False
+    remote = True
 
     @property
     def form(self) -> str:  # type: ignore[override]
         """With a ν of its own it does not look at C."""
-        return "C" if self.nu is None else "nu"
+        return "C" if self.nu is None or self.ascent_after is not None else "nu"
+
+    @property
+    def minimises(self) -> bool:  # type: ignore[override]
+        """Whether its aim is the objective: that of dual ascent is."""
+        return self.ascent_after is not None
+
+    @property
+    def _sdca(self) -> Any:
+        return make("linear", "sdca")
+
+    def certifies(self, problem: Problem) -> bool:
+        """What is not looked at as a whole is not certified."""
+        return self._looked_at(problem) == problem.n
+
+    def _looked_at(self, problem: Problem) -> int:
+        """How many examples are looked at as a whole."""
+        if self.level_sample is not None:
+            return min(self.level_sample, problem.n)
+        return problem.n if problem.is_open else min(LOOKED_AT, problem.n)
+
+    def most_reads(self, problem: Problem) -> int:
+        """Stored entries that a step may read."""
+        if isinstance(problem.X, Remote):
+            row, column = problem.d, problem.n
+        else:
+            row = longest(problem.X)
+            # a column of sparse rows may have them all
+            column = longest(problem.columns) if problem.columns is not None else problem.n
+        return problem.n_outputs * (self.rows_per_step * row + self.columns_per_step * column)
 
     def check(self, problem: Problem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -718,8 +672,22 @@ class Simba(Solver):
             whole(name, getattr(self, name))
         if self.size is not None:
             positive("size", self.size)
-        if self.level_sample is not None:
-            whole("level_sample", self.level_sample)
+        for name in ("level_sample", "ascent_after"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+        if self.ascent_after is not None:
+            self._check_ascent(problem)
+
+    def _check_ascent(self, problem: Problem) -> None:
+        """Refuse dual ascent where it cannot go."""
+        if isinstance(problem.X, Remote):
+            raise ValueError(
+                "ascent_after needs whole passes over the rows, and X is reached by row and by column only: "
+                "set ascent_after=None"
+            )
+        if not self.certifies(problem):
+            raise ValueError("ascent_after reads all rows and level_sample asks not to: drop one of them")
+        self._sdca.check(problem)
 
     def steps_per_epoch(self, problem: Problem) -> int:
         """Steps that draw as many rows as there are examples."""
@@ -732,13 +700,18 @@ class Simba(Solver):
         self.check(problem)
         outputs, n, width = problem.n_outputs, problem.n, problem.d + (problem.intercept == "regularized")
         sides = 2 if self._has_sides(problem) else 1
+        level_rows = np.empty(0, np.int64)
+        if self._looked_at(problem) < n:
+            level_rows = np.sort(rng.choice(n, self._looked_at(problem), replace=False))
+        part, counters = self._part(problem, level_rows), ReadCounters()
+        sides = 2 if self._has_sides(part) else 1
         of_examples, of_columns = sampler_of(np.ones(n)), sampler_of(np.zeros(width))
-        counters = ReadCounters()
-        stored = stored_entries(problem.X)
-        counters.preparation_reads += stored * ((self.size is None) + (self.columns == "scaled"))
+        # a sample is read once, and all of the data once for each purpose
+        purposes = 1 + (self.size is None) + (self.columns == "scaled") if part is problem else 1
+        counters.preparation_reads += purposes * stored_entries(part.X)
         rms = np.empty(0)
         if self.columns == "scaled":
-            rms = np.sqrt(np.append(problem.column_squares(), 1.0)[:width])
+            rms = np.sqrt(np.append(part.column_squares(), 1.0)[:width])
         state = State(
             q=np.ones((outputs, sides, n)), scale=np.ones((outputs, sides)),
             fine=np.zeros((outputs, sides, of_examples.fine.size)),
@@ -747,21 +720,18 @@ class Simba(Solver):
             coefficients_lag=np.zeros((outputs, n)), column_fine=np.zeros((outputs, of_columns.fine.size)),
             column_coarse=np.zeros((outputs, of_columns.coarse.size)), column_changes=np.zeros((outputs, 1), np.int64),
             course=np.zeros((outputs, 5)), rows_read=np.zeros(n, bool), columns_read=np.zeros(problem.d, bool),
-            size=self._size(problem), nu=np.full(outputs, 0.0 if self.nu is None else float(self.nu)), rms=rms,
-            level_rows=np.empty(0, np.int64), rng=rng, counters=counters,
+            size=self._size(part), nu=np.full(outputs, 0.0 if self.nu is None else float(self.nu)), rms=rms,
+            level_rows=level_rows, rng=rng, counters=counters,
         )  # fmt: skip
-        if self.level_sample is not None and self.level_sample < n:
-            state.level_rows = np.sort(rng.choice(n, self.level_sample, replace=False))
-            stored = stored_entries(problem.take(state.level_rows).X)
-        counters.preparation_reads += stored
         for c in range(outputs):
             y, s = self._labels(problem, c)
             for g in range(sides):
-                state.q[c, g] = (self._sides(problem, y) == g).astype(np.float64)
+                state.q[c, g] = (self._sides(y, sides) == g).astype(np.float64)
                 sampler = sampler_of(state.q[c, g] * s if s.size else state.q[c, g])
                 state.fine[c, g], state.coarse[c, g] = sampler.fine, sampler.coarse
             if self.nu is None:
-                state.nu[c] = self._nu_of_sample(problem, state, c)
+                state.nu[c] = self._nu_of_sample(part, state, c, part is problem)
+        state.work(problem, lambda: self._workspace(problem, state, part))
         return state
 
     @staticmethod
@@ -769,8 +739,9 @@ class Simba(Solver):
         """Whether what an intercept does to examples is kept aside, by class: where steps do not touch them all."""
         return isinstance(problem.X, CSRRows) and problem.intercept != "none"
 
-    def _sides(self, problem: Problem, y: np.ndarray) -> np.ndarray:
-        return (y < 0.0).astype(np.int8) if self._has_sides(problem) else np.zeros(y.size, np.int8)
+    @staticmethod
+    def _sides(y: np.ndarray, sides: int) -> np.ndarray:
+        return (y < 0.0).astype(np.int8) if sides == 2 else np.zeros(y.size, np.int8)
 
     @staticmethod
     def _labels(problem: Problem, c: int) -> tuple[np.ndarray, np.ndarray]:
@@ -787,8 +758,11 @@ class Simba(Solver):
         largest = float(norms2.max(initial=0.0)) + (problem.intercept == "regularized")
         return math.sqrt(largest) if largest > 0.0 else 1.0
 
-    def _nu_of_sample(self, problem: Problem, state: State, c: int) -> float:
-        """ν = mean hinge/‖w‖ on unit rows, of the optimum of a sample: the mean of its loss inside and outside."""
+    def _nu_of_sample(self, problem: Problem, state: State, c: int, counted: bool) -> float:
+        """ν = mean hinge/‖w‖ on unit rows, of the optimum of a sample: the mean of its loss inside and outside.
+
+        The rows of the sample are counted as read, unless they were before.
+        """
         size = min(SAMPLE, problem.n // 2)
         if size < 2:
             return 1e-3
@@ -797,7 +771,7 @@ class Simba(Solver):
         parts = []
         for chosen in (np.sort(order[:size]), np.sort(order[size:])):
             parts.append(replace(problem.take(chosen), y=y[chosen], sample_weight=s[chosen], target=ONE, n_outputs=1))
-            state.counters.preparation_reads += stored_entries(parts[-1].X)
+            state.counters.preparation_reads += stored_entries(parts[-1].X) if counted else 0
         solver, free = make("linear", "sdca"), problem.intercept == "unregularized"
         train = replace(parts[0], intercept="regularized") if free else parts[0]
         trial = solver.init(train, np.random.default_rng(state.rng.integers(2**63)))
@@ -819,7 +793,17 @@ class Simba(Solver):
             problem.n * float(state.nu[c]), 1.0 / state.size, math.log(max(2.0, weight)),
         )  # fmt: skip
 
-    def _workspace(self, problem: Problem, state: State) -> Workspace:
+    @staticmethod
+    def _part(problem: Problem, chosen: np.ndarray) -> Problem:
+        """The problem of the examples that are looked at as a whole, all if none are chosen, fetched if need be."""
+        if chosen.size:
+            return problem.take(chosen)
+        return problem.take(np.arange(problem.n)) if isinstance(problem.X, Remote) else problem
+
+    def _space(self, problem: Problem, state: State) -> Workspace:
+        return state.work(problem, lambda: self._workspace(problem, state, self._part(problem, state.level_rows)))
+
+    def _workspace(self, problem: Problem, state: State, part: Problem) -> Workspace:
         """The columns, and the state's arrays as compiled steps see them; what is not kept follows from what is."""
         n, outputs = problem.n, problem.n_outputs
         examples, directions, rule = [], [], RULES.index(self.columns)
@@ -832,7 +816,7 @@ class Simba(Solver):
                     fine=state.fine[c, g], coarse=state.coarse[c, g], changes=state.changes[c, g]
                 )
                 sides.append(Side(q, state.scale[c, g : g + 1], sampler, tops_of(q)))
-            examples.append(Examples(y, s, self._sides(problem, y), *(*sides, nobody)[:2]))
+            examples.append(Examples(y, s, self._sides(y, len(sides)), *(*sides, nobody)[:2]))
             U = state.sums[c]
             weights = U * U if rule == 0 else np.abs(U) if rule == 1 else np.abs(U) * state.rms
             sampler = sampler_of(weights)._replace(
@@ -841,22 +825,50 @@ class Simba(Solver):
             of_examples = state.coefficients[c], state.coefficients_lag[c]
             directions.append(Directions(U, state.lag[c], *of_examples, sampler, state.rms))
         scratch = Scratch(np.zeros(n), np.zeros(n, bool), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n))
-        return Workspace(as_columns(problem.X), examples, directions, scratch)
+        columns = problem.columns
+        if columns is None and not isinstance(problem.X, Remote):
+            columns = as_columns(problem.X)
+        return Workspace(columns, part, examples, directions, scratch)
 
     def advance(self, problem: Problem, state: State, n_steps: int) -> int:
-        """Take n_steps steps of every output, in place."""
-        space: Workspace = state.work(problem, lambda: self._workspace(problem, state))
-        drawn, left, first = self.rows_per_step + self.columns_per_step, n_steps, True
+        """Take n_steps steps of every output, in place; where dual ascent has taken over, as many visits as rows."""
+        before = n_steps if self.ascent_after is None else min(n_steps, self.ascent_after - state.counters.steps)
+        if state.ascent is None:
+            self._take_steps(problem, state, before)
+            if self.ascent_after is not None and state.counters.steps >= self.ascent_after:
+                self._hand_over(problem, state)
+        else:
+            before = 0
+        if state.ascent is not None:
+            state.counters = state.ascent.counters  # one account for both
+            self._sdca.advance(problem, state.ascent, (n_steps - before) * self.rows_per_step)
+        return n_steps
+
+    def _hand_over(self, problem: Problem, state: State) -> None:
+        """Start dual ascent at the coefficients of the rows drawn, which reads all of them from now on."""
+        state.ascent = self._sdca.init(problem, deepcopy(state.rng), self.duals(problem, state))
+        state.counters.first_reads = stored_entries(problem.X)
+        state.ascent.counters = state.counters
+        state.workspace = problem, None  # type: ignore[misc]
+
+    def _take_steps(self, problem: Problem, state: State, n_steps: int) -> None:
+        space = self._space(problem, state)
+        drawn, left = self.rows_per_step + self.columns_per_step, n_steps
+        first = not isinstance(problem.X, Remote)  # no steps compile
         counts = np.zeros(3, np.int64)
         reads = Reads(state.rows_read, state.columns_read, counts)
-        while left > 0 or first:  # no steps compile
+        while left > 0 or first:
             uniforms = state.rng.random((min(left, AT_ONCE), problem.n_outputs, drawn))
             for c in range(problem.n_outputs):
                 course = Course(int(state.course[c, 0]), *state.course[c, 1:].tolist())
-                state.course[c] = take_steps(
-                    problem.X, space.columns, self._rules(problem, state, c), space.examples[c], space.directions[c],
-                    reads, course, np.ascontiguousarray(uniforms[:, c]), self.rows_per_step, space.scratch,
+                rest = (
+                    self._rules(problem, state, c), space.examples[c], space.directions[c], reads, course,
+                    np.ascontiguousarray(uniforms[:, c]), self.rows_per_step, space.scratch,
                 )  # fmt: skip
+                if isinstance(problem.X, Remote):
+                    state.course[c] = take_remote_steps(problem.X, *rest)
+                else:
+                    state.course[c] = take_steps(problem.X, space.columns, *rest)
             left, first = left - len(uniforms), False
         counters = state.counters
         counters.steps += n_steps
@@ -865,7 +877,6 @@ class Simba(Solver):
         counters.feature_reads += int(counts[0])
         counters.feature_reads_dense += int(counts[1])
         counters.first_reads += int(counts[2])
-        return n_steps
 
     # -- output
 
@@ -881,7 +892,7 @@ class Simba(Solver):
         """
         w, bias, _ = self.averages(state)
         W, d = (w / state.size).astype(np.float64), problem.d
-        part = problem.take(state.level_rows) if state.level_rows.size else problem
+        part = self._space(problem, state).part
         b, level, multiple = np.zeros(problem.n_outputs), np.zeros(problem.n_outputs), np.zeros(problem.n_outputs)
         for c in range(problem.n_outputs):
             y, s = self._labels(part, c)
@@ -899,12 +910,22 @@ class Simba(Solver):
 
     def model(self, problem: Problem, state: State) -> LinearModel:
         """A finished copy of the current model."""
+        if state.ascent is not None:
+            return self._sdca.model(problem, state.ascent)
         W, b, _, _ = self.predictor(problem, state)
         return LinearModel(W.T.astype(problem.dtype), b)
 
-    def certificate(self, problem: Problem, state: State) -> Certificate:
-        """Primal value of the model, and the better of two dual values: from its slopes, and of the rows drawn."""
+    def certificate(self, problem: Problem, state: State) -> Certificate | None:
+        """Primal value of the model, and the better of two dual values: from its slopes, and of the rows drawn.
+
+        None where the objective is known on a sample only.
+        """
+        if state.ascent is not None:
+            return self._sdca.certificate(problem, state.ascent)
+        if state.level_rows.size:
+            return None
         W, b, _, _ = self.predictor(problem, state)
+        problem = self._space(problem, state).part
         W = W.astype(problem.dtype)
         primal, dual, _ = problem.certificate(W, b)
         if problem.intercept != "unregularized":
@@ -916,16 +937,21 @@ class Simba(Solver):
 
     def evaluate(self, problem: Problem, state: State, model: LinearModel) -> dict[str, float]:
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over outputs)."""
+        if state.ascent is not None:
+            return self._sdca.evaluate(problem, state.ascent, model)
         W, b, level, _ = self.predictor(problem, state)
-        hinge = problem.output_losses(W.astype(problem.dtype), b)
+        part = self._space(problem, state).part
+        hinge = part.output_losses(W.astype(part.dtype), b)
         norms = np.sqrt([sum_of_squares(each) for each in W.T])
         return {
-            "objective": problem.primal(W.astype(problem.dtype), b), "level": float(level.mean()),
+            "objective": part.primal(W.astype(part.dtype), b), "level": float(level.mean()),
             "norm": float(norms.mean()), "hinge": float(hinge.mean()), "nu": float(state.nu.mean()),
         }  # fmt: skip
 
     def duals(self, problem: Problem, state: State) -> np.ndarray:
         """The largest multiple of the coefficients of the rows drawn that lies in the box, of shape (outputs, n)."""
+        if state.ascent is not None:
+            return self._sdca.duals(problem, state.ascent)
         _, _, alpha = self.averages(state)
         beta = np.stack([self._labels(problem, c)[0] for c in range(problem.n_outputs)]) * np.maximum(alpha, 0.0)
         caps = np.stack([problem.caps_of(c) for c in range(problem.n_outputs)])

@@ -1,0 +1,5 @@
+"""Where data comes from."""
+
+from .sources import FourierFeatures, Remembering
+
+__all__ = ["FourierFeatures", "Remembering"]

@@ -1,0 +1,135 @@
+"""Sources of rows and columns: one that remembers what it has paid for, and one that computes what is asked for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..arguments import generator, positive, whole
+from ..core.sources import Source
+
+
+class Remembering:
+    """A source that asks another one for nothing twice, for values that cost money or time.
+
+    Where the other source has a method ``values(rows, columns)``, which returns single values, entry by entry, of a
+    row or a column only those are asked for that are not known from the columns and rows before it.
+
+    Parameters
+    ----------
+    source : Source
+
+    Attributes
+    ----------
+    asked : int
+        Values that the source has given (of sparse rows and columns, those that were not zero): what to pay for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.data import Remembering
+    >>> class Laboratory:
+    ...     shape = 100, 3
+    ...     def row(self, i):
+    ...         return np.array([self.values([i], [j])[0] for j in range(3)])
+    ...     def column(self, j):
+    ...         return np.array([self.values([i], [j])[0] for i in range(100)])
+    ...     def values(self, rows, columns):
+    ...         return np.sin(np.asarray(rows) + 10.0 * np.asarray(columns))
+    >>> known = Remembering(Laboratory())
+    >>> _ = known.row(5), known.column(1), known.row(5)
+    >>> known.asked
+    102
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.shape, self.asked = source, tuple(source.shape), 0
+        self._rows: dict[int, Any] = {}
+        self._columns: dict[int, Any] = {}
+
+    def row(self, i: int) -> Any:
+        """The features of example i."""
+        return self._line(int(i), self._rows, self._columns, self.source.row, lambda rest: ([i] * rest.size, rest), 1)
+
+    def column(self, j: int) -> Any:
+        """Feature j of all examples."""
+        return self._line(
+            int(j), self._columns, self._rows, self.source.column, lambda rest: (rest, [j] * rest.size), 0
+        )
+
+    def _line(self, k: int, known: dict[int, Any], across: dict[int, Any], ask: Any, places: Any, axis: int) -> Any:
+        if k in known:
+            return known[k]
+        if not hasattr(self.source, "values") or any(sp.issparse(line) for line in across.values()):
+            line = ask(k)
+            self.asked += line.nnz if sp.issparse(line) else np.size(line)
+        else:
+            line, missing = np.empty(self.shape[axis]), np.ones(self.shape[axis], bool)
+            for place, other in across.items():
+                line[place], missing[place] = other[k], False
+            rest = np.flatnonzero(missing)
+            if rest.size:
+                line[rest] = self.source.values(*places(rest))
+            self.asked += rest.size
+        known[k] = line
+        return line
+
+
+class FourierFeatures:
+    """Random Fourier features of the Gaussian kernel, computed when they are read: a linear machine of them is nearly a
+    kernel machine.
+
+    Feature j of x is √(2/D) cos(⟨ωⱼ, x⟩ + φⱼ) with ωⱼ normal of variance 2γ and φⱼ uniform, so that inner products are
+    exp(−γ‖x − z‖²) up to O(1/√D). No row is longer than √2. A row takes D × d operations, a column n × d, and
+    nothing of size n × D is ever held.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+    n_features : int
+        D.
+    gamma : float
+        γ.
+    random_state : int, Generator, RandomState or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import LinearSVC, Simba
+    >>> from widemargin.data import FourierFeatures
+    >>> rng = np.random.default_rng(0)
+    >>> X, X_new = rng.normal(size=(500, 2)), rng.normal(size=(200, 2))
+    >>> inside = lambda X: np.sum(X**2, axis=1) < 1.4
+    >>> features = FourierFeatures(X, n_features=300, gamma=1.0, random_state=0)
+    >>> solver = Simba(nu=1e-3, size=2.0)
+    >>> model = LinearSVC(solver=solver, max_iter=10, tol=0, random_state=0).fit(features, inside(X))
+    >>> bool(model.score(features.of(X_new), inside(X_new)) > 0.85)
+    True
+    """
+
+    def __init__(self, X: Any, n_features: int, gamma: float, random_state: Any = None) -> None:
+        rng = generator(random_state)
+        width = whole("n_features", n_features)
+        self.X: Any = X if sp.issparse(X) else np.asarray(X)
+        self.shape = self.X.shape[0], width
+        self.directions = rng.normal(size=(width, self.X.shape[1])) * math.sqrt(2.0 * positive("gamma", gamma))
+        self.phases = rng.uniform(0.0, 2.0 * math.pi, width)
+
+    def of(self, X: Any) -> FourierFeatures:
+        """The same features of other examples."""
+        other = object.__new__(FourierFeatures)
+        other.X, other.directions, other.phases = X if sp.issparse(X) else np.asarray(X), self.directions, self.phases
+        other.shape = other.X.shape[0], self.shape[1]
+        return other
+
+    def row(self, i: int) -> np.ndarray:
+        """The features of example i."""
+        x = self.X[[i]].toarray()[0] if sp.issparse(self.X) else np.asarray(self.X[i])
+        return math.sqrt(2.0 / self.shape[1]) * np.cos(self.directions @ x + self.phases)
+
+    def column(self, j: int) -> np.ndarray:
+        """Feature j of all examples."""
+        return math.sqrt(2.0 / self.shape[1]) * np.cos(self.X @ self.directions[j] + self.phases[j])
