@@ -4,8 +4,10 @@ Weights stand in blocks, the sums of blocks in blocks, and the sums of those in 
 block of sums and one block of weights, about 3 n^{1/3} numbers in all, and a change adds its difference to two sums.
 A difference rounds, so after as many changes as there are weights all sums are computed anew; between two of these the
 sums are those of the weights up to n ε times the largest total that they had. Weights of exactly 0 are never drawn.
+Blocks are a power of two wide, so that finding one's own takes no division.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,50 +16,54 @@ from .dispatch import borrow, compiled, inlined
 
 
 class Sampler(NamedTuple):
-    """Weights, the sums of their blocks, the sums of blocks of blocks; how many changes since all were summed."""
+    """Weights, the sums of their blocks, the sums of blocks of blocks; how many changes since all were summed.
+
+    Blocks are 2^shift wide.
+    """
 
     weights: np.ndarray
     fine: np.ndarray
     coarse: np.ndarray
     changes: np.ndarray
-    width: int
+    shift: int
 
 
 def blocks(n: int) -> tuple[int, int, int]:
-    """(width, number of blocks, number of blocks of blocks) for n numbers in three levels."""
-    width = max(16, -(-round(np.cbrt(n)) // 16) * 16)
-    n_fine = -(-n // width)
-    return width, n_fine, -(-n_fine // width)
+    """(logarithm of the width, number of blocks, number of blocks of blocks) for n numbers in three levels."""
+    shift = max(4, round(math.log2(max(1.0, np.cbrt(n)))))
+    n_fine = -(-n >> shift)
+    return shift, n_fine, -(-n_fine >> shift)
 
 
 def sampler_of(weights: np.ndarray) -> Sampler:
     """A sampler of these weights, which are not negative; it keeps the array and changes it."""
-    width, n_fine, n_coarse = blocks(weights.size)
-    made = Sampler(weights, np.empty(n_fine), np.empty(n_coarse), np.zeros(1, np.int64), width)
+    shift, n_fine, n_coarse = blocks(weights.size)
+    made = Sampler(weights, np.empty(n_fine), np.empty(n_coarse), np.zeros(1, np.int64), shift)
     sum_all(made)
     return made
+
+
+@inlined
+def block_of(values, k, shift):
+    """Block k of these numbers. Loops over it begin at 0, which lets the compiler use vectors."""
+    return values[k << shift : min((k + 1) << shift, values.size)]
+
+
+@inlined
+def _sum_blocks(values, shift, sums):
+    for k in range(sums.size):
+        block, total = block_of(values, k, shift), 0.0
+        for i in range(block.size):
+            total += block[i]
+        sums[k] = total
 
 
 @compiled
 def sum_all(sampler):
     """Compute all sums from the weights, as after changes that were not told of."""
     S = borrow(sampler)
-    for k in range(S.fine.size):
-        total = 0.0
-        for i in range(k * S.width, min((k + 1) * S.width, S.weights.size)):
-            total += S.weights[i]
-        S.fine[k] = total
-    sum_coarse(S)
-
-
-@inlined
-def sum_coarse(S):
-    """Compute the upper sums from those of blocks."""
-    for k in range(S.coarse.size):
-        total = 0.0
-        for i in range(k * S.width, min((k + 1) * S.width, S.fine.size)):
-            total += S.fine[i]
-        S.coarse[k] = total
+    _sum_blocks(S.weights, S.shift, S.fine)
+    _sum_blocks(S.fine, S.shift, S.coarse)
     S.changes[0] = 0
 
 
@@ -75,8 +81,8 @@ def change_weight(S, i, weight):
     """Give index i another weight."""
     difference = weight - S.weights[i]
     S.weights[i] = weight
-    S.fine[i // S.width] += difference
-    S.coarse[i // (S.width * S.width)] += difference
+    S.fine[i >> S.shift] += difference
+    S.coarse[i >> (2 * S.shift)] += difference
     S.changes[0] += 1
 
 
@@ -109,9 +115,9 @@ def draw_index(S, u):
     """
     block, goal = _walk(S.coarse, 0, S.coarse.size, u * total_weight(S))
     if block >= 0:
-        block, goal = _walk(S.fine, block * S.width, min((block + 1) * S.width, S.fine.size), goal)
+        block, goal = _walk(S.fine, block << S.shift, min((block + 1) << S.shift, S.fine.size), goal)
     if block >= 0:
-        i, _ = _walk(S.weights, block * S.width, min((block + 1) * S.width, S.weights.size), goal)
+        i, _ = _walk(S.weights, block << S.shift, min((block + 1) << S.shift, S.weights.size), goal)
         if i >= 0:
             return i
     # every sum that was walked along is of weights that have gone: rounding is all that was left of it

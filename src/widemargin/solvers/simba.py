@@ -38,7 +38,7 @@ import numpy as np
 from ..arguments import not_negative, positive, whole
 from ..core import losses
 from ..core.columns import as_columns
-from ..core.cover import find_tops, lift_coarse, tops_of
+from ..core.cover import find_tops, take_sums, tops_of
 from ..core.dispatch import borrow, compiled, generic, inlined
 from ..core.importance import (
     EQUAL,
@@ -54,7 +54,7 @@ from ..core.importance import (
     side_of,
 )
 from ..core.rows import CSRRows, DenseRows, row_norms2, row_size
-from ..core.sampler import Sampler, change_weight, draw_index, sampler_of, settle, sum_all, sum_coarse, total_weight
+from ..core.sampler import Sampler, change_weight, draw_index, sampler_of, settle, sum_all, total_weight
 from ..core.sources import Remote
 from ..core.water_level import pieces, pour
 from ..files import savable
@@ -71,7 +71,7 @@ PRIMALS = ("adaptive", "averaging", "fixed")
 DUALS = ("quadratic", "exponential")
 #: Rules by which columns are drawn.
 RULES = ("squared", "absolute", "scaled")
-#: A column with more than one in so many examples is followed by sums over all of them.
+#: Columns with more than one entry for so many examples are followed by a sweep over all of them.
 MANY = 8
 #: Sums and scales beyond this and its inverse are multiplied out.
 SPREAD = 1e-40
@@ -124,48 +124,104 @@ class Course(NamedTuple):
 # ---------------------------------------------------------------- importance
 
 
+#: Coefficients of the series of e^h, from the last to the first: exact to rounding for |h| ≤ ½.
+SERIES = tuple(1.0 / math.factorial(k) for k in range(14, -1, -1))
+
+
+@inlined
+def quadratic(z):
+    """1 − z + z² for z clipped to ±1."""
+    z = min(max(z, -1.0), 1.0)
+    return 1.0 - z + z * z
+
+
+@inlined
+def exponential(z):
+    """exp(−z) for z clipped to ±1; the library's function would keep loops from using vectors."""
+    z = min(max(z, -1.0), 1.0)
+    root = 0.0
+    for coefficient in SERIES:
+        root = root * (-0.5 * z) + coefficient
+    return root * root
+
+
 @inlined
 def factor_of(z, dual):
-    """What importance is multiplied by for the value z, clipped to ±1."""
-    z = min(max(z, -1.0), 1.0)
-    return 1.0 - z + z * z if dual == 0 else math.exp(-z)
+    """What importance is multiplied by for the value z."""
+    return quadratic(z) if dual == 0 else exponential(z)
+
+
+@inlined
+def sweep(S, s, y, v, b, eta, dual):
+    """Multiply all importance of a side by its factors for eta (v + b y), and sum it; v ← 0."""
+    q = S.q
+    # what is 0 stays so: it stands for examples of the other side
+    if dual == 0:
+        for i in range(q.size):
+            q[i] = max(q[i] * quadratic(eta * (v[i] + b * y[i])), min(q[i], LEAST))
+    else:
+        for i in range(q.size):
+            q[i] = max(q[i] * exponential(eta * (v[i] + b * y[i])), min(q[i], LEAST))
+    if s.size:
+        for i in range(q.size):
+            S.sampler.weights[i] = s[i] * q[i]
+        find_tops(S.tops, q)
+    sum_all(S.sampler)
+    if not s.size:
+        take_sums(S.tops, S.sampler)
 
 
 @generic
+def add_column(columns, j, share, y, v):
+    """v += share × y × column j."""
+
+
+@add_column.case(DenseRows)
+def _(columns, j, share, y, v):
+    for i in range(v.size):
+        v[i] += share * y[i] * columns.values[j, i]
+
+
+@add_column.case(CSRRows)
+def _(columns, j, share, y, v):
+    for p in range(columns.indptr[j], columns.indptr[j + 1]):
+        i = columns.indices[p]
+        v[i] += share * y[i] * columns.data[p]
+
+
+@inlined
 def reweigh(columns, places, shares, eta, dual, b, E, scratch, count):
     """Multiply every qᵢ by its factor, for vᵢ = Σ shares × the columns' entries + ξᵢ + yᵢb."""
-
-
-@reweigh.case(DenseRows)
-def _(columns, places, shares, eta, dual, b, E, scratch, count):
-    S, s, y, v = E.first, E.s, E.y, scratch.v
+    if reweigh_few(columns, places, shares, eta, dual, b, E, scratch, count):
+        return
     for r in range(places.size):
-        share, j = shares[r], places[r]
-        for i in range(v.size):
-            v[i] += share * y[i] * columns.values[j, i]
-    sampler, tops, q = S.sampler, S.tops, S.q
-    for k in range(sampler.fine.size):
-        begin, end = k * sampler.width, min((k + 1) * sampler.width, q.size)
-        for i in range(begin, end):
-            q[i] = max(q[i] * factor_of(eta * (v[i] + b * y[i]), dual), LEAST)
-            v[i] = 0.0
-        total, top = 0.0, 0.0
-        for i in range(begin, end):
-            top = max(top, q[i])
-        if s.size:
-            for i in range(begin, end):
-                sampler.weights[i] = s[i] * q[i]
-        for i in range(begin, end):
-            total += sampler.weights[i]
-        sampler.fine[k], tops.fine[k] = total, top
-    sum_coarse(sampler)
-    lift_coarse(tops)
+        add_column(columns, places[r], shares[r], E.y, scratch.v)
+    for k in range(2):
+        S = E.first if k == 0 else E.second
+        sweep(S, E.s, E.y, scratch.v, b, eta, dual)
+    for i in range(scratch.v.size):
+        scratch.v[i] = 0.0
     for k in range(count):
         scratch.marked[scratch.touched[k]] = False
 
 
-@reweigh.case(CSRRows)
+@generic
+def reweigh_few(columns, places, shares, eta, dual, b, E, scratch, count):
+    """The same, and True, where few examples have entries or slack; the others change by the factors of their sides."""
+
+
+@reweigh_few.case(DenseRows)
 def _(columns, places, shares, eta, dual, b, E, scratch, count):
+    return False
+
+
+@reweigh_few.case(CSRRows)
+def _(columns, places, shares, eta, dual, b, E, scratch, count):
+    entries = count
+    for r in range(places.size):
+        entries += row_size(columns, places[r])
+    if MANY * entries >= E.y.size:
+        return False
     v, touched = scratch.v, scratch.touched
     for r in range(places.size):
         j = places[r]
@@ -180,27 +236,16 @@ def _(columns, places, shares, eta, dual, b, E, scratch, count):
     factors = (factor_of(eta * b, dual), factor_of(-eta * b, dual))
     E.first.scale[0] *= factors[0]
     E.second.scale[0] *= factors[1]
-    many = MANY * count > v.size
     for k in range(count):
         i = touched[k]
         S = side_of(E, i)
         factor = factor_of(eta * (v[i] + b * E.y[i]), dual) / factors[E.side[i]]
-        q = max(S.q[i] * factor, LEAST)
-        if many:
-            S.q[i] = q
-            if E.s.size:
-                S.sampler.weights[i] = E.s[i] * q
-        else:
-            put(S, E.s, i, q)
+        put(S, E.s, i, max(S.q[i] * factor, LEAST))
         v[i] = 0.0
         scratch.marked[i] = False
-    for k in range(2):
-        S = E.first if k == 0 else E.second
-        if many:
-            sum_all(S.sampler)
-            find_tops(S.tops, S.q)
-        else:
-            settle(S.sampler)
+    settle(E.first.sampler)
+    settle(E.second.sampler)
+    return True
 
 
 # ---------------------------------------------------------------- directions
@@ -221,22 +266,23 @@ def step_along(rows, place, c, before, rule, D):
 
 @step_along.case(DenseRows)
 def _(rows, place, c, before, rule, D):
-    sampler, U, lag, d = D.sampler, D.sums, D.lag, rows.values.shape[1]
+    U, lag, weights = D.sums, D.lag, D.sampler.weights
     grown = 0.0
-    for k in range(sampler.fine.size):
-        begin, end = k * sampler.width, min((k + 1) * sampler.width, U.size)
-        for j in range(begin, min(end, d)):
-            x = c * rows.values[place, j]
-            grown += x * (2.0 * U[j] + x)
-            U[j] += x
-            lag[j] += before * x
-        total = 0.0
-        for j in range(begin, end):
-            weight = column_weight(U[j], D.rms, j, rule)
-            sampler.weights[j] = weight
-            total += weight
-        sampler.fine[k] = total
-    sum_coarse(sampler)
+    for j in range(rows.values.shape[1]):
+        x = c * rows.values[place, j]
+        grown += x * (2.0 * U[j] + x)
+        U[j] += x
+        lag[j] += before * x
+    if rule == 0:  # the case of each rule in a loop of its own uses vectors
+        for j in range(U.size):
+            weights[j] = U[j] * U[j]
+    elif rule == 1:
+        for j in range(U.size):
+            weights[j] = abs(U[j])
+    else:
+        for j in range(U.size):
+            weights[j] = abs(U[j]) * D.rms[j]
+    sum_all(D.sampler)
     return grown
 
 
