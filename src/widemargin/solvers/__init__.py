@@ -24,6 +24,7 @@ REGISTRY = {
         "perceptron": ".perceptron:KernelPerceptron",
     },
     "budgeted": {"sgd": ".budget.sgd:BudgetedSGD"},
+    "incremental": {"tracker": ".tracking:Tracker"},
     "pairs": {"smo": ".pairs:PairwiseSMO"},
 }
 

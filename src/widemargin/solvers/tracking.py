@@ -1,0 +1,1032 @@
+"""Tracking: SVMs that follow the optimum of a growing set of examples (Usunier, Bordes, Bottou; AISTATS 2010).
+
+The problem after t examples, in the C-form, and its dual for β = yα::
+
+    P = ½‖w‖² + Σ Cᵢ [1 − yᵢ⟨w, Φ(xᵢ)⟩]₊,     D = Σ yᵢβᵢ − ½‖w(β)‖²,   0 ≤ yᵢβᵢ ≤ Cᵢ,   w = Σ βᵢΦ(xᵢ).
+
+All that matters of the gradient is eᵢ = yᵢ − f(xᵢ): moving βᵢ by s raises D by s eᵢ − ½ s² K(xᵢ, xᵢ). A step moves one
+βᵢ to the best place in its box (Eq. 3). For each example that arrives
+
+    algorithm="random"     K steps on examples drawn from all that were seen (Algorithm 1);
+    algorithm="process"    a step on the new example, PROCESS, then K of these, REPROCESS (Algorithm 2);
+    algorithm="lasvm"      the same with e kept for the support vectors alone, among which steps are taken (Sec. 5).
+
+The next vector is drawn, or it is the one whose step gains most (``choose="greedy"``). The output is β, or the mean of
+the iterates before each of the K steps, as in the proofs; the printed line 8 has it after the step.
+
+Pairs. With a free bias Σ βᵢ = 0, and steps move two variables against each other: PROCESS the new example and the
+partner with which it gains most, REPROCESS the variable with the largest e of those that can rise and its best partner.
+An example with β = 0 stays while it violates: while y = 1 and e > min {e : β can fall}, or y = −1 and
+e < max {e : β can rise} (Bordes, Ertekin, Weston, Bottou, JMLR 2005, without their removal of all β = 0).
+
+The gap of the vectors, P − D = Σ max((highᵢ − βᵢ) eᵢ, (lowᵢ − βᵢ) eᵢ) for boxes [lowᵢ, highᵢ] (Eq. 4; with a bias e − b
+stands for e), over Σ Cᵢ of all examples, is what ``reprocess="auto"`` holds.
+
+Forgetting, of an example that leaves a window, is the most vectors there may be, or is unlearnt: its β goes to 0, and
+with a free bias the others take over what Σ β lacks, those with the best e first.
+
+Costs: the kernel values of the new example and all vectors, and O(vectors) for each step; kernel values between
+vectors are kept in :mod:`widemargin.core.panels`. Several outputs on the same examples share them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..arguments import flag, one_of, positive, whole
+from ..core import losses
+from ..core.dispatch import borrow, compiled, inlined
+from ..core.extremes import larger, smaller
+from ..core.kernels import names_of
+from ..core.panels import (
+    Panels,
+    Slots,
+    enter,
+    hold,
+    leave,
+    load_row,
+    no_panels,
+    own_values,
+    reach_of,
+    some_rows,
+    way_of,
+    with_slots,
+)
+from ..core.rows import take_rows
+from ..core.visits import STRIDE, uniform
+from ..files import savable
+from ..history import Counters
+from ..models import KernelModel
+from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate
+from . import protocol
+from .protocol import Solver
+
+#: Rows that are held against the vectors together, and the share of the memory that their values may have.
+BLOCK, BLOCK_SHARE = 256, 0.06
+#: Most steps for one example under reprocess="auto".
+MOST_STEPS = 200
+#: Slots there is room for at first.
+FIRST_SLOTS = 256
+#: Smallest curvature of a step; an indefinite kernel can have less.
+TAU = 1e-12
+#: Violations this small are rounding; so are differences of e, as two variables have that moved against each other.
+ROUNDING, TIED = 1e-12, 1e-9
+
+
+class Rule(NamedTuple):
+    """What the loop goes by, as values: see :class:`Tracker`. No gap is −1, no window and no budget 0."""
+
+    keeps_all: bool
+    pairs: bool
+    greedy: bool
+    process: bool
+    most: int
+    gap: float
+    constant: float
+    window: int
+    budget: int
+    seed: np.uint64
+
+
+class Held(NamedTuple):
+    """The vectors' part of a state, over outputs and slots; arrays are changed in place.
+
+    beta, e, and the box low ≤ β ≤ high; index: the example in a slot; live: whether there is one; spare: a stack of
+    slots without; diagonal: K(x, x); top, bottom: the largest e of what can rise and the smallest of what can fall;
+    owed: what Σ β lacks; mass: Σ C of all examples; trail: the slots of an example's steps, trailed of them, with what
+    was added to β times the number of iterates before; steps: iterates of the mean; numbers: see below.
+    """
+
+    beta: np.ndarray
+    e: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    index: np.ndarray
+    live: np.ndarray
+    spare: np.ndarray
+    diagonal: np.ndarray
+    top: np.ndarray
+    bottom: np.ndarray
+    owed: np.ndarray
+    mass: np.ndarray
+    trail_slot: np.ndarray
+    trail: np.ndarray
+    trailed: np.ndarray
+    steps: np.ndarray
+    numbers: np.ndarray
+
+
+#: Places in ``numbers``: slots ever used; spare ones; live ones; the next example; examples seen; examples kept; where
+#: the loop stands (stage, output, step, slot of the new example); draws; visits; steps that moved; kernel values.
+COUNT, SPARE, LIVE, POSITION, KNOWN, KEPT, STAGE, OUTPUT, STEP, NEW, DRAWS, VISITS, UPDATES, EVALS = range(14)
+#: Stages of an example.
+ARRIVE, WORK, FORGET = 0, 1, 2
+
+
+class Block(NamedTuple):
+    """Examples that arrive: the first one's number, their kernel values with all slots and with each other, targets,
+    bounds and diagonal; the bounds of those that leave the window. ``came`` gets the slots they have come to.
+    """
+
+    first: int
+    rows: np.ndarray
+    within: np.ndarray
+    y: np.ndarray
+    cap: np.ndarray
+    gone: np.ndarray
+    diagonal: np.ndarray
+    came: np.ndarray
+
+
+class Space(NamedTuple):
+    """Working space: two rows of kernel values, and gains."""
+
+    one: np.ndarray
+    other: np.ndarray
+    gains: np.ndarray
+
+
+# ---------------------------------------------------------------- choice
+
+
+@inlined
+def find_extremes(held, q):
+    """held.top[q], held.bottom[q] ← the largest e of what can rise, the smallest of what can fall."""
+    beta, e, low, high = held.beta[q], held.e[q], held.low[q], held.high[q]
+    top, bottom = -np.inf, np.inf
+    for j in range(held.numbers[COUNT]):
+        top = larger(top, e[j] if beta[j] < high[j] else -np.inf)
+        bottom = smaller(bottom, e[j] if beta[j] > low[j] else np.inf)
+    held.top[q], held.bottom[q] = top, bottom
+
+
+@inlined
+def best_single(held, q, gains):
+    """The slot whose step gains most, the first of several; −1 if none gains."""
+    beta, e, low, high, diagonal = held.beta[q], held.e[q], held.low[q], held.high[q], held.diagonal
+    best = 0.0
+    for j in range(held.numbers[COUNT]):
+        move = smaller(larger(e[j] / diagonal[j], low[j] - beta[j]), high[j] - beta[j])
+        gains[j] = move * (e[j] - 0.5 * move * diagonal[j])
+        best = larger(best, gains[j])
+    if best <= 0.0:
+        return -1
+    j = 0
+    while gains[j] != best:
+        j += 1
+    return j
+
+
+@inlined
+def best_partner(held, q, i, rises, row, gains):
+    """The slot that gains most by moving against slot i, which rises or falls and has this row; −1 for none."""
+    beta, e, low, high, diagonal = held.beta[q], held.e[q], held.low[q], held.high[q], held.diagonal
+    sign = 1.0 if rises else -1.0
+    bound, best = (low if rises else high), 0.0
+    here, own = e[i], diagonal[i]
+    for j in range(held.numbers[COUNT]):
+        apart = larger(sign * (here - e[j]), 0.0) if beta[j] != bound[j] else 0.0
+        gains[j] = apart * apart / larger(own + diagonal[j] - 2.0 * row[j], TAU)
+        best = larger(best, gains[j])
+    if best <= 0.0:
+        return -1
+    j = 0
+    while gains[j] != best:
+        j += 1
+    return j if sign * (here - e[j]) > ROUNDING else -1
+
+
+@inlined
+def draw(rule, held):
+    """A slot drawn with probability 1/examples kept each; −1 for the examples that have none."""
+    numbers = held.numbers
+    u = uniform(rule.seed + STRIDE * np.uint64(numbers[DRAWS] + 1))
+    i = int(u * max(numbers[KEPT], numbers[COUNT]))
+    return i if i < numbers[COUNT] and held.live[i] else -1
+
+
+@inlined
+def vectors_gap(rule, held, q):
+    """P − D of the vectors, Eq. (4), over the sum of all bounds."""
+    beta, e, low, high = held.beta[q], held.e[q], held.low[q], held.high[q]
+    bias, total = 0.0, 0.0
+    if rule.pairs and np.isfinite(held.top[q]) and np.isfinite(held.bottom[q]):
+        bias = 0.5 * (held.top[q] + held.bottom[q])
+    for j in range(held.numbers[COUNT]):
+        total += larger((high[j] - beta[j]) * (e[j] - bias), (low[j] - beta[j]) * (e[j] - bias))
+    return total / max(held.mass[q], 1e-300)
+
+
+# ---------------------------------------------------------------- steps
+
+
+@inlined
+def note(held, q, i, change, before):
+    """Write down that β of slot i was changed after ``before`` iterates of the mean, in place."""
+    k = held.trailed[q]
+    held.trail_slot[q, k], held.trail[q, k] = i, change * before
+    held.trailed[q] += 1
+    held.numbers[UPDATES] += 1
+
+
+@inlined
+def move(held, q, i, change):
+    """β of slot i changes, and stands on a bound that it reaches up to rounding, in place; returns by how much."""
+    before, low, high = held.beta[q, i], held.low[q, i], held.high[q, i]
+    after, near = before + change, ROUNDING * (high - low)
+    if after >= high - near:
+        after = high
+    elif after <= low + near:
+        after = low
+    held.beta[q, i] = after
+    return after - before
+
+
+@inlined
+def step_single(rule, panels, held, q, i, before, space):
+    """The best step on slot i, in place; returns the slot whose row is missing, or −1."""
+    e, count = held.e[q], held.numbers[COUNT]
+    change = min(max(e[i] / held.diagonal[i], held.low[q, i] - held.beta[q, i]), held.high[q, i] - held.beta[q, i])
+    if change == 0.0 or (not rule.keeps_all and before > 0 and held.beta[q, i] == 0.0):
+        return -1
+    row = space.one
+    if not load_row(panels, i, count, row):
+        return i
+    change = move(held, q, i, change)
+    for j in range(count):
+        e[j] -= change * (row[j] + rule.constant)
+    note(held, q, i, change, before)
+    return -1
+
+
+@inlined
+def step_pair(panels, held, q, i, rises, before, space):
+    """Slot i and its best partner move against each other, in place; returns the slot whose row is missing, or −1."""
+    e, diagonal, count = held.e[q], held.diagonal, held.numbers[COUNT]
+    one, other = space.one, space.other
+    if not load_row(panels, i, count, one):
+        return i
+    j = best_partner(held, q, i, rises, one, space.gains)
+    if j < 0:
+        return -1
+    if not load_row(panels, j, count, other):
+        return j
+    up, down = (i, j) if rises else (j, i)
+    change = (e[up] - e[down]) / max(diagonal[i] + diagonal[j] - 2.0 * one[j], TAU)
+    change = min(change, held.high[q, up] - held.beta[q, up], held.beta[q, down] - held.low[q, down])
+    move(held, q, up, change)
+    move(held, q, down, -change)
+    sign = change if rises else -change
+    for k in range(count):
+        e[k] -= sign * (one[k] - other[k])
+    find_extremes(held, q)
+    note(held, q, up, change, before)
+    note(held, q, down, -change, before)
+    return -1
+
+
+@inlined
+def reprocess(rule, panels, held, q, before, space):
+    """One REPROCESS step of output q, in place; returns the slot whose row is missing, or −1."""
+    if rule.pairs:
+        if not held.top[q] - held.bottom[q] > ROUNDING:
+            return -1
+        i, e = 0, held.e[q]
+        while e[i] < held.top[q] - TIED or not held.beta[q, i] < held.high[q, i]:
+            i += 1
+        return step_pair(panels, held, q, i, True, before, space)
+    i = best_single(held, q, space.gains) if rule.greedy else draw(rule, held)
+    missing = step_single(rule, panels, held, q, i, before, space) if i >= 0 else -1
+    if missing < 0:
+        held.numbers[DRAWS] += 1
+    return missing
+
+
+@inlined
+def process(rule, panels, held, q, space):
+    """The step of output q on the new example, in place; returns the slot whose row is missing, or −1."""
+    i = held.numbers[NEW]
+    if i < 0 or not rule.process:
+        return -1
+    if not rule.pairs:
+        return step_single(rule, panels, held, q, i, 0, space)
+    if held.low[q, i] == held.high[q, i]:
+        return -1
+    return step_pair(panels, held, q, i, held.high[q, i] > 0.0, 0, space)
+
+
+@inlined
+def work(rule, panels, held, space):
+    """What is left of PROCESS and REPROCESS for the example at hand, in place; returns a missing row's slot, or −1."""
+    numbers = held.numbers
+    while numbers[OUTPUT] < held.beta.shape[0]:
+        q = numbers[OUTPUT]
+        while numbers[STEP] <= rule.most:
+            k = numbers[STEP]
+            if k == 0:
+                missing = process(rule, panels, held, q, space)
+            elif rule.gap >= 0.0 and vectors_gap(rule, held, q) <= rule.gap:
+                break
+            else:
+                missing = reprocess(rule, panels, held, q, k, space)
+            if missing >= 0:
+                return missing
+            held.steps[q] = k
+            numbers[STEP] += 1
+        numbers[STEP] = 0
+        numbers[OUTPUT] += 1
+    numbers[OUTPUT] = 0
+    return -1
+
+
+# ---------------------------------------------------------------- vectors that come and go
+
+
+@inlined
+def wanted(rule, held, q, y, cap, e):
+    """Whether output q has use for an example with this e."""
+    if rule.keeps_all:
+        return True
+    if cap <= 0.0:
+        return False
+    if not rule.pairs:
+        return y * e > 0.0
+    if y > 0.0:
+        return e > held.bottom[q] or (held.bottom[q] == np.inf and e > held.top[q])
+    return e < held.top[q] or (held.top[q] == -np.inf and e < held.bottom[q])
+
+
+@inlined
+def is_known(held, example):
+    """Whether an example that is seen again is a vector."""
+    found = False
+    for j in range(held.numbers[COUNT]):
+        found = found or (held.live[j] and held.index[j] == example)
+    return found
+
+
+@inlined
+def arrive(rule, panels, held, block, r):
+    """Example r of a block arrives, and gets a slot where some output has use for it, in place."""
+    numbers, outputs, row = held.numbers, held.beta.shape[0], block.rows[r]
+    count, example = numbers[COUNT], block.first + r
+    held.trailed[:] = 0
+    held.steps[:] = 0
+    numbers[NEW] = -1
+    numbers[EVALS] += numbers[LIVE]
+    again = example < numbers[KNOWN]
+    if again and is_known(held, example):
+        return
+    if not again:
+        numbers[KNOWN] += 1
+        numbers[KEPT] += 1
+    slot, fresh = count, True
+    if numbers[SPARE] > 0:
+        slot, fresh = held.spare[numbers[SPARE] - 1], False
+    wants = False
+    for q in range(outputs):
+        beta, total = held.beta[q], 0.0
+        for j in range(count):
+            total += beta[j] * (row[j] + rule.constant)
+        y, cap = block.y[q, r], block.cap[q, r]
+        if not again:
+            held.mass[q] += cap
+        # the slot is nobody's: what stands in it is not looked at unless the example comes
+        held.e[q, slot] = y - total
+        wants = wanted(rule, held, q, y, cap, y - total) or wants
+    if not wants:
+        return
+    numbers[LIVE] += 1
+    if fresh:
+        numbers[COUNT] += 1
+    else:
+        numbers[SPARE] -= 1
+    held.index[slot], held.live[slot], numbers[NEW] = example, True, slot
+    held.diagonal[slot] = max(block.diagonal[r] + rule.constant, TAU)
+    for q in range(outputs):
+        y, cap = block.y[q, r], block.cap[q, r]
+        held.beta[q, slot] = 0.0
+        held.low[q, slot], held.high[q, slot] = min(0.0, y * cap), max(0.0, y * cap)
+        if rule.pairs:
+            find_extremes(held, q)
+    row[slot] = block.diagonal[r]
+    for later in range(r + 1, block.rows.shape[0]):
+        block.rows[later, slot] = block.within[later, r]
+    enter(panels, slot, row, numbers[COUNT])
+    block.came[r] = slot
+
+
+@inlined
+def vacate(panels, held, slot):
+    """A slot becomes free, its β being 0, in place."""
+    numbers = held.numbers
+    held.live[slot] = False
+    for q in range(held.beta.shape[0]):
+        held.low[q, slot], held.high[q, slot] = 0.0, 0.0
+    leave(panels, slot)
+    held.spare[numbers[SPARE]] = slot
+    numbers[SPARE] += 1
+    numbers[LIVE] -= 1
+
+
+@inlined
+def is_idle(rule, held, j):
+    """Whether no output has use for the vector in slot j."""
+    for q in range(held.beta.shape[0]):
+        if held.beta[q, j] != 0.0:
+            return False
+        if rule.pairs:
+            top, bottom, e = held.top[q], held.bottom[q], held.e[q, j]
+            if held.high[q, j] > 0.0 and (e > bottom or bottom == np.inf):
+                return False
+            if held.low[q, j] < 0.0 and (e < top or top == -np.inf):
+                return False
+    return True
+
+
+@inlined
+def bury(rule, panels, held):
+    """Vectors that no output has use for leave their slots, in place: with one variable a step those of β = 0, which
+    are among the ones that were moved.
+    """
+    if rule.keeps_all:
+        return
+    if rule.pairs:
+        for j in range(held.numbers[COUNT]):
+            if held.live[j] and held.beta[0, j] == 0.0 and is_idle(rule, held, j):
+                vacate(panels, held, j)
+        return
+    for q in range(held.beta.shape[0]):
+        for k in range(held.trailed[q]):
+            j = held.trail_slot[q, k]
+            if held.live[j] and is_idle(rule, held, j):
+                vacate(panels, held, j)
+
+
+@inlined
+def remove(rule, panels, held, slot, space):
+    """The vector in a slot is forgotten, in place; returns the slot if its row is missing, or −1."""
+    count, row, outputs = held.numbers[COUNT], space.one, held.beta.shape[0]
+    moves = False
+    for q in range(outputs):
+        moves = moves or held.beta[q, slot] != 0.0
+    if moves and not load_row(panels, slot, count, row):
+        return slot
+    for q in range(outputs):
+        own, e = held.beta[q, slot], held.e[q]
+        if own != 0.0:
+            for j in range(count):
+                e[j] += own * (row[j] + rule.constant)
+            held.beta[q, slot] = 0.0
+            if rule.pairs:
+                held.owed[q] += own
+        for k in range(held.trailed[q]):
+            if held.trail_slot[q, k] == slot:
+                held.trail[q, k] = 0.0
+    vacate(panels, held, slot)
+    for q in range(outputs):
+        if rule.pairs:
+            find_extremes(held, q)
+    return -1
+
+
+@inlined
+def settle(panels, held, q, space):
+    """Others take over what Σ β lacks, those with the best e first, in place; returns a missing row's slot, or −1."""
+    count, e, row = held.numbers[COUNT], held.e[q], space.one
+    while held.owed[q] != 0.0:
+        owed, i = held.owed[q], -1
+        for j in range(count):
+            if owed > 0.0 and held.beta[q, j] < held.high[q, j] and (i < 0 or e[j] > e[i]):
+                i = j
+            if owed < 0.0 and held.beta[q, j] > held.low[q, j] and (i < 0 or e[j] < e[i]):
+                i = j
+        if i < 0:
+            held.owed[q] = 0.0
+            break
+        if not load_row(panels, i, count, row):
+            return i
+        if owed > 0.0:
+            change = min(owed, held.high[q, i] - held.beta[q, i])
+        else:
+            change = max(owed, held.low[q, i] - held.beta[q, i])
+        held.owed[q] = owed - change
+        move(held, q, i, change)
+        for j in range(count):
+            e[j] -= change * row[j]
+        find_extremes(held, q)
+    return -1
+
+
+@inlined
+def forget(rule, panels, held, slot, space):
+    """The vector in a slot, if it is one and not −1, is forgotten and Σ β settled, in place; returns a missing row's
+    slot, or −1.
+    """
+    if slot >= 0 and held.live[slot]:
+        missing = remove(rule, panels, held, slot, space)
+        if missing >= 0:
+            return missing
+    for q in range(held.beta.shape[0]):
+        missing = settle(panels, held, q, space)
+        if missing >= 0:
+            return missing
+    return -1
+
+
+@inlined
+def slot_to_forget(rule, held, example):
+    """The slot of the vector that must go after this example: that which leaves the window, or the oldest; or −1."""
+    count, index, live, oldest = held.numbers[COUNT], held.index, held.live, -1
+    if rule.window > 0 and held.numbers[POSITION] == held.numbers[KNOWN] - 1:
+        for j in range(count):
+            if live[j] and index[j] == example - rule.window:
+                return j
+    if rule.budget > 0 and held.numbers[LIVE] > rule.budget:
+        for j in range(count):
+            if live[j] and (oldest < 0 or index[j] < index[oldest]):
+                oldest = j
+    return oldest
+
+
+@inlined
+def let_go(rule, panels, held, block, r, space):
+    """Forget what must go after example r of a block, in place; returns a missing row's slot, or −1."""
+    if rule.window == 0 and rule.budget == 0:
+        return -1
+    numbers, example = held.numbers, block.first + r
+    slot = slot_to_forget(rule, held, example)
+    while slot >= 0:
+        missing = forget(rule, panels, held, slot, space)
+        if missing >= 0:
+            return missing
+        slot = slot_to_forget(rule, held, example)
+    missing = forget(rule, panels, held, -1, space)
+    if missing < 0 and rule.window > 0 and numbers[KEPT] > rule.window:
+        numbers[KEPT] -= 1
+        for q in range(held.beta.shape[0]):
+            held.mass[q] -= block.gone[q, r]
+    return missing
+
+
+@compiled
+def track(rule, panels, held, block, space):
+    """Go on with the examples of a block, in place, until all are done or a row is missing; returns its slot, or −1."""
+    panels, held, space, block = borrow(panels), borrow(held), borrow(space), borrow(block)
+    numbers = held.numbers
+    while numbers[POSITION] < block.first + block.rows.shape[0]:
+        r = numbers[POSITION] - block.first
+        if numbers[STAGE] == ARRIVE:
+            arrive(rule, panels, held, block, r)
+            numbers[STAGE] = WORK
+        if numbers[STAGE] == WORK:
+            missing = work(rule, panels, held, space)
+            if missing >= 0:
+                return missing
+            numbers[STAGE] = FORGET
+        missing = let_go(rule, panels, held, block, r, space)
+        if missing >= 0:
+            return missing
+        bury(rule, panels, held)
+        numbers[STAGE] = ARRIVE
+        numbers[VISITS] += 1
+        numbers[POSITION] += 1
+    return -1
+
+
+@compiled
+def unlearn(rule, panels, held, slot, space):
+    """Forget the vector in a slot, in place; returns the slot whose row is missing, or −1."""
+    return forget(rule, borrow(panels), borrow(held), slot, borrow(space))
+
+
+@compiled
+def rework(rule, panels, held, space):
+    """REPROCESS steps of all outputs without a new example, in place; returns the slot whose row is missing, or −1."""
+    panels, held, space = borrow(panels), borrow(held), borrow(space)
+    missing = work(rule, panels, held, space)
+    if missing < 0:
+        bury(rule, panels, held)
+    return missing
+
+
+# ---------------------------------------------------------------- state and solver
+
+
+@savable("Tracker.State")
+@dataclass
+class State(protocol.State):
+    """Where a stream stands: arrays over outputs and slots, see :class:`Held`, with room for more.
+
+    ``reach`` says how far the rows have reached, on which the way to compute distances depends; ``seed`` makes the
+    draws.
+    """
+
+    beta: np.ndarray
+    e: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    index: np.ndarray
+    live: np.ndarray
+    spare: np.ndarray
+    diagonal: np.ndarray
+    top: np.ndarray
+    bottom: np.ndarray
+    owed: np.ndarray
+    mass: np.ndarray
+    trail_slot: np.ndarray
+    trail: np.ndarray
+    trailed: np.ndarray
+    steps: np.ndarray
+    numbers: np.ndarray
+    seed: int
+    reach: float = 0.0
+    counters: Counters = field(default_factory=Counters)
+
+    @property
+    def held(self) -> Held:
+        """The arrays, for compiled loops."""
+        return Held(*(getattr(self, name) for name in Held._fields))
+
+    @property
+    def count(self) -> int:
+        """Slots that were ever used."""
+        return int(self.numbers[COUNT])
+
+    @property
+    def known(self) -> int:
+        """Examples of the problem that were seen."""
+        return int(self.numbers[KNOWN])
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """The slots of the vectors, by the numbers of their examples."""
+        slots = np.flatnonzero(self.live[: self.count])
+        return slots[np.argsort(self.index[slots], kind="stable")]
+
+
+@dataclass
+class Workspace:
+    """What can be made again: the vectors laid out, kernel values between them, working space.
+
+    ``number`` is that of the way to compute (:func:`.panels.way_of`), ``rows`` has the values of arriving examples,
+    ``fetched`` those of a missing row; ``counted`` kernel values are among the counters.
+    """
+
+    slots: Slots
+    panels: Panels
+    space: Space
+    number: int
+    rows: np.ndarray
+    fetched: np.ndarray
+    counted: int = 0
+
+
+@savable()
+@dataclass
+class Tracker(Solver):
+    """Approximate incremental SVMs: PROCESS and REPROCESS steps for each example that arrives.
+
+    A step of this solver is an example. Further passes see the examples of the problem again, in the same order.
+
+    Parameters
+    ----------
+    algorithm : {"lasvm", "process", "random"}
+        "random" is Algorithm 1 of the paper and "process" its Algorithm 2, which know the responses of all examples;
+        "lasvm" keeps the support vectors alone. With a free intercept it works in pairs.
+    choose : {"greedy", "random"}
+        REPROCESS takes the vector that gains most, or draws one. The paper's theorems are about "random".
+    reprocess : int or "auto"
+        REPROCESS steps for each example; "auto" takes as many as hold ``gap``.
+    average : bool
+        Whether the model is the mean over the REPROCESS steps of the last example.
+    gap : float
+        For "auto": the largest normalised gap (P − D)/ΣC of the vectors.
+    window : int, optional
+        Examples that are remembered; the others are forgotten when they are so old.
+    budget : int, optional
+        Most vectors; the oldest one is forgotten first.
+    """
+
+    algorithm: str = "lasvm"
+    choose: str = "greedy"
+    reprocess: Any = 1
+    average: bool = False
+    gap: float = 0.01
+    window: int | None = None
+    budget: int | None = None
+
+    free_bias: ClassVar[Any] = True
+    streams = True
+    joins = True
+    state_class = State
+
+    # -- work
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that make no sense."""
+        one_of("algorithm", self.algorithm, ("lasvm", "process", "random"))
+        one_of("choose", self.choose, ("greedy", "random"))
+        if self.reprocess != "auto":
+            if isinstance(self.reprocess, str):
+                raise ValueError(f"reprocess must be a number of steps or 'auto', got {self.reprocess!r}")
+            whole("reprocess", self.reprocess, 0 if self.algorithm != "random" else 1)
+        flag("average", self.average)
+        positive("gap", self.gap)
+        for name in ("window", "budget"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+
+    def check(self, problem: KernelProblem) -> None:
+        """Refuse what the solver cannot solve, in one sentence each."""
+        self.check_parameters()
+        loss = losses.scalar_loss(problem.target)
+        if not isinstance(loss, losses.Hinge):
+            raise ValueError(f"Tracker follows the hinge loss, got {type(loss).__name__}: use the hinge")
+        if not problem.kernel.of_rows:
+            raise ValueError(
+                f"Tracker computes kernels of vectors, and {type(problem.kernel).__name__} is none of "
+                f"{', '.join(map(repr, names_of('of_rows')))}: choose one of them"
+            )
+        if problem.has_free_bias and (self.algorithm != "lasvm" or self.choose != "greedy"):
+            raise ValueError(
+                "an unregularised intercept needs pairs, which algorithm='lasvm' takes with choose='greedy': use them, "
+                "or intercept='regularized' or 'none'"
+            )
+
+    def _rule(self, problem: KernelProblem, state: State) -> Rule:
+        auto = self.reprocess == "auto"
+        return Rule(
+            self.algorithm != "lasvm", problem.has_free_bias, self.choose == "greedy", self.algorithm != "random",
+            MOST_STEPS if auto else int(self.reprocess), float(self.gap) if auto else -1.0, problem.constant,
+            int(self.window or 0), int(self.budget or 0), np.uint64(state.seed),
+        )  # fmt: skip
+
+    def init(self, problem: KernelProblem, rng: np.random.Generator) -> State:
+        """The state before the first example, with w = 0."""
+        self.check(problem)
+        outputs, none = problem.n_outputs, np.zeros(0, np.int64)
+        wide = [np.zeros((outputs, 0)) for _ in range(4)]
+        state = State(
+            *wide, none, np.zeros(0, np.bool_), none, np.zeros(0), np.full(outputs, -np.inf), np.full(outputs, np.inf),
+            np.zeros(outputs), np.zeros(outputs), np.zeros((outputs, 0), np.int64), np.zeros((outputs, 0)),
+            np.zeros(outputs, np.int64), np.zeros(outputs, np.int64), np.zeros(14, np.int64),
+            int(rng.integers(2**62)),
+        )  # fmt: skip
+        self.bind(problem, state)
+        return state
+
+    def bind(self, problem: KernelProblem, state: State, in_order: bool = True) -> None:
+        """Go on with a problem whose first examples are those that were seen; the next ones are new."""
+        self.check(problem)
+        if state.beta.shape[0] != problem.n_outputs:
+            raise ValueError(f"the state has {state.beta.shape[0]} outputs, the problem {problem.n_outputs}")
+        if state.known > problem.n:
+            raise ValueError(f"the state is of {state.known} examples, the problem has {problem.n}")
+        if problem.n > state.known:
+            state.numbers[POSITION] = state.numbers[KNOWN]
+        self._make_room(state, problem.n)
+        if state.workspace is not None:  # kernel values are those of the vectors, whatever their examples' numbers
+            state.workspace = problem, state.workspace[1]  # type: ignore[misc]
+
+    def _make_room(self, state: State, n: int) -> None:
+        """Slots for as many vectors as n examples may make, and a trail for the steps of one example."""
+        most = n if self.budget is None else min(n, self.budget + 1)
+        most = most if self.window is None else min(most, self.window + 1)
+        room = max(FIRST_SLOTS, 1 << (max(most, state.count) - 1).bit_length())
+        if room > state.index.size:
+            for name in ("beta", "e", "low", "high", "index", "live", "spare", "diagonal"):
+                old = getattr(state, name)
+                new = np.zeros((*old.shape[:-1], room), old.dtype)
+                new[..., : old.shape[-1]] = old
+                setattr(state, name, new)
+        steps = 2 * (1 + (MOST_STEPS if self.reprocess == "auto" else int(self.reprocess)))
+        if steps > state.trail.shape[1]:
+            for name in ("trail_slot", "trail"):
+                old = getattr(state, name)
+                setattr(state, name, np.pad(old, [(0, 0), (0, steps - old.shape[1])]))
+
+    def _workspace(self, problem: KernelProblem, state: State) -> Workspace:
+        """The workspace, with room for all slots and the way to compute that the state has come to."""
+        room, count, n_bytes = state.index.size, state.count, (1.0 - BLOCK_SHARE) * problem.cache_bytes
+        number, way = way_of(problem.kernel, problem.X, state.reach)
+        if state.workspace is not None and state.workspace[1].number != number:
+            state.drop_workspace()  # a row has reached further than all before
+
+        def make() -> Workspace:
+            slots = Slots(problem.kernel, problem.X, way, room)
+            slots.put(problem.X, state.index[:count], np.arange(count))
+            nothing = np.empty((0, room), np.float32)
+            space = Space(np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room))
+            return Workspace(slots, no_panels(room, n_bytes), space, number, nothing, np.empty((1, room), np.float32))
+
+        found = state.work(problem, make)
+        if found.fetched.size < room:
+            found.slots.grow(room)
+            found.panels = with_slots(found.panels, room, count, n_bytes)
+            found.space = Space(np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room))
+            found.rows, found.fetched = np.empty((0, room), np.float32), np.empty((1, room), np.float32)
+        return found
+
+    def steps_per_epoch(self, problem: KernelProblem) -> int:
+        """A step is an example."""
+        return problem.n
+
+    def first_slice(self, problem: KernelProblem) -> int:
+        """As many examples as make a slice's kernel values, if all are vectors, or one."""
+        return max(1, 2**22 // problem.n)
+
+    def advance(self, problem: KernelProblem, state: State, n_steps: int) -> int:
+        """See the next n_steps examples, in place; after the last one, the first again."""
+        left = n_steps
+        while True:
+            block, space = self._block(problem, state, left)
+            rule, held = self._rule(problem, state), state.held
+            laid_out = 0
+
+            def lay_out(block: Block = block, space: Workspace = space) -> None:
+                nonlocal laid_out
+                end = min(int(state.numbers[POSITION]) - block.first + 1, block.came.size)
+                came = laid_out + np.flatnonzero(block.came[laid_out:end] >= 0)
+                space.slots.put(problem.X, block.first + came, block.came[came])  # of two in a slot the later one stays
+                laid_out = end
+
+            self._go(problem, state, space, lambda: track(rule, space.panels, held, block, space.space), lay_out)  # noqa: B023
+            left -= block.came.size
+            if left <= 0:
+                return n_steps
+
+    def _go(self, problem: KernelProblem, state: State, space: Workspace, loop: Any, lay_out: Any = None) -> None:
+        """Call a loop until it is done, computing the rows it lacks; brings the counters up to date."""
+        while True:
+            missing = int(loop())
+            if lay_out is not None:
+                lay_out()
+            if missing < 0:
+                break
+            row, example, index = space.fetched, int(state.index[missing]), state.index[: state.count]
+            space.slots.against(problem.X, index, some_rows(problem.X, example, example + 1), row)
+            hold(space.panels, missing, row[0], state.count)
+        numbers, counters = state.numbers, state.counters
+        counters.steps = counters.visits = int(numbers[VISITS])
+        counters.updates, counters.kernel_evals = int(numbers[UPDATES]), int(numbers[EVALS])
+        counters.kernel_computed += space.slots.evaluations - space.counted
+        space.counted = space.slots.evaluations
+
+    def _block(self, problem: KernelProblem, state: State, most: int) -> tuple[Block, Workspace]:
+        """The next examples, at most so many, with their kernel values, and the workspace that they take."""
+        numbers, X = state.numbers, problem.X
+        if numbers[POSITION] >= problem.n and most > 0:
+            numbers[POSITION] = 0
+        first = int(numbers[POSITION])
+        height = min(max(int(BLOCK_SHARE * problem.cache_bytes) // (4 * state.index.size), 16), BLOCK)
+        last = min(first + min(most, height), problem.n)
+        rows = some_rows(X, first, last)
+        if last > first:
+            # a row that reaches further than all before begins a block, since another way to compute may begin with it
+            reach = np.maximum.accumulate(np.maximum(reach_of(problem.kernel, rows), state.reach))
+            ways = [way_of(problem.kernel, X, far)[0] for far in (reach[0], reach[-1])]
+            if ways[0] != ways[1]:
+                last = first + next(k for k, far in enumerate(reach) if way_of(problem.kernel, X, far)[0] != ways[0])
+                rows = some_rows(X, first, last)
+            state.reach = float(reach[last - first - 1])
+        space = self._workspace(problem, state)
+        h, count = last - first, state.count
+        if space.rows.shape[0] < h:
+            space.rows = np.empty((h if h < 16 else height, state.index.size), np.float32)
+        values = space.rows[:h]
+        space.slots.against(X, state.index[:count], rows, values)
+        diagonal = np.ones(h)
+        if not problem.kernel.unit_diagonal:
+            own_values(problem.kernel, rows, diagonal)
+        before = max(first - int(self.window or 0), 0)
+        return Block(
+            first, values, space.slots.among(rows), np.ascontiguousarray(problem.signs[:, first:last]),
+            self._caps(problem, first, last), self._caps(problem, before, before + h), diagonal, np.full(h, -1),
+        ), space  # fmt: skip
+
+    @staticmethod
+    def _caps(problem: KernelProblem, first: int, last: int) -> np.ndarray:
+        """The bounds C s of some examples, of shape (outputs, examples)."""
+        weights, shape = problem.sample_weight, (problem.n_outputs, max(last - first, 0))
+        if not weights.size:
+            return np.full(shape, problem.C)
+        return np.ascontiguousarray(np.broadcast_to(problem.C * weights[..., first:last], shape))
+
+    # -- what is done with a model at rest
+
+    def forget(self, problem: KernelProblem, state: State, examples: np.ndarray) -> None:
+        """Unlearn some examples that were seen, in place; each makes room for as many steps as one that arrives.
+
+        The caller takes them out of the problem, see :meth:`renumber`.
+        """
+        space, held = self._workspace(problem, state), state.held
+        rule = self._rule(problem, state)
+        own = {int(example): slot for slot, example in enumerate(state.index[: state.count]) if state.live[slot]}
+        slots = [own[int(example)] for example in examples if int(example) in own]
+        held.trailed[:] = 0
+        for slot in slots:
+            self._go(problem, state, space, lambda: unlearn(rule, space.panels, held, slot, space.space))  # noqa: B023
+        state.numbers[KEPT] -= len(examples)
+        for example in examples:
+            state.mass -= self._caps(problem, int(example), int(example) + 1)[:, 0]
+        state.numbers[NEW] = -1
+        for _ in slots:
+            held.trailed[:] = 0
+            self._go(problem, state, space, lambda: rework(rule, space.panels, held, space.space))
+
+    def renumber(self, state: State, kept: np.ndarray) -> None:
+        """The examples become those that are kept, numbers in order, in place; vectors are among them."""
+        slots = np.flatnonzero(state.live[: state.count])
+        known = int(np.searchsorted(kept, state.known))
+        state.index[slots] = np.searchsorted(kept, state.index[slots])
+        state.index[: state.count][~state.live[: state.count]] = 0
+        state.numbers[KNOWN] = state.numbers[POSITION] = known
+        if state.workspace is not None:
+            state.workspace[1].slots.renumbered()
+
+    def adopt(self, problem: KernelProblem, state: State, beta: np.ndarray, f: np.ndarray) -> None:
+        """Go on from other dual variables, with their responses, both of shape (outputs, n), in place."""
+        keeps_all = self.algorithm != "lasvm"
+        chosen = np.arange(problem.n) if keeps_all else np.flatnonzero(np.any(beta != 0.0, axis=0))
+        self._make_room(state, problem.n)
+        state.drop_workspace()
+        k, room = chosen.size, state.index.size
+        for name in ("beta", "e", "low", "high", "index", "live", "spare", "diagonal"):
+            getattr(state, name)[...] = 0
+        signs, caps = problem.signs[:, chosen], self._caps(problem, 0, problem.n)[:, chosen]
+        state.beta[:, :k], state.e[:, :k] = beta[:, chosen], signs - f[:, chosen]
+        state.low[:, :k], state.high[:, :k] = np.minimum(signs * caps, 0.0), np.maximum(signs * caps, 0.0)
+        state.index[:k], state.live[:k] = chosen, True
+        diagonal = np.ones(k)
+        if not problem.kernel.unit_diagonal:
+            own_values(problem.kernel, take_rows(problem.X, chosen), diagonal)
+        state.diagonal[:k] = np.maximum(diagonal + problem.constant, TAU)
+        rises, falls = state.beta < state.high, state.beta > state.low
+        state.top = np.where(rises, state.e, -np.inf).max(axis=1, initial=-np.inf)
+        state.bottom = np.where(falls, state.e, np.inf).min(axis=1, initial=np.inf)
+        state.owed[:], state.trailed[:], state.steps[:] = 0.0, 0, 0
+        numbers = state.numbers
+        numbers[[COUNT, SPARE, LIVE, NEW]] = k, 0, k, -1
+        assert room >= k
+
+    # -- looks
+
+    def bias(self, problem: KernelProblem, state: State) -> np.ndarray:
+        """The intercepts: in the middle of what the vectors leave room for, where they are free, else 0."""
+        if not problem.has_free_bias:
+            return np.zeros(problem.n_outputs)
+        top, bottom = state.top, state.bottom
+        one_sided = np.where(np.isfinite(top), top, np.where(np.isfinite(bottom), bottom, 0.0))
+        both = np.isfinite(top) & np.isfinite(bottom)
+        return np.where(both, 0.5 * (np.where(both, top, 0.0) + np.where(both, bottom, 0.0)), one_sided)
+
+    def coefficients(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """(examples, their β of shape (outputs, examples)) of the model, by number: those of the vectors, or the mean
+        over the last example's steps.
+        """
+        count = state.count
+        beta = state.beta[:, :count].copy()
+        if self.average:
+            for q in range(beta.shape[0]):
+                taken = slice(0, int(state.trailed[q]))
+                np.subtract.at(beta[q], state.trail_slot[q, taken], state.trail[q, taken] / max(int(state.steps[q]), 1))
+        slots = np.flatnonzero(np.any(beta != 0.0, axis=0))
+        slots = slots[np.argsort(state.index[slots], kind="stable")]
+        return state.index[slots], beta[:, slots]
+
+    def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
+        """The dual variables of the model, of shape (outputs, n)."""
+        examples, coefficients = self.coefficients(state)
+        beta = np.zeros((problem.n_outputs, problem.n))
+        beta[:, examples] = coefficients
+        return beta
+
+    def model(self, problem: KernelProblem, state: State) -> KernelModel:
+        """The vectors whose β is not 0, and the intercepts."""
+        examples, coefficients = self.coefficients(state)
+        return KernelModel(
+            problem.kernel, examples, problem.rows(examples), coefficients, self.bias(problem, state), problem.constant
+        )  # fmt: skip
+
+    def responses(self, problem: KernelProblem, state: State) -> np.ndarray:
+        """The responses of all examples to the model, without intercept, of shape (outputs, n)."""
+        examples, coefficients = self.coefficients(state)
+        f = np.tile(problem.constant * coefficients.sum(axis=1)[:, None], (1, problem.n))
+        if examples.size:
+            matrix = problem.matrix(examples, np.arange(problem.n))
+            height = max(16, 2**22 // max(1, problem.n) // 16 * 16)
+            for first in range(0, examples.size, height):
+                part = np.arange(first, min(first + height, examples.size))
+                f += coefficients[:, part] @ matrix.block(part).astype(np.float64)
+        return f
+
+    def certificate(self, problem: KernelProblem, state: State) -> Certificate:
+        """Primal and dual value of the model for all examples of the problem, seen or not."""
+        return problem.certificate(
+            self.duals(problem, state), self.responses(problem, state), self.bias(problem, state)
+        )  # fmt: skip

@@ -1,0 +1,267 @@
+"""The tracker: equal to the textbook on the same random numbers, whatever is in memory; forgetting; several outputs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from reference import tracking as textbook
+from widemargin.core import losses
+from widemargin.core.kernels import RBF, Laplacian, Linear
+from widemargin.core.rows import as_rows
+from widemargin.core.visits import STRIDE, uniform
+from widemargin.problems.kernel import KernelProblem
+from widemargin.solvers.kernel_sdca import KernelSDCA
+from widemargin.solvers.tracking import DRAWS, Tracker
+
+HINGE = losses.Single(losses.Hinge())
+C = 2.0
+
+
+def data(rng, n=80, d=3, dtype=np.float64, sparse=False):
+    X = rng.normal(size=(n, d)).astype(dtype)
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    X[np.abs(X) < 0.3] = 0.0
+    return as_rows(sp.csr_matrix(X) if sparse else X), X.astype(np.float64), y
+
+
+def problem_of(rows, y, kernel=None, intercept="none", **options):
+    n = y.shape[-1]
+    return KernelProblem(
+        RBF(0.7) if kernel is None else kernel, rows, y, HINGE, 1.0 / (C * n), intercept=intercept, **options
+    )
+
+
+def gram(X, kernel=None, constant=0.0):
+    kernel = RBF(0.7) if kernel is None else kernel
+    if isinstance(kernel, Linear):
+        return X @ X.T + constant
+    apart = X[:, None] - X[None]
+    power = np.abs(apart).sum(2) if isinstance(kernel, Laplacian) else (apart**2).sum(2)
+    return np.exp(-kernel.gamma * power) + constant
+
+
+def draws_of(state):
+    """The numbers that a tracker draws, one after the other."""
+    drawn = iter(range(10**9))
+
+    def draw(t):
+        with np.errstate(over="ignore"):
+            return int(uniform(np.uint64(state.seed) + STRIDE * np.uint64(next(drawn) + 1)) * t)
+
+    return draw
+
+
+LAYOUTS = [
+    pytest.param(np.float64, False, id="dense"),
+    pytest.param(np.float32, False, id="float32"),
+    pytest.param(np.float64, True, id="CSR"),
+]
+
+
+@pytest.mark.parametrize(("dtype", "sparse"), LAYOUTS)
+@pytest.mark.parametrize("kernel", [RBF(0.7), Laplacian(0.5), Linear()])
+@pytest.mark.parametrize("algorithm", ["random", "process"])
+def test_algorithms_1_and_2_and_their_means_are_the_textbooks(algorithm, kernel, dtype, sparse, rng):
+    rows, X, y = data(rng, dtype=dtype, sparse=sparse)
+    problem = problem_of(rows, y, kernel, "regularized")
+    plain, mean = (Tracker(algorithm, "random", 3, average) for average in (False, True))
+    state = plain.init(problem, rng)
+    K = gram(X, kernel, 1.0)
+    steps = textbook.tracking(K, y, np.full(y.size, C), 3, draws_of(state), algorithm == "process")
+    for alpha, averaged, _ in steps:
+        plain.advance(problem, state, 1)
+        np.testing.assert_allclose(plain.duals(problem, state)[0] * y, alpha, atol=2e-4)
+        np.testing.assert_allclose(mean.duals(problem, state)[0] * y, averaged, atol=2e-4)
+
+
+@pytest.mark.parametrize(("dtype", "sparse"), LAYOUTS)
+def test_the_greedy_choice_is_the_textbooks(dtype, sparse, rng):
+    rows, X, y = data(rng, dtype=dtype, sparse=sparse)
+    problem, solver = problem_of(rows, y), Tracker("lasvm", "greedy", 3)
+    state = solver.init(problem, rng)
+    for alpha in textbook.greedy(gram(X), y, np.full(y.size, C), 3):
+        solver.advance(problem, state, 1)
+        np.testing.assert_allclose(solver.duals(problem, state)[0] * y, alpha, atol=2e-4)
+
+
+@pytest.mark.parametrize(("dtype", "sparse"), LAYOUTS)
+def test_the_randomised_lasvm_is_the_textbooks(dtype, sparse, rng):
+    rows, X, y = data(rng, dtype=dtype, sparse=sparse)
+    problem, solver = problem_of(rows, y), Tracker("lasvm", "random", 4)
+    state = solver.init(problem, rng)
+    for alpha in textbook.randomised_lasvm(gram(X), y, np.full(y.size, C), 4, draws_of(state)):
+        solver.advance(problem, state, 1)
+        np.testing.assert_allclose(solver.duals(problem, state)[0] * y, alpha, atol=2e-4)
+    assert state.numbers[DRAWS] == 4 * y.size
+
+
+@pytest.mark.parametrize(("dtype", "sparse"), LAYOUTS)
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_pairs_with_a_free_bias_are_the_textbooks(steps, dtype, sparse, rng):
+    """Two variables that moved have the same e: which one is next is decided by kernel values that are exact."""
+    _, X, y = data(rng)
+    X = np.round(64.0 * X) / 64.0
+    rows = as_rows(sp.csr_matrix(X.astype(dtype)) if sparse else X.astype(dtype))
+    problem, solver = problem_of(rows, y, Linear(), "unregularized"), Tracker(reprocess=steps)
+    state = solver.init(problem, rng)
+    for beta, bias in textbook.pairs(X @ X.T, y, np.full(y.size, C), steps):
+        solver.advance(problem, state, 1)
+        np.testing.assert_allclose(solver.duals(problem, state)[0], beta, atol=1e-8)
+        np.testing.assert_allclose(solver.bias(problem, state)[0], bias, atol=1e-8)
+
+
+def test_the_batch_counterpart_is_sdca_with_independent_draws(rng):
+    rows, X, y = data(rng)
+    problem, solver = problem_of(rows, y), KernelSDCA(sampling="iid", shrinking=False)
+    state = solver.init(problem, np.random.default_rng(5))
+    solver.advance(problem, state, 300)
+    draws = (np.random.default_rng(5).random(300) * y.size).astype(int)
+    alpha = textbook.batch(gram(X), y, np.full(y.size, C), draws)
+    np.testing.assert_allclose(solver.duals(problem, state)[0] * y, alpha, atol=2e-4)
+
+
+CONFIGURATIONS = {
+    "random": ({"algorithm": "random", "choose": "random", "reprocess": 3}, "none"),
+    "process": ({"algorithm": "process", "choose": "greedy", "reprocess": 2}, "regularized"),
+    "lasvm": ({"choose": "random", "reprocess": 5}, "none"),
+    "greedy": ({"reprocess": 3, "average": True}, "regularized"),
+    "pairs": ({}, "unregularized"),
+    "auto": ({"reprocess": "auto", "gap": 0.05}, "unregularized"),
+    "window": ({"window": 30}, "unregularized"),
+    "window of one": ({"window": 25, "reprocess": 2}, "none"),
+    "budget": ({"budget": 12}, "unregularized"),
+    "budget of one": ({"budget": 12, "choose": "random"}, "none"),
+}
+
+
+def responses(problem, state, K, q=0):
+    beta = np.zeros(problem.n)
+    slots = state.vectors
+    beta[state.index[slots]] = state.beta[q, slots]
+    return beta, K @ beta + problem.constant * beta.sum()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_responses_and_boxes_hold_along_the_stream_with_many_outputs_and_little_memory(name, sparse, rng):
+    """e = y − f of all vectors, against the definition; with rows for a few vectors only, which are computed anew."""
+    parameters, intercept = CONFIGURATIONS[name]
+    rows, X, y = data(rng, 600, sparse=sparse)
+    several = np.stack([y, np.where(X[:, 2] > 0.5, 1.0, -1.0), -y])
+    s = rng.uniform(0.0, 2.0, y.size)
+    s[rng.random(y.size) < 0.1] = 0.0
+    problem = problem_of(rows, several, intercept=intercept, cache_bytes=1.0, sample_weight=np.tile(s, (3, 1)))
+    solver, K = Tracker(**parameters), gram(X)
+    state = solver.init(problem, rng)
+    for end in (1, 2, 30, 170, 600):
+        solver.advance(problem, state, end - state.counters.visits)
+        for q in range(3):
+            slots = state.vectors
+            beta, f = responses(problem, state, K, q)
+            np.testing.assert_allclose(
+                state.e[q, slots], several[q, state.index[slots]] - f[state.index[slots]], atol=2e-4
+            )
+            assert (beta * several[q] >= 0.0).all()
+            assert (beta * several[q] <= C * s).all()
+            assert intercept != "unregularized" or abs(beta.sum()) < 1e-9
+            examples = state.index[slots]
+            if "window" in parameters:
+                assert examples.min(initial=end) >= end - parameters["window"]
+            if "budget" in parameters:
+                assert examples.size <= parameters["budget"]
+            if parameters.get("algorithm", "lasvm") != "lasvm":
+                np.testing.assert_array_equal(examples, np.arange(end))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_neither_memory_nor_slices_nor_a_lost_workspace_change_a_bit(name, sparse, rng):
+    parameters, intercept = CONFIGURATIONS[name]
+    rows, _, y = data(rng, 700, sparse=sparse)
+    solver, ends = Tracker(**parameters), []
+    for cache_bytes, step, drops in ((1e8, 700, False), (1.0, 700, False), (3e5, 7, False), (1e8, 100, True)):
+        problem = problem_of(rows, y, intercept=intercept, cache_bytes=cache_bytes)
+        state = solver.init(problem, np.random.default_rng(3))
+        for first in range(0, 700, step):
+            solver.advance(problem, state, min(step, 700 - first))
+            if drops:
+                state.drop_workspace()
+        model = solver.model(problem, state)
+        ends.append([a.tobytes() for a in (model.support, model.coef, model.intercept, state.e[:, state.vectors])])
+    assert all(end == ends[0] for end in ends)
+
+
+@pytest.mark.parametrize("name", [n for n, (p, _) in CONFIGURATIONS.items() if not {"window", "budget"} & set(p)])
+def test_the_dual_never_decreases(name, rng):
+    parameters, intercept = CONFIGURATIONS[name]
+    rows, X, y = data(rng, 150)
+    problem, solver = problem_of(rows, y, intercept=intercept), Tracker(**{**parameters, "average": False})
+    state, K, last = solver.init(problem, rng), gram(X, constant=float(intercept == "regularized")), 0.0
+    for _ in range(y.size):
+        solver.advance(problem, state, 1)
+        now = textbook.dual(K, y, y * solver.duals(problem, state)[0])
+        assert now >= last - 1e-5 * (1.0 + abs(last))  # float32 kernel values
+        last = now
+
+
+def test_auto_holds_the_gap_of_the_examples_where_all_are_kept(rng):
+    rows, X, y = data(rng, 200)
+    problem = problem_of(rows, y)
+    solver = Tracker("process", "greedy", "auto", gap=0.02)
+    state, K = solver.init(problem, rng), gram(X)
+    for t in range(1, y.size + 1):
+        solver.advance(problem, state, 1)
+        alpha = (y * solver.duals(problem, state)[0])[:t]
+        assert textbook.gap(K[:t, :t], y[:t], np.full(t, C), alpha) / (C * t) <= 0.02 + 1e-6
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_far_from_the_origin_are_learnt_as_near_ones_are(sparse, rng):
+    """A row that reaches further than all before changes the way to compute distances; what was held is dropped."""
+    _, X, y = data(rng, 300)
+    far = X + np.array([0.0, 30.0, 3e3])[np.arange(300) // 100][:, None]  # γ‖x‖² up to 2e7
+    problem, solver = problem_of(as_rows(sp.csr_matrix(far) if sparse else far), y), Tracker()
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, 300)
+    *_, alpha = textbook.greedy(gram(far), y, np.full(300, C), 1)
+    np.testing.assert_allclose(solver.duals(problem, state)[0] * y, alpha, atol=2e-3)
+
+
+@pytest.mark.parametrize("intercept", ["none", "regularized", "unregularized"])
+def test_forgotten_examples_leave_responses_of_the_others_alone(intercept, rng):
+    rows, X, y = data(rng, 200)
+    problem, solver = problem_of(rows, y, intercept=intercept), Tracker(reprocess=0)
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, 200)
+    gone = rng.choice(200, 60, replace=False)
+    solver.forget(problem, state, gone)
+    assert not np.isin(state.index[state.vectors], gone).any()
+    beta, f = responses(problem, state, gram(X))
+    np.testing.assert_allclose(state.e[0, state.vectors], (y - f)[state.index[state.vectors]], atol=2e-4)
+    assert (beta * y >= 0.0).all()
+    assert (beta * y <= C).all()
+    assert intercept != "unregularized" or abs(beta.sum()) < 1e-9
+    assert state.mass[0] == pytest.approx(C * 140)
+    # all of one class: there is nothing to learn any more
+    solver.forget(problem, state, np.setdiff1d(np.flatnonzero(y > 0), gone))
+    assert intercept != "unregularized" or not solver.duals(problem, state).any()
+
+
+REFUSED = {
+    "algorithm": ({"algorithm": "lasso"}, "algorithm must be one of 'lasvm', 'process', 'random', got 'lasso'"),
+    "choose": ({"choose": "best"}, "choose must be one of"),
+    "reprocess": ({"reprocess": "many"}, "reprocess must be a number of steps or 'auto', got 'many'"),
+    "no steps": ({"algorithm": "random", "choose": "random", "reprocess": 0}, "reprocess must be ≥ 1, got 0"),
+    "gap": ({"gap": 0.0}, "gap must be > 0"),
+    "window": ({"window": 0}, "window must be ≥ 1, got 0"),
+    "pairs": ({"algorithm": "process"}, "an unregularised intercept needs pairs"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_bad_parameters_are_refused_in_a_sentence(what, rng):
+    parameters, said = REFUSED[what]
+    rows, _, y = data(rng)
+    with pytest.raises(ValueError, match=said):
+        Tracker(**parameters).init(problem_of(rows, y, intercept="unregularized"), rng)
