@@ -82,7 +82,7 @@ def randomised_lasvm(K, y, C, steps, draw):
 
 
 def pairs(K, y, C, steps):
-    """LASVM with a free bias, keeping examples with α = 0 that violate; yields (β, bias).
+    """LASVM with a free bias, keeping examples with α = 0 that violate or are extreme; yields (β, bias).
 
     Vectors have places as above; of equal ones, up to rounding, the first place counts.
     """
@@ -112,7 +112,8 @@ def pairs(K, y, C, steps):
                 step(K, e, beta, low, high, places, first, 1.0)
         e, top, bottom = ends()
         for k, i in enumerate(places):
-            if i >= 0 and beta[i] == 0.0 and (e[i] <= bottom < np.inf if y[i] > 0 else e[i] >= top > -np.inf):
+            idle = e[i] <= bottom + 1e-9 < np.inf if y[i] > 0 else e[i] >= top - 1e-9 > -np.inf
+            if i >= 0 and beta[i] == 0.0 and idle and (e[i] < top - 1e-9 if y[i] > 0 else e[i] > bottom + 1e-9):
                 places[k] = -1
                 spare.append(k)
         yield beta.copy(), 0.5 * (top + bottom) if np.isfinite(top - bottom) else min(top, bottom, key=abs)
@@ -124,7 +125,8 @@ def step(K, e, beta, low, high, places, i, sign):
     others = [j for j in places if j >= 0 and allowed[j] and sign * (e[i] - e[j]) > 1e-12]
     if others:
         curvature = {j: max(K[i, i] + K[j, j] - 2.0 * K[i, j], 1e-12) for j in others}
-        j = max(others, key=lambda j: (e[i] - e[j]) ** 2 / curvature[j])
+        gains = [(e[i] - e[j]) ** 2 / curvature[j] for j in others]
+        j = next(j for j, gain in zip(others, gains) if gain >= max(gains) * (1.0 - 1e-9))
         up, down = (i, j) if sign > 0 else (j, i)
         t = min((e[up] - e[down]) / curvature[j], high[up] - beta[up], beta[down] - low[down])
         beta[up], beta[down] = beta[up] + t, beta[down] - t

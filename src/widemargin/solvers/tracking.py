@@ -17,7 +17,8 @@ the iterates before each of the K steps, as in the proofs; the printed line 8 ha
 Pairs. With a free bias Σ βᵢ = 0, and steps move two variables against each other: PROCESS the new example and the
 partner with which it gains most, REPROCESS the variable with the largest e of those that can rise and its best partner.
 An example with β = 0 stays while it violates: while y = 1 and e > min {e : β can fall}, or y = −1 and
-e < max {e : β can rise} (Bordes, Ertekin, Weston, Bottou, JMLR 2005, without their removal of all β = 0).
+e < max {e : β can rise} (Bordes, Ertekin, Weston, Bottou, JMLR 2005, without their removal of all β = 0), and while its
+e is the extreme one that the bias depends on.
 
 The gap of the vectors, P − D = Σ max((highᵢ − βᵢ) eᵢ, (lowᵢ − βᵢ) eᵢ) for boxes [lowᵢ, highᵢ] (Eq. 4; with a bias e − b
 stands for e), over Σ Cᵢ of all examples, is what ``reprocess="auto"`` holds.
@@ -73,7 +74,8 @@ MOST_STEPS = 200
 FIRST_SLOTS = 256
 #: Smallest curvature of a step; an indefinite kernel can have less.
 TAU = 1e-12
-#: Violations this small are rounding; so are differences of e, as two variables have that moved against each other.
+#: Violations this small are rounding. So are such differences of e, which two variables have that moved against each
+#: other, and such relative differences of gains: of equal ones the first slot counts.
 ROUNDING, TIED = 1e-12, 1e-9
 
 
@@ -176,7 +178,7 @@ def best_single(held, q, gains):
     if best <= 0.0:
         return -1
     j = 0
-    while gains[j] != best:
+    while gains[j] < best * (1.0 - TIED):
         j += 1
     return j
 
@@ -195,7 +197,7 @@ def best_partner(held, q, i, rises, row, gains):
     if best <= 0.0:
         return -1
     j = 0
-    while gains[j] != best:
+    while gains[j] < best * (1.0 - TIED):
         j += 1
     return j if sign * (here - e[j]) > ROUNDING else -1
 
@@ -441,9 +443,9 @@ def is_idle(rule, held, j):
             return False
         if rule.pairs:
             top, bottom, e = held.top[q], held.bottom[q], held.e[q, j]
-            if held.high[q, j] > 0.0 and (e > bottom or bottom == np.inf):
+            if held.high[q, j] > 0.0 and (e > bottom + TIED or bottom == np.inf or e >= top - TIED):
                 return False
-            if held.low[q, j] < 0.0 and (e < top or top == -np.inf):
+            if held.low[q, j] < 0.0 and (e < top - TIED or top == -np.inf or e <= bottom + TIED):
                 return False
     return True
 
