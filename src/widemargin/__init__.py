@@ -29,6 +29,7 @@ _HOMES = {
     "KernelPerceptron": "solvers.perceptron",
     "StochasticBatchPerceptron": "solvers.sbp",
     "BudgetedSGD": "solvers.budget",
+    "Tracker": "solvers.tracking",
     "load": "files",
     "plots": "plots",
 }
@@ -49,6 +50,7 @@ __all__ = [
     "Simba",
     "Source",
     "StochasticBatchPerceptron",
+    "Tracker",
     "TwoWays",
     "compress",
     "load",
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     from .solvers.sdca import SDCA as SDCA
     from .solvers.simba import Simba as Simba
     from .solvers.smo import SMO as SMO
+    from .solvers.tracking import Tracker as Tracker
 
 
 def __getattr__(name: str) -> Any:

@@ -79,6 +79,15 @@ CASES = {
     "kernel/pegasos": ({}, kernel),
     "kernel/perceptron": ({}, kernel),
     "budgeted/sgd": ({"budget": 20}, lambda rng: kernel(rng, intercept="none")),
+    "incremental/tracker": ({}, lambda rng: kernel(rng, intercept="unregularized", weighted=True)),
+    "incremental/tracker random": (
+        {"algorithm": "process", "choose": "random", "reprocess": 3, "average": True},
+        lambda rng: kernel(rng, several=True),
+    ),
+    "incremental/tracker budget": (
+        {"choose": "random", "reprocess": 4, "budget": 30},
+        lambda rng: kernel(rng, intercept="none", several=True, weighted=True),
+    ),
     "pairs/smo": ({}, pairs),
 }
 

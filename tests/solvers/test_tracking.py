@@ -140,7 +140,7 @@ CONFIGURATIONS = {
 def responses(problem, state, K, q=0):
     beta = np.zeros(problem.n)
     slots = state.vectors
-    beta[state.index[slots]] = state.beta[q, slots]
+    beta[state.example[slots]] = state.beta[q, slots]
     return beta, K @ beta + problem.constant * beta.sum()
 
 
@@ -162,12 +162,12 @@ def test_responses_and_boxes_hold_along_the_stream_with_many_outputs_and_little_
             slots = state.vectors
             beta, f = responses(problem, state, K, q)
             np.testing.assert_allclose(
-                state.e[q, slots], several[q, state.index[slots]] - f[state.index[slots]], atol=2e-4
+                state.e[q, slots], several[q, state.example[slots]] - f[state.example[slots]], atol=2e-4
             )
             assert (beta * several[q] >= 0.0).all()
             assert (beta * several[q] <= C * s).all()
             assert intercept != "unregularized" or abs(beta.sum()) < 1e-9
-            examples = state.index[slots]
+            examples = state.example[slots]
             if "window" in parameters:
                 assert examples.min(initial=end) >= end - parameters["window"]
             if "budget" in parameters:
@@ -238,9 +238,9 @@ def test_forgotten_examples_leave_responses_of_the_others_alone(intercept, rng):
     solver.advance(problem, state, 200)
     gone = rng.choice(200, 60, replace=False)
     solver.forget(problem, state, gone)
-    assert not np.isin(state.index[state.vectors], gone).any()
+    assert not np.isin(state.example[state.vectors], gone).any()
     beta, f = responses(problem, state, gram(X))
-    np.testing.assert_allclose(state.e[0, state.vectors], (y - f)[state.index[state.vectors]], atol=2e-4)
+    np.testing.assert_allclose(state.e[0, state.vectors], (y - f)[state.example[state.vectors]], atol=2e-4)
     assert (beta * y >= 0.0).all()
     assert (beta * y <= C).all()
     assert intercept != "unregularized" or abs(beta.sum()) < 1e-9

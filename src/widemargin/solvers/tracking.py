@@ -97,7 +97,7 @@ class Rule(NamedTuple):
 class Held(NamedTuple):
     """The vectors' part of a state, over outputs and slots; arrays are changed in place.
 
-    beta, e, and the box low ≤ β ≤ high; index: the example in a slot; live: whether there is one; spare: a stack of
+    beta, e, and the box low ≤ β ≤ high; example: that in a slot; live: whether there is one; spare: a stack of
     slots without; diagonal: K(x, x); top, bottom: the largest e of what can rise and the smallest of what can fall;
     owed: what Σ β lacks; mass: Σ C of all examples; trail: the slots of an example's steps, trailed of them, with what
     was added to β times the number of iterates before; steps: iterates of the mean; numbers: see below.
@@ -107,7 +107,7 @@ class Held(NamedTuple):
     e: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    index: np.ndarray
+    example: np.ndarray
     live: np.ndarray
     spare: np.ndarray
     diagonal: np.ndarray
@@ -367,7 +367,7 @@ def is_known(held, example):
     """Whether an example that is seen again is a vector."""
     found = False
     for j in range(held.numbers[COUNT]):
-        found = found or (held.live[j] and held.index[j] == example)
+        found = found or (held.live[j] and held.example[j] == example)
     return found
 
 
@@ -407,7 +407,7 @@ def arrive(rule, panels, held, block, r):
         numbers[COUNT] += 1
     else:
         numbers[SPARE] -= 1
-    held.index[slot], held.live[slot], numbers[NEW] = example, True, slot
+    held.example[slot], held.live[slot], numbers[NEW] = example, True, slot
     held.diagonal[slot] = max(block.diagonal[r] + rule.constant, TAU)
     for q in range(outputs):
         y, cap = block.y[q, r], block.cap[q, r]
@@ -543,7 +543,7 @@ def forget(rule, panels, held, slot, space):
 @inlined
 def slot_to_forget(rule, held, example):
     """The slot of the vector that must go after this example: that which leaves the window, or the oldest; or −1."""
-    count, index, live, oldest = held.numbers[COUNT], held.index, held.live, -1
+    count, index, live, oldest = held.numbers[COUNT], held.example, held.live, -1
     if rule.window > 0 and held.numbers[POSITION] == held.numbers[KNOWN] - 1:
         for j in range(count):
             if live[j] and index[j] == example - rule.window:
@@ -632,7 +632,7 @@ class State(protocol.State):
     e: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    index: np.ndarray
+    example: np.ndarray
     live: np.ndarray
     spare: np.ndarray
     diagonal: np.ndarray
@@ -668,7 +668,7 @@ class State(protocol.State):
     def vectors(self) -> np.ndarray:
         """The slots of the vectors, by the numbers of their examples."""
         slots = np.flatnonzero(self.live[: self.count])
-        return slots[np.argsort(self.index[slots], kind="stable")]
+        return slots[np.argsort(self.example[slots], kind="stable")]
 
 
 @dataclass
@@ -771,13 +771,21 @@ class Tracker(Solver):
     def init(self, problem: KernelProblem, rng: np.random.Generator) -> State:
         """The state before the first example, with w = 0."""
         self.check(problem)
-        outputs, none = problem.n_outputs, np.zeros(0, np.int64)
-        wide = [np.zeros((outputs, 0)) for _ in range(4)]
+        outputs = problem.n_outputs
+
+        def wide(kind: Any = np.float64) -> np.ndarray:
+            return np.zeros((outputs, 0), kind)
+
+        def slots(kind: Any = np.int64) -> np.ndarray:
+            return np.zeros(0, kind)
+
+        def each(kind: Any = np.float64) -> np.ndarray:
+            return np.zeros(outputs, kind)
+
         state = State(
-            *wide, none, np.zeros(0, np.bool_), none, np.zeros(0), np.full(outputs, -np.inf), np.full(outputs, np.inf),
-            np.zeros(outputs), np.zeros(outputs), np.zeros((outputs, 0), np.int64), np.zeros((outputs, 0)),
-            np.zeros(outputs, np.int64), np.zeros(outputs, np.int64), np.zeros(14, np.int64),
-            int(rng.integers(2**62)),
+            wide(), wide(), wide(), wide(), slots(), slots(np.bool_), slots(), slots(np.float64), each() - np.inf,
+            each() + np.inf, each(), each(), wide(np.int64), wide(), each(np.int64), each(np.int64),
+            np.zeros(EVALS + 1, np.int64), int(rng.integers(2**62)),
         )  # fmt: skip
         self.bind(problem, state)
         return state
@@ -800,8 +808,8 @@ class Tracker(Solver):
         most = n if self.budget is None else min(n, self.budget + 1)
         most = most if self.window is None else min(most, self.window + 1)
         room = max(FIRST_SLOTS, 1 << (max(most, state.count) - 1).bit_length())
-        if room > state.index.size:
-            for name in ("beta", "e", "low", "high", "index", "live", "spare", "diagonal"):
+        if room > state.example.size:
+            for name in ("beta", "e", "low", "high", "example", "live", "spare", "diagonal"):
                 old = getattr(state, name)
                 new = np.zeros((*old.shape[:-1], room), old.dtype)
                 new[..., : old.shape[-1]] = old
@@ -814,14 +822,14 @@ class Tracker(Solver):
 
     def _workspace(self, problem: KernelProblem, state: State) -> Workspace:
         """The workspace, with room for all slots and the way to compute that the state has come to."""
-        room, count, n_bytes = state.index.size, state.count, (1.0 - BLOCK_SHARE) * problem.cache_bytes
+        room, count, n_bytes = state.example.size, state.count, (1.0 - BLOCK_SHARE) * problem.cache_bytes
         number, way = way_of(problem.kernel, problem.X, state.reach)
         if state.workspace is not None and state.workspace[1].number != number:
             state.drop_workspace()  # a row has reached further than all before
 
         def make() -> Workspace:
             slots = Slots(problem.kernel, problem.X, way, room)
-            slots.put(problem.X, state.index[:count], np.arange(count))
+            slots.put(problem.X, state.example[:count], np.arange(count))
             nothing = np.empty((0, room), np.float32)
             space = Space(np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room))
             return Workspace(slots, no_panels(room, n_bytes), space, number, nothing, np.empty((1, room), np.float32))
@@ -870,7 +878,7 @@ class Tracker(Solver):
                 lay_out()
             if missing < 0:
                 break
-            row, example, index = space.fetched, int(state.index[missing]), state.index[: state.count]
+            row, example, index = space.fetched, int(state.example[missing]), state.example[: state.count]
             space.slots.against(problem.X, index, some_rows(problem.X, example, example + 1), row)
             hold(space.panels, missing, row[0], state.count)
         numbers, counters = state.numbers, state.counters
@@ -885,7 +893,7 @@ class Tracker(Solver):
         if numbers[POSITION] >= problem.n and most > 0:
             numbers[POSITION] = 0
         first = int(numbers[POSITION])
-        height = min(max(int(BLOCK_SHARE * problem.cache_bytes) // (4 * state.index.size), 16), BLOCK)
+        height = min(max(int(BLOCK_SHARE * problem.cache_bytes) // (4 * state.example.size), 16), BLOCK)
         last = min(first + min(most, height), problem.n)
         rows = some_rows(X, first, last)
         if last > first:
@@ -899,9 +907,9 @@ class Tracker(Solver):
         space = self._workspace(problem, state)
         h, count = last - first, state.count
         if space.rows.shape[0] < h:
-            space.rows = np.empty((h if h < 16 else height, state.index.size), np.float32)
+            space.rows = np.empty((h if h < 16 else height, state.example.size), np.float32)
         values = space.rows[:h]
-        space.slots.against(X, state.index[:count], rows, values)
+        space.slots.against(X, state.example[:count], rows, values)
         diagonal = np.ones(h)
         if not problem.kernel.unit_diagonal:
             own_values(problem.kernel, rows, diagonal)
@@ -928,7 +936,7 @@ class Tracker(Solver):
         """
         space, held = self._workspace(problem, state), state.held
         rule = self._rule(problem, state)
-        own = {int(example): slot for slot, example in enumerate(state.index[: state.count]) if state.live[slot]}
+        own = {int(example): slot for slot, example in enumerate(state.example[: state.count]) if state.live[slot]}
         slots = [own[int(example)] for example in examples if int(example) in own]
         held.trailed[:] = 0
         for slot in slots:
@@ -945,8 +953,8 @@ class Tracker(Solver):
         """The examples become those that are kept, numbers in order, in place; vectors are among them."""
         slots = np.flatnonzero(state.live[: state.count])
         known = int(np.searchsorted(kept, state.known))
-        state.index[slots] = np.searchsorted(kept, state.index[slots])
-        state.index[: state.count][~state.live[: state.count]] = 0
+        state.example[slots] = np.searchsorted(kept, state.example[slots])
+        state.example[: state.count][~state.live[: state.count]] = 0
         state.numbers[KNOWN] = state.numbers[POSITION] = known
         if state.workspace is not None:
             state.workspace[1].slots.renumbered()
@@ -957,13 +965,13 @@ class Tracker(Solver):
         chosen = np.arange(problem.n) if keeps_all else np.flatnonzero(np.any(beta != 0.0, axis=0))
         self._make_room(state, problem.n)
         state.drop_workspace()
-        k, room = chosen.size, state.index.size
-        for name in ("beta", "e", "low", "high", "index", "live", "spare", "diagonal"):
+        k = chosen.size
+        for name in ("beta", "e", "low", "high", "example", "live", "spare", "diagonal"):
             getattr(state, name)[...] = 0
         signs, caps = problem.signs[:, chosen], self._caps(problem, 0, problem.n)[:, chosen]
         state.beta[:, :k], state.e[:, :k] = beta[:, chosen], signs - f[:, chosen]
         state.low[:, :k], state.high[:, :k] = np.minimum(signs * caps, 0.0), np.maximum(signs * caps, 0.0)
-        state.index[:k], state.live[:k] = chosen, True
+        state.example[:k], state.live[:k] = chosen, True
         diagonal = np.ones(k)
         if not problem.kernel.unit_diagonal:
             own_values(problem.kernel, take_rows(problem.X, chosen), diagonal)
@@ -974,7 +982,6 @@ class Tracker(Solver):
         state.owed[:], state.trailed[:], state.steps[:] = 0.0, 0, 0
         numbers = state.numbers
         numbers[[COUNT, SPARE, LIVE, NEW]] = k, 0, k, -1
-        assert room >= k
 
     # -- looks
 
@@ -998,8 +1005,8 @@ class Tracker(Solver):
                 taken = slice(0, int(state.trailed[q]))
                 np.subtract.at(beta[q], state.trail_slot[q, taken], state.trail[q, taken] / max(int(state.steps[q]), 1))
         slots = np.flatnonzero(np.any(beta != 0.0, axis=0))
-        slots = slots[np.argsort(state.index[slots], kind="stable")]
-        return state.index[slots], beta[:, slots]
+        slots = slots[np.argsort(state.example[slots], kind="stable")]
+        return state.example[slots], beta[:, slots]
 
     def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
         """The dual variables of the model, of shape (outputs, n)."""
