@@ -65,19 +65,19 @@ def randomised_lasvm(K, y, C, steps, draw):
     alpha, places, spare = np.zeros(y.size), [], []
     for t in range(y.size):
         alpha[t] += best(K, y, C, alpha, t)
+        moved = []
         if alpha[t] > 0.0:
-            if spare:
-                places[spare.pop()] = t
-            else:
-                places.append(t)
+            moved.append(spare.pop() if spare else len(places))
+            places[moved[0] : moved[0] + 1] = [t]
         for _ in range(steps):
             place = draw(max(t + 1, len(places)))
             if place < len(places) and places[place] >= 0 and alpha[places[place]] > 0.0:
                 alpha[places[place]] += best(K, y, C, alpha, places[place])
-        for k, i in enumerate(places):
-            if i >= 0 and alpha[i] == 0.0:
-                places[k] = -1
-                spare.append(k)
+                moved.append(place)
+        for place in moved:
+            if places[place] >= 0 and alpha[places[place]] == 0.0:
+                places[place] = -1
+                spare.append(place)
         yield alpha.copy()
 
 
