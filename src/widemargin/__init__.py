@@ -32,6 +32,7 @@ _HOMES = {
     "Tracker": "solvers.tracking",
     "load": "files",
     "plots": "plots",
+    "teaching": "teaching",
 }
 
 __all__ = [
@@ -57,10 +58,12 @@ __all__ = [
     "pareto_path",
     "plots",
     "svm_path",
+    "teaching",
 ]
 
 if TYPE_CHECKING:
     from . import plots as plots
+    from . import teaching as teaching
     from .core.sources import Source as Source
     from .core.sources import TwoWays as TwoWays
     from .estimators.budgeted import BudgetedSVC as BudgetedSVC
@@ -88,7 +91,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"widemargin has no {name!r}; it has {', '.join(__all__)}")
     module = import_module(f"{__name__}.{_HOMES[name]}")
-    return module if name == "plots" else getattr(module, name)
+    return module if name == _HOMES[name] else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,340 @@
+"""Teachers, who choose what a learner sees next, for labels that cost something.
+
+A teacher is any callable that is given the learner and the pool, and returns the place of the example to be labelled
+next, or None to end the lesson. :func:`teach` runs the loop with any estimator that has ``partial_fit``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from .arguments import generator, not_negative, positive, whole
+from .core.rows import as_matrix
+from .history import History
+from .running import Interrupts
+
+__all__ = ["ActiveTeacher", "Lesson", "Pool", "RandomTeacher", "StreamTeacher", "teach"]
+
+
+class Pool:
+    """Examples without labels, those that were chosen or passed over set aside.
+
+    Attributes
+    ----------
+    X : array or sparse matrix
+    rng : numpy.random.Generator
+    unseen : ndarray of bool
+        Which examples are left.
+    kernel_evals : int
+        Kernel values that scores of examples have taken.
+    seconds : float
+        The time that scores have taken.
+    """
+
+    def __init__(self, X: Any, rng: np.random.Generator) -> None:
+        self.X, self.rng = as_matrix(X), rng
+        self.unseen = np.ones(self.X.shape[0], bool)
+        self.kernel_evals, self.seconds = 0, 0.0
+        # the places of those left stand in front; where each stands
+        self._order, self._place = np.arange(self.unseen.size), np.arange(self.unseen.size)
+        self._left, self._next = self.unseen.size, 0
+
+    def __len__(self) -> int:
+        return self._left
+
+    def remove(self, i: int) -> None:
+        """Set example i aside."""
+        if not self.unseen[i]:
+            raise ValueError(f"the teacher chose example {i} of the pool, which was chosen or passed over before")
+        last, place = self._order[self._left - 1], self._place[i]
+        self._order[place], self._order[self._left - 1] = last, i
+        self._place[last], self._place[i] = place, self._left - 1
+        self._left -= 1
+        self.unseen[i] = False
+
+    def draw(self, size: int) -> np.ndarray:
+        """The places of so many examples that are left, at random; of all if there are no more."""
+        return self._order[self.rng.choice(self._left, min(size, self._left), replace=False)]
+
+    def upcoming(self, size: int) -> np.ndarray:
+        """The places of the next so many examples that are left, in the order of the pool."""
+        while self._next < self.unseen.size and not self.unseen[self._next]:
+            self._next += 1
+        found: list[int] = []
+        i = self._next
+        while len(found) < size and i < self.unseen.size:
+            if self.unseen[i]:
+                found.append(i)
+            i += 1
+        return np.array(found, np.int64)
+
+    def margins(self, learner: Any, places: np.ndarray) -> np.ndarray:
+        """How sure the learner is of these examples: |f|, or how far the highest score is above the next."""
+        since = time.perf_counter()
+        score = getattr(learner, "decision_function", None) or getattr(learner, "predict_proba", None)
+        if score is None:
+            raise TypeError(
+                f"{type(learner).__name__} has neither decision_function nor predict_proba: use RandomTeacher"
+            )
+        scores = np.asarray(score(self.X[places]))
+        if scores.ndim == 2 and scores.shape[1] > 1:
+            best = np.partition(scores, -2, axis=1)
+            scores = best[:, -1] - best[:, -2]
+        self.kernel_evals += len(places) * _vectors(learner)
+        self.seconds += time.perf_counter() - since
+        return np.abs(scores.reshape(-1))
+
+
+def _vectors(learner: Any) -> int:
+    """How many kernel values a score takes."""
+    return int(np.shape(learner.dual_coef_)[-1]) if hasattr(learner, "dual_coef_") else 0
+
+
+class RandomTeacher:
+    """Chooses at random: what others are to be measured against."""
+
+    def __call__(self, learner: Any, pool: Pool) -> int | None:
+        return int(pool.draw(1)[0]) if len(pool) else None
+
+
+class ActiveTeacher:
+    """Draws some examples at random and chooses the one that the learner is least sure of (smallest |f|).
+
+    Parameters
+    ----------
+    pool : int, default=50
+        How many are drawn, the paper's number.
+    """
+
+    def __init__(self, pool: int = 50) -> None:
+        self.pool = whole("pool", pool)
+
+    def __call__(self, learner: Any, pool: Pool) -> int | None:
+        drawn = pool.draw(self.pool)
+        return int(drawn[np.argmin(pool.margins(learner, drawn))]) if drawn.size else None
+
+
+class StreamTeacher:
+    """Takes examples as they come and asks for a label only where it is worth one, within a budget.
+
+    An example is worth a label if it is among the share of those seen lately that the learner is least sure of: |f| is
+    at most a threshold, which falls with every such example and rises with every other.
+
+    Parameters
+    ----------
+    share : float, default=0.1
+        The share of the examples seen that may be asked for.
+    explore : float, default=0.05
+        The share of the examples for which a label is asked, within the budget, however sure the learner is: what has
+        changed unnoticed is found by them alone.
+    step : float, default=0.1
+        By which share of itself, at most, the threshold moves.
+    """
+
+    #: Examples that are scored at once; the learner does not change until a label comes.
+    BLOCK = 32
+
+    def __init__(self, share: float = 0.1, explore: float = 0.05, step: float = 0.1) -> None:
+        self.share, self.explore, self.step = positive("share", share), not_negative("explore", explore), step
+        if self.share > 1.0 or self.explore > 1.0 or not 0.0 < step < 1.0:
+            raise ValueError(f"share, explore and step must be at most 1, got {share!r}, {explore!r} and {step!r}")
+        self.threshold, self.seen, self.asked = math.nan, 0, 0
+
+    def __call__(self, learner: Any, pool: Pool) -> int | None:
+        while (block := pool.upcoming(self.BLOCK)).size:
+            margins = pool.margins(learner, block)
+            if math.isnan(self.threshold):
+                self.threshold = float(np.quantile(margins, self.share))
+            for i, margin in zip(block.tolist(), margins.tolist(), strict=True):
+                self.seen += 1
+                worth = margin <= self.threshold
+                # rests where the share of those below is the one wanted
+                self.threshold *= 1.0 + self.step * (self.share - worth)
+                if self.asked < self.share * self.seen and (worth or pool.rng.random() < self.explore):
+                    self.asked += 1
+                    return i
+                pool.remove(i)
+        return None
+
+
+@dataclass
+class Lesson:
+    """What :func:`teach` returns.
+
+    Attributes
+    ----------
+    history_ : History
+        Columns ``labels``, ``test_error`` (if there are test examples), ``kernel_evals`` of the learner and
+        ``pool_kernel_evals`` of the teacher, ``seconds`` of learning and ``pool_seconds`` of choosing.
+    indices : list of int
+        Which examples were labelled, in order.
+    labels : list
+        Their labels.
+    stop_reason : str
+        "labels", "pool" (nothing is left), "teacher" (it returned None) or "interrupted".
+    """
+
+    history_: History = field(default_factory=History)
+    indices: list[int] = field(default_factory=list)
+    labels: list[Any] = field(default_factory=list)
+    stop_reason: str = ""
+
+
+def teach(
+    learner: Any,
+    pool: Any,
+    teacher: Callable[[Any, Pool], int | None],
+    oracle: Any,
+    *,
+    labels: int = 500,
+    start: int = 10,
+    classes: Any = None,
+    test: tuple[Any, Any] | None = None,
+    every: int | None = None,
+    random_state: Any = None,
+) -> Lesson:
+    """Let a teacher choose examples, ask for their labels, and let the learner learn them one by one.
+
+    Parameters
+    ----------
+    learner : estimator with ``partial_fit``
+        It is trained in place; one that is fitted already goes on.
+    pool : array or sparse matrix of shape (n, n_features)
+        Examples without labels.
+    teacher : RandomTeacher, ActiveTeacher, StreamTeacher or any callable of (learner, pool)
+    oracle : array of shape (n,), or callable
+        The labels, or who knows them: called with the place of an example in the pool.
+    labels : int, default=500
+        How many labels to ask for in all.
+    start : int, default=10
+        The first of them, for examples drawn at random and learnt together.
+    classes : array, optional
+        All labels there are; needed where ``oracle`` is a callable and the learner is not fitted.
+    test : (X, y), optional
+        Examples to measure the error on.
+    every : int, optional
+        Measure after so many labels; by default ever more seldom, some thirty times in all.
+    random_state : int, Generator, RandomState or None
+
+    Returns
+    -------
+    Lesson
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.teaching import ActiveTeacher, teach
+    >>> X, y = load_digits(return_X_y=True)
+    >>> learner = BudgetedSVC(budget=100, gamma=0.001, lam=1e-3, random_state=0)
+    >>> test = X[1000:], y[1000:]
+    >>> lesson = teach(learner, X[:1000], ActiveTeacher(), y[:1000], labels=30, test=test, random_state=0)
+    >>> len(lesson.labels), lesson.stop_reason
+    (30, 'labels')
+    """
+    if not callable(getattr(learner, "partial_fit", None)):
+        raise TypeError(f"{type(learner).__name__} has no partial_fit: use an estimator that learns one by one")
+    if not callable(teacher):
+        raise TypeError(f"teacher must be a callable of (learner, pool), such as ActiveTeacher(), got {teacher!r}")
+    among = Pool(pool, generator(random_state))
+    n = len(among)
+    ask = oracle if callable(oracle) else _labels(oracle, n).__getitem__
+    whole("labels", labels)
+    whole("start", start, least=0)
+    fitted = _is_fitted(learner)
+    if not fitted:
+        if start == 0:
+            raise ValueError("start must be at least 1 for a learner that knows nothing yet, got 0")
+        if classes is None and callable(oracle):
+            raise ValueError("classes must name all labels there are, where oracle is a callable")
+    classes = np.unique(oracle) if classes is None and not fitted else classes
+    lesson, course = Lesson(), _Course(learner, among, ask, test, every)
+    with Interrupts() as interrupts:
+        first = among.draw(min(start, labels))
+        if first.size:
+            course.learn(lesson, first.tolist(), {} if fitted else {"classes": classes})
+        while not lesson.stop_reason:
+            if len(lesson.labels) >= labels:
+                lesson.stop_reason = "labels"
+            elif interrupts.seen:
+                lesson.stop_reason = "interrupted"
+            elif not len(among):
+                lesson.stop_reason = "pool"
+            else:
+                chosen = teacher(learner, among)
+                if chosen is None:
+                    lesson.stop_reason = "teacher"
+                else:
+                    course.learn(lesson, [_place(chosen, n)], {})
+        course.measure(lesson, last=True)
+    return lesson
+
+
+class _Course:
+    """A lesson under way."""
+
+    def __init__(self, learner: Any, pool: Pool, ask: Any, test: Any, every: int | None) -> None:
+        self.learner, self.pool, self.ask, self.test = learner, pool, ask, test
+        self.every = every if every is None else whole("every", every)
+        self.next, self.seconds = 0, 0.0
+
+    def learn(self, lesson: Lesson, places: list[int], options: dict[str, Any]) -> None:
+        """Ask for the labels of these examples, and learn them."""
+        for i in places:
+            self.pool.remove(i)
+        answers = [self.ask(i) for i in places]
+        since = time.perf_counter()
+        self.learner.partial_fit(self.pool.X[places], np.array(answers), **options)
+        self.seconds += time.perf_counter() - since
+        lesson.indices += places
+        lesson.labels += answers
+        self.measure(lesson)
+
+    def measure(self, lesson: Lesson, last: bool = False) -> None:
+        """Record where the lesson stands, if it is time to."""
+        count = len(lesson.labels)
+        if count == 0 or (count < self.next and not last) or count == lesson.history_.last("labels"):
+            return
+        self.next = count + (self.every or max(1, count // 6))
+        row: dict[str, Any] = {"labels": count}
+        if self.test is not None:
+            X, y = self.test
+            row["test_error"] = float(np.mean(np.asarray(self.learner.predict(X)) != np.asarray(y)))
+        history = getattr(self.learner, "history_", None)
+        row["kernel_evals"] = history.last("kernel_evals") if isinstance(history, History) else 0
+        row["pool_kernel_evals"] = self.pool.kernel_evals
+        lesson.history_.append(seconds=self.seconds, pool_seconds=self.pool.seconds, **row)
+
+
+def _labels(oracle: Any, n: int) -> np.ndarray:
+    known = np.asarray(oracle)
+    if known.shape != (n,):
+        raise ValueError(f"oracle must have one label for each of {n} examples, got an array of shape {known.shape}")
+    return known
+
+
+def _place(chosen: Any, n: int) -> int:
+    """The place that a teacher chose."""
+    try:
+        place = int(chosen)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"a teacher returns the place of an example, or None, got {chosen!r}") from error
+    if not 0 <= place < n:
+        raise ValueError(f"a teacher returns the place of an example, from 0 to {n - 1}, got {place}")
+    return place
+
+
+def _is_fitted(learner: Any) -> bool:
+    try:
+        check_is_fitted(learner)
+    except NotFittedError:
+        return False
+    return True
