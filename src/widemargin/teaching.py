@@ -244,23 +244,16 @@ def teach(
         raise TypeError(f"{type(learner).__name__} has no partial_fit: use an estimator that learns one by one")
     if not callable(teacher):
         raise TypeError(f"teacher must be a callable of (learner, pool), such as ActiveTeacher(), got {teacher!r}")
-    among = Pool(pool, generator(random_state))
-    n = len(among)
-    ask = oracle if callable(oracle) else _labels(oracle, n).__getitem__
     whole("labels", labels)
     whole("start", start, least=0)
-    fitted = _is_fitted(learner)
-    if not fitted:
-        if start == 0:
-            raise ValueError("start must be at least 1 for a learner that knows nothing yet, got 0")
-        if classes is None and callable(oracle):
-            raise ValueError("classes must name all labels there are, where oracle is a callable")
-    classes = np.unique(oracle) if classes is None and not fitted else classes
+    among = Pool(pool, generator(random_state))
+    ask = oracle if callable(oracle) else _labels(oracle, len(among)).__getitem__
+    named = {} if _is_fitted(learner) else {"classes": _classes(classes, oracle, start)}
     lesson, course = Lesson(), _Course(learner, among, ask, test, every)
     with Interrupts() as interrupts:
         first = among.draw(min(start, labels))
         if first.size:
-            course.learn(lesson, first.tolist(), {} if fitted else {"classes": classes})
+            course.learn(lesson, first.tolist(), named)
         while not lesson.stop_reason:
             if len(lesson.labels) >= labels:
                 lesson.stop_reason = "labels"
@@ -268,12 +261,10 @@ def teach(
                 lesson.stop_reason = "interrupted"
             elif not len(among):
                 lesson.stop_reason = "pool"
+            elif (chosen := teacher(learner, among)) is None:
+                lesson.stop_reason = "teacher"
             else:
-                chosen = teacher(learner, among)
-                if chosen is None:
-                    lesson.stop_reason = "teacher"
-                else:
-                    course.learn(lesson, [_place(chosen, n)], {})
+                course.learn(lesson, [_place(chosen, among.unseen.size)], {})
         course.measure(lesson, last=True)
     return lesson
 
@@ -312,6 +303,15 @@ class _Course:
         row["kernel_evals"] = history.last("kernel_evals") if isinstance(history, History) else 0
         row["pool_kernel_evals"] = self.pool.kernel_evals
         lesson.history_.append(seconds=self.seconds, pool_seconds=self.pool.seconds, **row)
+
+
+def _classes(classes: Any, oracle: Any, start: int) -> Any:
+    """All labels there are, for a learner that knows nothing yet."""
+    if start == 0:
+        raise ValueError("start must be at least 1 for a learner that knows nothing yet, got 0")
+    if classes is None and callable(oracle):
+        raise ValueError("classes must name all labels there are, where oracle is a callable")
+    return np.unique(oracle) if classes is None else classes
 
 
 def _labels(oracle: Any, n: int) -> np.ndarray:
