@@ -84,7 +84,13 @@ def test_dense_and_sparse_rows_take_the_same_steps(rng, primal, dual, rule):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(
-    ("intercept", "rule"), [("none", "scaled"), ("unregularized", "squared"), ("regularized", "absolute")]
+    ("intercept", "rule"),
+    [
+        ("none", "scaled"),
+        ("unregularized", "squared"),
+        ("regularized", "absolute"),
+        ("regularized", "scaled"),
+    ],
 )
 @pytest.mark.parametrize("shape", [(40, 15, 0.5), (400, 200, 0.02)], ids=["small", "wide"])
 def test_a_weight_counts_as_so_many_copies(rng, sparse, intercept, rule, shape):

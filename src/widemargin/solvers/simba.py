@@ -757,7 +757,7 @@ class Simba(Solver):
         counters.preparation_reads += purposes * stored_entries(part.X)
         rms = np.empty(0)
         if self.columns == "scaled":
-            rms = np.sqrt(np.append(part.column_squares(), 1.0)[:width])
+            rms = np.sqrt(np.append(part.column_squares(), part.mean_weight)[:width])
         state = State(
             q=np.ones((outputs, sides, n)), scale=np.ones((outputs, sides)),
             fine=np.zeros((outputs, sides, of_examples.fine.size)),
