@@ -1,0 +1,22 @@
+"""The examples of the pages run, one after the other, on some data."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.mark.parametrize("page", ["simba.md", "teaching.md"])
+def test_the_examples_of_a_page_run(page):
+    pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 6))
+    y = np.where(X @ rng.normal(size=6) > 0.0, 1, 0)
+    names = {"X": X[:600], "y": y[:600], "X_test": X[600:], "y_test": y[600:]}
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
