@@ -1,0 +1,135 @@
+"""Generators of data whose best separator is known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..arguments import not_negative, positive, whole
+
+#: The share of a rare row's square that is noise.
+NOISE = 0.1
+
+
+class RareGroups:
+    """Dense unit rows of one common group, and of rare groups that break its rule.
+
+    Directions e₀, e₁, … are orthonormal and dense. With noise that is orthogonal to all of them, a row is
+
+        common:           x = y a e₀ + noise,
+        rare group g:     x = y a (e_g − κ e₀) + noise,      a² (1 + κ²) = 0.9.
+
+    So a rare row contradicts what the common ones teach, and only rows of its group show e_g. Who draws rows at random
+    has to wait for them. The separator with margin 1 has the square B² = 1/a² + G (1 + κ)²/a² for G
+    rare groups. Where a group has m rows, their noise, of square 0.1, tells them apart too:
+
+        B² = 1/a² + G (1 + κ)²/(a² + 0.1/m).
+
+    κ is found such that B² = ``norm2``.
+
+    Parameters
+    ----------
+    n, d : int
+        Number of rows for which the rule shall hold, and of features.
+    rng : numpy.random.Generator
+        Draws the directions.
+    groups : int
+        G, the number of rare groups.
+    share : float
+        The share of each rare group among the rows.
+    norm2 : float
+        B², the square of the separator's norm.
+    flipped : float
+        The share of labels that are wrong.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        d: int,
+        rng: np.random.Generator,
+        *,
+        groups: int = 4,
+        share: float = 0.001,
+        norm2: float = 25.0,
+        flipped: float = 0.0,
+    ) -> None:
+        whole("n", n), whole("groups", groups)
+        positive("share", share), positive("norm2", norm2)
+        if whole("d", d) < groups + 2:
+            raise ValueError(f"d must be at least {groups + 2} for {groups} rare groups, got {d}")
+        if groups * share >= 1.0:
+            raise ValueError(f"share must be less than 1/groups = {1.0 / groups:g}, got {share!r}")
+        if not_negative("flipped", flipped) > 0.5:
+            raise ValueError(f"flipped must be a number from 0 to 0.5, got {flipped!r}")
+        self.groups, self.share, self.flipped = groups, share, flipped
+        self.directions = np.linalg.qr(rng.normal(size=(d, groups + 1)))[0].T
+        self.kappa = self._kappa(norm2, max(1, round(n * share)))
+
+    def _norm2(self, kappa: float, rows: int) -> float:
+        """B² for this κ and as many rows in each rare group."""
+        a2 = (1.0 - NOISE) / (1.0 + kappa * kappa)
+        return 1.0 / a2 + self.groups * (1.0 + kappa) ** 2 / (a2 + NOISE / rows)
+
+    def _kappa(self, norm2: float, rows: int) -> float:
+        """κ for this B², by bisection: B² grows with κ."""
+        low, high = 0.0, 1e4
+        least, most = self._norm2(low, rows), self._norm2(high, rows)
+        if not least <= norm2 <= most:
+            raise ValueError(
+                f"norm2 must lie between {least:.3g} and {most:.3g} for {self.groups} rare groups of {rows} rows, "
+                f"got {norm2!r}"
+            )
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._norm2(middle, rows) < norm2 else (low, middle)
+        return low
+
+    def members(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """The groups of n rows in random order: 0 is the common one, each rare one has its share."""
+        group, rare = np.zeros(n, np.int64), max(1, round(n * self.share))
+        group[: self.groups * rare] = np.repeat(np.arange(1, self.groups + 1), rare)[:n]
+        return rng.permutation(group)
+
+    def rows(self, group: np.ndarray, rng: np.random.Generator, dtype: Any = np.float32) -> tuple:
+        """(X, y) for rows of these groups."""
+        y, a = rng.choice([-1.0, 1.0], group.size), math.sqrt((1.0 - NOISE) / (1.0 + self.kappa**2))
+        signal = np.zeros((group.size, self.groups + 1))
+        signal[:, 0] = -self.kappa * a
+        signal[np.arange(group.size), group] = a
+        signal[group == 0, 0] = a
+        directions = self.directions.astype(dtype)
+        X = rng.standard_normal((group.size, directions.shape[1]), dtype=np.dtype(dtype).type)
+        X -= (X @ directions.T) @ directions
+        noise = np.sqrt(1.0 - np.sum(signal * signal, axis=1))
+        X *= (noise / np.sqrt(np.einsum("ij,ij->i", X, X))).astype(dtype)[:, None]
+        X += (y[:, None] * signal).astype(dtype) @ directions
+        return X, np.where(rng.random(group.size) < self.flipped, -y, y)
+
+
+def rare_groups(n: int, d: int, rng: np.random.Generator, *, dtype: Any = np.float32, **options: Any) -> tuple:
+    """(X, y, group) of n dense unit rows: one common group, and rare groups that break its rule.
+
+    Parameters
+    ----------
+    n, d : int
+        Number of rows and features.
+    rng : numpy.random.Generator
+        Draws everything.
+    dtype : float32 or float64
+        The type of X.
+    options : ``groups``, ``share``, ``norm2`` and ``flipped`` of :class:`RareGroups`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.data.generators import rare_groups
+    >>> X, y, group = rare_groups(1000, 50, np.random.default_rng(0), groups=2, share=0.01, norm2=25.0)
+    >>> X.shape, np.bincount(group).tolist()
+    ((1000, 50), [980, 10, 10])
+    """
+    made = RareGroups(n, d, rng, **options)
+    group = made.members(n, rng)
+    return *made.rows(group, rng, dtype), group
