@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numba.core.dispatcher import Dispatcher
 
 import widemargin
-from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
+from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, IncrementalSVC, LinearSVC, LinearSVR
 
 # ---------------------------------------------------------------- one code for all arrays of a kind
 
@@ -46,6 +46,7 @@ MODELS = {
     "SVR": lambda: SVR(random_state=0),
     "BudgetedSVC": lambda: BudgetedSVC(10, random_state=0),
     "BudgetedSVR": lambda: BudgetedSVR(10, random_state=0),
+    "IncrementalSVC": lambda: IncrementalSVC(random_state=0),
 }
 
 

@@ -18,6 +18,7 @@ _HOMES = {
     "pareto_path": "estimators.paths",
     "BudgetedSVC": "estimators.budgeted",
     "BudgetedSVR": "estimators.budgeted",
+    "IncrementalSVC": "estimators.incremental",
     "compress": "estimators.budgeted",
     "Pegasos": "solvers.pegasos",
     "SMO": "solvers.smo",
@@ -43,6 +44,7 @@ __all__ = [
     "BudgetedSGD",
     "BudgetedSVC",
     "BudgetedSVR",
+    "IncrementalSVC",
     "Interior",
     "KernelPerceptron",
     "LinearSVC",
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from .estimators.budgeted import BudgetedSVC as BudgetedSVC
     from .estimators.budgeted import BudgetedSVR as BudgetedSVR
     from .estimators.budgeted import compress as compress
+    from .estimators.incremental import IncrementalSVC as IncrementalSVC
     from .estimators.kernel import SVC as SVC
     from .estimators.kernel import SVR as SVR
     from .estimators.linear import LinearSVC as LinearSVC

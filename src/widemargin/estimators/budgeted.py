@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,21 +16,19 @@ from .. import solvers
 from ..arguments import generator, not_negative, one_of, positive, whole
 from ..core import losses
 from ..core.expansion import is_sparse
-from ..core.kernel_matrix import largest_value
-from ..core.kernels import as_kernel, class_of, names_of
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..files import savable
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
-from ..problems.layout import check_values, divided, finite, largest_entry, new_rows, scaled_kernel, warn_if_unequal
+from ..problems.layout import divided, finite, new_rows
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import reduced
 from ..solvers.budget.sgd import State, scores
-from .fitting import Shown, Turn, all_or_nothing, check_rows, check_sample_weight, settled_gamma, with_callbacks
+from .fitting import Shown, Turn, all_or_nothing, check_rows, settled_gamma, with_callbacks
 from .labels import class_weights, weighted
 from .multiclass import target_of, targets_of
-from .streaming import Streamed, StreamedClassifier, StreamedRegressor
+from .streaming import GrowingClassifier, KernelStream, StreamedRegressor, weights_of_part
 
 #: Rows at a time brought to the layout of a model of the other one.
 BLOCK = 2**12
@@ -46,12 +43,6 @@ NAMED: dict[str, Mapping[str, Any]] = {
 }
 
 
-def weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
-    """As :func:`check_sample_weight`, but all may be zero: a part of a stream may be one example of weight 0."""
-    given = np.full(n, sample_weight) if isinstance(sample_weight, Real) else sample_weight
-    return np.zeros(n) if np.array_equal(given, np.zeros(n)) else check_sample_weight(sample_weight, n)
-
-
 def in_layout(X: Any, sparse: bool) -> Any:
     """The same rows, as a sparse matrix or as a dense one."""
     if sp.issparse(X) == sparse:
@@ -59,7 +50,7 @@ def in_layout(X: Any, sparse: bool) -> Any:
     return sp.csr_matrix(X) if sparse else X.toarray()
 
 
-class _Budgeted(Streamed):
+class _Budgeted(KernelStream):
     """What the classifier and the regressor share."""
 
     divisible = True
@@ -92,12 +83,7 @@ class _Budgeted(Streamed):
                 f"maintenance must be one of {', '.join(map(repr, MAINTENANCES))} or a policy such as Merge(), "
                 f"got {self.maintenance!r}"
             )
-        if class_of(self.kernel).is_table or callable(self.kernel):
-            raise ValueError(
-                f"kernel must be one of {', '.join(map(repr, names_of('of_rows')))}, got {self.kernel!r}: a stream has "
-                "no kernel matrix, and the compiled loop calls no Python"
-            )
-        one_of("kernel", self.kernel, names_of("of_rows"))
+        self._check_kernel()
 
     # -- policies, by name or given, whose own parameters searches may set: step__eta, maintenance__threshold
 
@@ -151,26 +137,6 @@ class _Budgeted(Streamed):
         itemsize, sparse = solver.dtype(problem).itemsize, isinstance(problem.X, CSRRows)
         return solver.within(float(self.max_bytes), shape(problem.X)[1], problem.n_outputs, itemsize, sparse)
 
-    def _kernel(self, X: Any) -> Any:
-        """The kernel of the model, which is that of the first rows seen; refuses another one."""
-        kept = getattr(self, "_trained_kernel", None)
-        if kept is None:
-            known = scaled_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
-            self._trained_kernel, self._exponent, self._gamma = known
-            rows = as_rows(divided(X, self._exponent))
-            with np.errstate(over="ignore", invalid="ignore"):
-                largest = largest_value(self._trained_kernel, rows)
-            check_values(self._trained_kernel, self._gamma, rows, largest, largest_entry(X))
-            warn_if_unequal(X, type(self).__name__)
-            return self._trained_kernel
-        # "scale" and "auto" were settled then
-        gamma = self._gamma if isinstance(self.gamma, str) else self.gamma
-        asked = as_kernel(self.kernel, gamma, self.degree, self.coef0)
-        known = kept._replace(gamma=self._gamma) if hasattr(kept, "gamma") else kept
-        if asked != known or type(asked) is not type(known):  # tuples of other classes may be equal
-            raise ValueError(f"a running model keeps its kernel, {known}, got {asked}: set it back, or fit anew")
-        return kept
-
     def _problem(self, X: Any, y: np.ndarray, target: Any, weights: np.ndarray, outputs: int) -> KernelProblem:
         X = self._as_first(X)
         kernel = self._kernel(X)
@@ -185,11 +151,6 @@ class _Budgeted(Streamed):
     def _rows_for(self, model: KernelModel, X: Any) -> Any:
         X = in_layout(super()._rows_for(model, X), isinstance(model.vectors, CSRRows))
         return as_rows(new_rows(model.kernel, X, self._exponent))
-
-    def _start_anew(self) -> None:
-        for name in ("_state", "_trained_kernel", "_exponent", "_gamma", "_kind", "_seconds", "_passes", "history_"):
-            if hasattr(self, name):
-                delattr(self, name)
 
     def _fit_problem(self, problem: KernelProblem, started: float, X: Any, y: Any) -> None:
         solver = self._solver(problem)
@@ -305,7 +266,7 @@ class _Budgeted(Streamed):
 
 
 @savable()
-class BudgetedSVC(StreamedClassifier, _Budgeted):
+class BudgetedSVC(GrowingClassifier, _Budgeted):
     """Kernel classification with at most ``budget`` support vectors, in constant memory and constant time per example.
 
     Stochastic gradient descent on
@@ -384,8 +345,6 @@ class BudgetedSVC(StreamedClassifier, _Budgeted):
     (True, (30, 2))
     """
 
-    grows = True
-
     def __init__(
         self,
         budget=500,
@@ -442,44 +401,9 @@ class BudgetedSVC(StreamedClassifier, _Budgeted):
         self._fit_problem(self._problem_of_part(X, codes, weights, of_example), started, X, y)
         return self
 
-    def _announce(self, classes: np.ndarray) -> None:
-        """Make room for labels that are new; the rows of coefficients follow their classes."""
-        missing = np.setdiff1d(self.classes_, classes)
-        if missing.size:
-            raise ValueError(
-                f"classes must hold those of the earlier calls, {self.classes_.tolist()}; {missing.tolist()[0]!r} is "
-                "missing"
-            )
-        if classes.size == self.classes_.size:
-            return
-        places = np.searchsorted(classes, self.classes_)
-        counts = np.zeros(classes.size)
-        counts[places] = self._counts
+    def _with_classes(self, places: np.ndarray, n_classes: int) -> None:
         share = 1.0 if self.multi_class == "ovr" else 0.5
-        self._state = self._state.with_classes(places, classes.size, share, self._policy("maintenance"))
-        self.classes_, self._counts = classes, counts
-
-    def _count_part(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray | None:  # type: ignore[override]
-        """The class weight of each example, "balanced" by the counts up to and including it; counts the examples.
-
-        Sums run from the first example on, one by one, so that it does not matter how a stream is cut.
-        """
-        s = weights if weights.size else np.ones(codes.size)
-        total, own, present = np.zeros(codes.size), np.empty(codes.size), np.zeros(codes.size)
-        counts = self._counts.copy()
-        for c in range(self.classes_.size):
-            mine = codes == c
-            seen = np.cumsum(np.concatenate([counts[c : c + 1], np.where(mine, s, 0.0)]))
-            counts[c] = seen[-1]
-            own[mine] = seen[1:][mine]
-            total += seen[1:]
-            present += seen[1:] > 0
-        self._counts = counts
-        if self.class_weight is None:
-            return None
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            return total / (np.maximum(present, 1.0) * np.where(own > 0, own, 1.0))
-        return class_weights(self.class_weight, self.classes_, self._counts)[codes]
+        self._state = self._state.with_classes(places, n_classes, share, self._policy("maintenance"))
 
 
 @savable()
@@ -637,7 +561,7 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     small.dual_coef_, small.intercept_ = coefficients, intercept
     if centre is not None and old.kernel.is_linear:  # the rows of the model are the user's less the centre
         small.intercept_ = intercept - coefficients @ (kept @ centre)
-    for name in ("support_", "n_support_", "certificate_"):
+    for name in ("_state", "_archive", "support_", "n_support_", "certificate_"):
         if hasattr(small, name):
             delattr(small, name)
     small.degradation_ = float(np.sqrt(lost.sum()))

@@ -9,16 +9,28 @@ unfitted estimator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
+from ..arguments import one_of
+from ..core.kernel_matrix import largest_value
+from ..core.kernels import as_kernel, class_of, names_of
+from ..core.rows import as_rows
 from ..history import History, Stopwatch
+from ..problems.layout import check_values, divided, largest_entry, scaled_kernel, warn_if_unequal
 from ..running import Interrupts
 from .fitting import TrainedByRun, all_or_nothing, check_rows, check_sample_weight
-from .labels import Labelled, Numeric, labels
+from .labels import Labelled, Numeric, class_weights, labels
+
+
+def weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
+    """As :func:`check_sample_weight`, but all may be zero: a part of a stream may be one example of weight 0."""
+    given = np.full(n, sample_weight) if isinstance(sample_weight, Real) else sample_weight
+    return np.zeros(n) if np.array_equal(given, np.zeros(n)) else check_sample_weight(sample_weight, n)
 
 
 class Streamed(TrainedByRun):
@@ -101,6 +113,48 @@ class Streamed(TrainedByRun):
             raise failure or KeyboardInterrupt(f"partial_fit: the model has {said}")
 
 
+class KernelStream(Streamed):
+    """Streams of a kernel machine, whose kernel is settled by the first rows."""
+
+    _trained_kernel: Any
+    _exponent: int
+    _gamma: float
+
+    def _check_kernel(self) -> None:
+        """Refuse kernels that a stream cannot have."""
+        if class_of(self.kernel).is_table or callable(self.kernel):
+            raise ValueError(
+                f"kernel must be one of {', '.join(map(repr, names_of('of_rows')))}, got {self.kernel!r}: a stream has "
+                "no kernel matrix, and the compiled loop calls no Python"
+            )
+        one_of("kernel", self.kernel, names_of("of_rows"))
+
+    def _kernel(self, X: Any) -> Any:
+        """The kernel of the model, which is that of the first rows seen; refuses another one."""
+        kept = getattr(self, "_trained_kernel", None)
+        if kept is None:
+            known = scaled_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
+            self._trained_kernel, self._exponent, self._gamma = known
+            rows = as_rows(divided(X, self._exponent))
+            with np.errstate(over="ignore", invalid="ignore"):
+                largest = largest_value(self._trained_kernel, rows)
+            check_values(self._trained_kernel, self._gamma, rows, largest, largest_entry(X))
+            warn_if_unequal(X, type(self).__name__)
+            return self._trained_kernel
+        # "scale" and "auto" were settled then
+        gamma = self._gamma if isinstance(self.gamma, str) else self.gamma
+        asked = as_kernel(self.kernel, gamma, self.degree, self.coef0)
+        known = kept._replace(gamma=self._gamma) if hasattr(kept, "gamma") else kept
+        if asked != known or type(asked) is not type(known):  # tuples of other classes may be equal
+            raise ValueError(f"a running model keeps its kernel, {known}, got {asked}: set it back, or fit anew")
+        return kept
+
+    def _start_anew(self) -> None:
+        for name in ("_state", "_trained_kernel", "_exponent", "_gamma", "_kind", "_seconds", "_passes", "history_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+
 class StreamedClassifier(Labelled, Streamed):
     """``partial_fit`` of classifiers."""
 
@@ -114,7 +168,7 @@ class StreamedClassifier(Labelled, Streamed):
         X, y : as in :meth:`fit`
         classes : array
             All the labels that will come, needed at the first call. :class:`BudgetedSVC` takes new ones at a later
-            call too, which names the old ones as well.
+            call too, which names the old ones as well, and so does :class:`IncrementalSVC`.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -140,6 +194,53 @@ class StreamedClassifier(Labelled, Streamed):
 
         self._learn_part(problem, recount)
         return self
+
+
+class GrowingClassifier(StreamedClassifier):
+    """``partial_fit`` of classifiers that take new labels later, and weigh examples by the counts up to each."""
+
+    grows = True
+
+    #: Make room for new classes, of so many, among which the old ones have these places.
+    _with_classes: Callable[[np.ndarray, int], None]
+
+    def _announce(self, classes: np.ndarray) -> None:
+        """Make room for labels that are new; what is known of the old ones follows them."""
+        missing = np.setdiff1d(self.classes_, classes)
+        if missing.size:
+            raise ValueError(
+                f"classes must hold those of the earlier calls, {self.classes_.tolist()}; {missing.tolist()[0]!r} is "
+                "missing"
+            )
+        if classes.size == self.classes_.size:
+            return
+        places = np.searchsorted(classes, self.classes_)
+        counts = np.zeros(classes.size)
+        counts[places] = self._counts
+        self._with_classes(places, classes.size)
+        self.classes_, self._counts = classes, counts
+
+    def _count_part(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray | None:  # type: ignore[override]
+        """The class weight of each example, "balanced" by the counts up to and including it; counts the examples.
+
+        Sums run from the first example on, one by one, so that it does not matter how a stream is cut.
+        """
+        s = weights if weights.size else np.ones(codes.size)
+        total, own, present = np.zeros(codes.size), np.empty(codes.size), np.zeros(codes.size)
+        counts = self._counts.copy()
+        for c in range(self.classes_.size):
+            mine = codes == c
+            seen = np.cumsum(np.concatenate([counts[c : c + 1], np.where(mine, s, 0.0)]))
+            counts[c] = seen[-1]
+            own[mine] = seen[1:][mine]
+            total += seen[1:]
+            present += seen[1:] > 0
+        self._counts = counts
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            return total / (np.maximum(present, 1.0) * np.where(own > 0, own, 1.0))
+        return class_weights(self.class_weight, self.classes_, self._counts)[codes]
 
 
 class StreamedRegressor(Numeric, Streamed):

@@ -32,8 +32,8 @@ vectors are kept in :mod:`widemargin.core.panels`. Several outputs on the same e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,7 +56,7 @@ from ..core.panels import (
     way_of,
     with_slots,
 )
-from ..core.rows import take_rows
+from ..core.rows import shape, take_rows
 from ..core.visits import STRIDE, uniform
 from ..files import savable
 from ..history import Counters
@@ -97,10 +97,11 @@ class Rule(NamedTuple):
 class Held(NamedTuple):
     """The vectors' part of a state, over outputs and slots; arrays are changed in place.
 
-    beta, e, and the box low ≤ β ≤ high; example: that in a slot; live: whether there is one; spare: a stack of
-    slots without; diagonal: K(x, x); top, bottom: the largest e of what can rise and the smallest of what can fall;
-    owed: what Σ β lacks; mass: Σ C of all examples; trail: the slots of an example's steps, trailed of them, with what
-    was added to β times the number of iterates before; steps: iterates of the mean; numbers: see below.
+    beta, e, and the box low ≤ β ≤ high; example: that in a slot; live: whether there is one; spare: a stack of slots
+    without; diagonal: K(x, x); top, bottom: the largest e of what can rise and the smallest of what can fall; owed:
+    what Σ β lacks; mass: Σ C of all examples; losses: Σ C [1 − y f]₊ of all visits, each at its time; trail: the slots
+    of an example's steps, trailed of them, with what was added to β times the number of iterates before; steps:
+    iterates of the mean; numbers: see below.
     """
 
     beta: np.ndarray
@@ -115,6 +116,7 @@ class Held(NamedTuple):
     bottom: np.ndarray
     owed: np.ndarray
     mass: np.ndarray
+    losses: np.ndarray
     trail_slot: np.ndarray
     trail: np.ndarray
     trailed: np.ndarray
@@ -212,12 +214,22 @@ def draw(rule, held):
 
 
 @inlined
+def middle(top, bottom):
+    """The middle of the interval of optimal biases; its finite end where it has only one, 0 where it has none."""
+    if np.isfinite(top) and np.isfinite(bottom):
+        return 0.5 * (top + bottom)
+    if np.isfinite(top):
+        return top
+    return bottom if np.isfinite(bottom) else 0.0
+
+
+@inlined
 def vectors_gap(rule, held, q):
     """P − D of the vectors, Eq. (4), over the sum of all bounds."""
     beta, e, low, high = held.beta[q], held.e[q], held.low[q], held.high[q]
     bias, total = 0.0, 0.0
-    if rule.pairs and np.isfinite(held.top[q]) and np.isfinite(held.bottom[q]):
-        bias = 0.5 * (held.top[q] + held.bottom[q])
+    if rule.pairs:
+        bias = middle(held.top[q], held.bottom[q])
     for j in range(held.numbers[COUNT]):
         total += larger((high[j] - beta[j]) * (e[j] - bias), (low[j] - beta[j]) * (e[j] - bias))
     return total / max(held.mass[q], 1e-300)
@@ -381,8 +393,6 @@ def arrive(rule, panels, held, block, r):
     numbers[NEW] = -1
     numbers[EVALS] += numbers[LIVE]
     again = example < numbers[KNOWN]
-    if again and is_known(held, example):
-        return
     if not again:
         numbers[KNOWN] += 1
         numbers[KEPT] += 1
@@ -397,10 +407,12 @@ def arrive(rule, panels, held, block, r):
         y, cap = block.y[q, r], block.cap[q, r]
         if not again:
             held.mass[q] += cap
+        bias = middle(held.top[q], held.bottom[q]) if rule.pairs else 0.0
+        held.losses[q] += cap * max(0.0, 1.0 - y * (total + bias))
         # the slot is nobody's: what stands in it is not looked at unless the example comes
         held.e[q, slot] = y - total
         wants = wanted(rule, held, q, y, cap, y - total) or wants
-    if not wants:
+    if not wants or (again and is_known(held, example)):
         return
     numbers[LIVE] += 1
     if fresh:
@@ -640,6 +652,7 @@ class State(protocol.State):
     bottom: np.ndarray
     owed: np.ndarray
     mass: np.ndarray
+    losses: np.ndarray
     trail_slot: np.ndarray
     trail: np.ndarray
     trailed: np.ndarray
@@ -663,6 +676,13 @@ class State(protocol.State):
     def known(self) -> int:
         """Examples of the problem that were seen."""
         return int(self.numbers[KNOWN])
+
+    def again(self) -> State:
+        """Another object over the same arrays and workspace."""
+        new = replace(self, counters=replace(self.counters))
+        if self.workspace is not None:
+            new.workspace = self.workspace  # type: ignore[misc]
+        return new
 
     @property
     def vectors(self) -> np.ndarray:
@@ -722,10 +742,14 @@ class Tracker(Solver):
     window: int | None = None
     budget: int | None = None
 
-    free_bias: ClassVar[Any] = True
     streams = True
     joins = True
     state_class = State
+
+    @property
+    def free_bias(self) -> bool:  # type: ignore[override]
+        """Whether it works in pairs."""
+        return self.algorithm == "lasvm" and self.choose == "greedy"
 
     # -- work
 
@@ -754,7 +778,7 @@ class Tracker(Solver):
                 f"Tracker computes kernels of vectors, and {type(problem.kernel).__name__} is none of "
                 f"{', '.join(map(repr, names_of('of_rows')))}: choose one of them"
             )
-        if problem.has_free_bias and (self.algorithm != "lasvm" or self.choose != "greedy"):
+        if problem.has_free_bias and not self.free_bias:
             raise ValueError(
                 "an unregularised intercept needs pairs, which algorithm='lasvm' takes with choose='greedy': use them, "
                 "or intercept='regularized' or 'none'"
@@ -784,7 +808,7 @@ class Tracker(Solver):
 
         state = State(
             wide(), wide(), wide(), wide(), slots(), slots(np.bool_), slots(), slots(np.float64), each() - np.inf,
-            each() + np.inf, each(), each(), wide(np.int64), wide(), each(np.int64), each(np.int64),
+            each() + np.inf, each(), each(), each(), wide(np.int64), wide(), each(np.int64), each(np.int64),
             np.zeros(EVALS + 1, np.int64), int(rng.integers(2**62)),
         )  # fmt: skip
         self.bind(problem, state)
@@ -879,7 +903,9 @@ class Tracker(Solver):
             if missing < 0:
                 break
             row, example, index = space.fetched, int(state.example[missing]), state.example[: state.count]
-            space.slots.against(problem.X, index, some_rows(problem.X, example, example + 1), row)
+            alone = some_rows(problem.X, example, example + 1)
+            space.slots.against(problem.X, index, alone, row)
+            row[0, missing] = self._diagonal(problem, alone)[0]  # as it was when the example came
             hold(space.panels, missing, row[0], state.count)
         numbers, counters = state.numbers, state.counters
         counters.steps = counters.visits = int(numbers[VISITS])
@@ -910,29 +936,35 @@ class Tracker(Solver):
             space.rows = np.empty((h if h < 16 else height, state.example.size), np.float32)
         values = space.rows[:h]
         space.slots.against(X, state.example[:count], rows, values)
-        diagonal = np.ones(h)
-        if not problem.kernel.unit_diagonal:
-            own_values(problem.kernel, rows, diagonal)
         before = max(first - int(self.window or 0), 0)
         return Block(
             first, values, space.slots.among(rows), np.ascontiguousarray(problem.signs[:, first:last]),
-            self._caps(problem, first, last), self._caps(problem, before, before + h), diagonal, np.full(h, -1),
+            self._caps(problem, first, last), self._caps(problem, before, before + h), self._diagonal(problem, rows),
+            np.full(h, -1),
         ), space  # fmt: skip
+
+    @staticmethod
+    def _diagonal(problem: KernelProblem, rows: Any) -> np.ndarray:
+        """k(x, x) of some rows, without the constant."""
+        found = np.ones(shape(rows)[0])
+        if not problem.kernel.unit_diagonal:
+            own_values(problem.kernel, rows, found)
+        return found
 
     @staticmethod
     def _caps(problem: KernelProblem, first: int, last: int) -> np.ndarray:
         """The bounds C s of some examples, of shape (outputs, examples)."""
-        weights, shape = problem.sample_weight, (problem.n_outputs, max(last - first, 0))
+        weights, size = problem.sample_weight, (problem.n_outputs, max(last - first, 0))
         if not weights.size:
-            return np.full(shape, problem.C)
-        return np.ascontiguousarray(np.broadcast_to(problem.C * weights[..., first:last], shape))
+            return np.full(size, problem.C)
+        return np.ascontiguousarray(np.broadcast_to(problem.C * weights[..., first:last], size))
 
     # -- what is done with a model at rest
 
     def forget(self, problem: KernelProblem, state: State, examples: np.ndarray) -> None:
         """Unlearn some examples that were seen, in place; each makes room for as many steps as one that arrives.
 
-        The caller takes them out of the problem, see :meth:`renumber`.
+        The caller takes them out of the problem, see :meth:`renumbered`.
         """
         space, held = self._workspace(problem, state), state.held
         rule = self._rule(problem, state)
@@ -949,39 +981,73 @@ class Tracker(Solver):
             held.trailed[:] = 0
             self._go(problem, state, space, lambda: rework(rule, space.panels, held, space.space))
 
-    def renumber(self, state: State, kept: np.ndarray) -> None:
-        """The examples become those that are kept, numbers in order, in place; vectors are among them."""
+    def renumbered(self, state: State, kept: np.ndarray) -> State:
+        """The state where the examples are those kept of the old ones, whose numbers stand in order; vectors are among
+        them.
+        """
+        new, known = state.again(), int(np.searchsorted(kept, state.known))
+        new.example, new.numbers = np.zeros_like(state.example), state.numbers.copy()
         slots = np.flatnonzero(state.live[: state.count])
-        known = int(np.searchsorted(kept, state.known))
-        state.example[slots] = np.searchsorted(kept, state.example[slots])
-        state.example[: state.count][~state.live[: state.count]] = 0
-        state.numbers[KNOWN] = state.numbers[POSITION] = known
-        if state.workspace is not None:
-            state.workspace[1].slots.renumbered()
+        new.example[slots] = np.searchsorted(kept, state.example[slots])
+        new.numbers[KNOWN] = new.numbers[POSITION] = known
+        if new.workspace is not None:
+            new.workspace[1].slots.renumbered()
+        return new
 
     def adopt(self, problem: KernelProblem, state: State, beta: np.ndarray, f: np.ndarray) -> None:
         """Go on from other dual variables, with their responses, both of shape (outputs, n), in place."""
-        keeps_all = self.algorithm != "lasvm"
-        chosen = np.arange(problem.n) if keeps_all else np.flatnonzero(np.any(beta != 0.0, axis=0))
+        caps = self._caps(problem, 0, problem.n)
+        e, low, high = problem.signs - f, np.minimum(problem.signs * caps, 0.0), np.maximum(problem.signs * caps, 0.0)
+        ups, downs = np.where(beta < high, e, -np.inf), np.where(beta > low, e, np.inf)
+        if self.algorithm != "lasvm":
+            chosen = np.arange(problem.n)
+        else:
+            used = np.any(beta != 0.0, axis=0)
+            if problem.has_free_bias:  # the bias depends on the extremes
+                used[ups.argmax(axis=1)] = used[downs.argmin(axis=1)] = True
+            chosen = np.flatnonzero(used)
         self._make_room(state, problem.n)
         state.drop_workspace()
         k = chosen.size
         for name in ("beta", "e", "low", "high", "example", "live", "spare", "diagonal"):
             getattr(state, name)[...] = 0
-        signs, caps = problem.signs[:, chosen], self._caps(problem, 0, problem.n)[:, chosen]
-        state.beta[:, :k], state.e[:, :k] = beta[:, chosen], signs - f[:, chosen]
-        state.low[:, :k], state.high[:, :k] = np.minimum(signs * caps, 0.0), np.maximum(signs * caps, 0.0)
+        for name, whole_array in (("beta", beta), ("e", e), ("low", low), ("high", high)):
+            getattr(state, name)[:, :k] = whole_array[:, chosen]
         state.example[:k], state.live[:k] = chosen, True
-        diagonal = np.ones(k)
-        if not problem.kernel.unit_diagonal:
-            own_values(problem.kernel, take_rows(problem.X, chosen), diagonal)
+        diagonal = self._diagonal(problem, take_rows(problem.X, chosen))
         state.diagonal[:k] = np.maximum(diagonal + problem.constant, TAU)
-        rises, falls = state.beta < state.high, state.beta > state.low
-        state.top = np.where(rises, state.e, -np.inf).max(axis=1, initial=-np.inf)
-        state.bottom = np.where(falls, state.e, np.inf).min(axis=1, initial=np.inf)
+        state.top, state.bottom = ups.max(axis=1), downs.min(axis=1)
         state.owed[:], state.trailed[:], state.steps[:] = 0.0, 0, 0
-        numbers = state.numbers
-        numbers[[COUNT, SPARE, LIVE, NEW]] = k, 0, k, -1
+        state.numbers[[COUNT, SPARE, LIVE, NEW]] = k, 0, k, -1
+
+    def with_outputs(self, state: State, sources: np.ndarray) -> State:
+        """The state for more outputs: output q is the old one sources[q] if that is ≥ 0, the opposite of the first if
+        it is −2, and a new one, of which all examples are negative, if it is −1.
+        """
+        old = {name: getattr(state, name) for name in Held._fields}
+        new = dict(old)
+        for name in Held._fields:
+            if old[name].shape[:1] == state.top.shape and name not in (
+                "example",
+                "live",
+                "spare",
+                "diagonal",
+                "numbers",
+            ):
+                new[name] = np.stack([old[name][max(source, 0)] for source in sources])
+        new["owed"] = np.zeros(sources.size)
+        for q, source in enumerate(sources):
+            if source == -2:
+                for name in ("beta", "e", "trail"):
+                    new[name][q] *= -1.0
+                new["low"][q], new["high"][q] = -old["high"][0], -old["low"][0]
+                new["top"][q], new["bottom"][q] = -old["bottom"][0], -old["top"][0]
+            elif source == -1:
+                cap = old["high"][0] - old["low"][0]
+                new["beta"][q], new["e"][q], new["low"][q], new["high"][q] = 0.0, -1.0, -cap, 0.0
+                new["top"][q], new["bottom"][q] = -np.inf, -1.0 if cap.any() else np.inf
+                new["trailed"][q] = new["steps"][q] = 0
+        return replace(state, **new)
 
     # -- looks
 
@@ -989,10 +1055,7 @@ class Tracker(Solver):
         """The intercepts: in the middle of what the vectors leave room for, where they are free, else 0."""
         if not problem.has_free_bias:
             return np.zeros(problem.n_outputs)
-        top, bottom = state.top, state.bottom
-        one_sided = np.where(np.isfinite(top), top, np.where(np.isfinite(bottom), bottom, 0.0))
-        both = np.isfinite(top) & np.isfinite(bottom)
-        return np.where(both, 0.5 * (np.where(both, top, 0.0) + np.where(both, bottom, 0.0)), one_sided)
+        return np.array([middle(*ends) for ends in zip(state.top, state.bottom, strict=True)])
 
     def coefficients(self, state: State) -> tuple[np.ndarray, np.ndarray]:
         """(examples, their β of shape (outputs, examples)) of the model, by number: those of the vectors, or the mean
@@ -1033,6 +1096,16 @@ class Tracker(Solver):
                 part = np.arange(first, min(first + height, examples.size))
                 f += coefficients[:, part] @ matrix.block(part).astype(np.float64)
         return f
+
+    def evaluate(self, problem: KernelProblem, state: State, model: KernelModel | None) -> dict[str, float]:
+        """What a checkpoint records: ``objective`` is λ/2 ‖w‖² plus the mean loss of the examples at the time of their
+        visit, an estimate that costs no kernel values.
+        """
+        beta, visits = state.beta[:, : state.count], max(1, int(state.numbers[VISITS]))
+        signs = np.sign(state.low + state.high)[:, : state.count]
+        norm2 = float(np.sum(beta * (signs - state.e[:, : state.count])))
+        loss = float(state.losses.sum()) / (problem.C * visits)
+        return {"objective": 0.5 * problem.lam * norm2 + loss, "support_vectors": float(state.numbers[LIVE])}
 
     def certificate(self, problem: KernelProblem, state: State) -> Certificate:
         """Primal and dual value of the model for all examples of the problem, seen or not."""

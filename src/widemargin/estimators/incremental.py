@@ -1,0 +1,628 @@
+"""Kernel machines that follow the optimum of the examples seen so far, take examples back, and forget old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .. import solvers
+from ..arguments import generator, not_negative, one_of, positive, whole
+from ..core import losses
+from ..core.kernels import class_of
+from ..core.panels import way_of
+from ..core.rows import CSRRows, DenseRows, as_matrix, dtype_of, take_rows
+from ..files import savable
+from ..history import History
+from ..models import KernelModel
+from ..problems.kernel import KernelProblem
+from ..problems.layout import Preparation, divided, finite
+from ..running import run
+from .fitting import Shown, Turn, all_or_nothing, check_solver, settled_gamma, with_callbacks
+from .labels import class_weights, weighted
+from .multiclass import targets_of
+from .streaming import GrowingClassifier, KernelStream, weights_of_part
+
+#: Examples of partial_fit between looks at Ctrl-C.
+SLICE = 256
+#: Rows that are not needed any more are given up when there are this many times those that are, and so many more.
+IDLE, IDLE_ROWS = 2, 256
+HINGE = losses.Single(losses.Hinge())
+
+
+class Made:
+    """An attribute that is made of what was learnt when it is asked for, and kept in ``_made``; it can be set."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self.make, self.__doc__, self.name = make, make.__doc__, make.__name__
+
+    def __get__(self, owner: Any, cls: type) -> Any:
+        if owner is None:
+            return self
+        held = vars(owner).get("_made", {})
+        if self.name not in held:
+            if "_state" not in vars(owner):
+                raise AttributeError(f"{cls.__name__} has {self.name} after fit or partial_fit, if not compressed")
+            held[self.name] = self.make(owner)
+        return held[self.name]
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        owner.__dict__["_made"] = {**vars(owner).get("_made", {}), self.name: value}
+
+    def __delete__(self, owner: Any) -> None:
+        held = owner.__dict__["_made"]
+        owner.__dict__["_made"] = {name: value for name, value in held.items() if name != self.name}
+
+
+@dataclass(frozen=True, eq=False)
+class Growing(KernelProblem):
+    """The problem of the examples so far: C is a number that does not depend on how many they are, to the bit."""
+
+    cost: float = 1.0
+
+    @property
+    def C(self) -> float:  # type: ignore[override]
+        """The trade-off as it was given."""
+        return self.cost
+
+
+def appended(old: np.ndarray, n: int, new: np.ndarray) -> np.ndarray:
+    """An array whose first n entries are those of ``old`` and the next ones new; in the memory of the old one where
+    that has room behind them, which nobody uses.
+    """
+    total = n + new.shape[0]
+    if total > old.shape[0]:
+        larger = np.empty((max(total, old.shape[0] + old.shape[0] // 2), *old.shape[1:]), old.dtype)
+        larger[:n] = old[:n]
+        old = larger
+    old[n:total] = new
+    return old
+
+
+@savable("IncrementalSVC.Archive")
+@dataclass(frozen=True)
+class Archive:
+    """The examples that are remembered, in the order in which they were seen; arrays have room behind the first n.
+
+    ``codes`` are the places of labels among the classes, ``weights`` all that multiplies C, ``numbers`` those of
+    arrival, ``y`` the signs of shape (n, outputs).
+    """
+
+    rows: Any
+    codes: np.ndarray
+    weights: np.ndarray
+    numbers: np.ndarray
+    y: np.ndarray
+    n: int
+
+    @classmethod
+    def of(cls, rows: Any, outputs: int) -> Archive:
+        """An empty one for rows like these."""
+        rows = take_rows(rows, np.empty(0, np.int64))
+        return cls(rows, np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64), np.empty((0, outputs)), 0)
+
+    def _to_parts(self) -> dict[str, Any]:
+        names = ("codes", "weights", "numbers", "y")
+        return {"rows": self.X, **{name: getattr(self, name)[: self.n] for name in names}, "n": self.n}
+
+    @property
+    def X(self) -> Any:
+        """The rows."""
+        rows, n = self.rows, self.n
+        if isinstance(rows, DenseRows):
+            return DenseRows(rows.values[:n])
+        entries = int(rows.indptr[n])
+        return CSRRows(rows.data[:entries], rows.indices[:entries], rows.indptr[: n + 1], rows.n_features)
+
+    def extended(self, rows: Any, codes: np.ndarray, weights: np.ndarray, numbers: np.ndarray, y: Any) -> Archive:
+        """With more examples behind these."""
+        n, own = self.n, self.rows
+        new: Any
+        if isinstance(own, DenseRows):
+            new = DenseRows(appended(own.values, n, rows.values))
+        else:
+            entries = int(own.indptr[n])
+            ends = rows.indptr[1:].astype(np.int64) - int(rows.indptr[0]) + entries
+            indptr = own.indptr if ends.max(initial=0) < 2**31 else own.indptr.astype(np.int64)
+            new = CSRRows(
+                appended(own.data, entries, rows.data), appended(own.indices, entries, rows.indices),
+                appended(indptr, n + 1, ends), own.n_features,
+            )  # fmt: skip
+        return Archive(
+            new, appended(self.codes, n, codes), appended(self.weights, n, weights),
+            appended(self.numbers, n, numbers), appended(self.y, n, y), n + codes.size,
+        )  # fmt: skip
+
+    def taken(self, kept: np.ndarray) -> Archive:
+        """A copy of some of them."""
+        return Archive(
+            take_rows(self.X, kept), self.codes[kept], self.weights[kept], self.numbers[kept], self.y[kept], kept.size
+        )
+
+    def recoded(self, codes: np.ndarray, y: np.ndarray) -> Archive:
+        """With other classes."""
+        return replace(self, codes=codes, y=y)
+
+
+@savable()
+class IncrementalSVC(GrowingClassifier, KernelStream):
+    """Kernel classification that follows the SVM of all examples so far, one example at a time.
+
+    After each example it is close to the minimum of
+
+    .. math:: \\frac12 \\|w\\|^2 + C \\sum_i s_i \\max(0, 1 - y_i (\\langle w, \\Phi(x_i)\\rangle + b))
+
+    over the examples seen, which is the problem of :class:`SVC`. :meth:`duality_gap` says how close, :meth:`finish`
+    goes to the minimum, :meth:`unlearn` takes examples back. More than two classes are each trained against the rest.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
+    gamma : {"scale", "auto"} or float, default="scale"
+        Settled by the first call of ``fit`` or ``partial_fit``.
+    degree : int, default=3
+    coef0 : float, default=0.0
+    solver : "auto" or a configured solver, default="auto"
+        ``Tracker(reprocess=3)`` and its other parameters; "auto" is ``Tracker()``.
+    intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
+        "auto" is "unregularized" where the solver can, else "regularized", which adds 1 to the kernel.
+    memory : {"all", "support"}, default="all"
+        Whether all examples are remembered, or the support vectors alone. ``finish``, ``unlearn`` and ``duality_gap``
+        speak of the examples that are remembered.
+    window : int, optional
+        The last so many examples are remembered, older ones are forgotten: for streams that drift.
+    budget : int, optional
+        Most support vectors, of which the oldest one is forgotten first; other examples are not remembered.
+    class_weight : dict, "balanced" or None
+        "balanced" weighs an example by the numbers of examples seen up to it.
+    cache_size : float, default=200
+        Megabytes for kernel values.
+    max_iter : int, default=1
+        Passes of ``fit`` over the examples.
+    max_seconds : float, optional
+        Wall-clock limit of ``fit``; the model so far is kept, and the examples it has not seen are not remembered.
+    random_state : int, Generator, RandomState or None, default=None
+        Of the order in which ``fit`` sees the examples, and of the solver's draws. None is a fixed seed.
+    callbacks, verbose
+        As in :class:`LinearSVC`.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        The numbers of the support vectors: examples are numbered as they arrive, from 0 on, those of ``fit`` by their
+        rows.
+    support_vectors_, n_support_, dual_coef_, intercept_, classes_, gamma_
+        As in :class:`SVC` with ``multi_class="ovr"``.
+    n_samples_seen_ : int
+        Examples that have arrived.
+    certificate_ : Certificate or list of them
+        After :meth:`finish`, one for each binary problem; None when examples have come or gone since.
+    history_ : History
+        ``objective`` takes the loss of each example when it was visited.
+    stop_reason_ : str
+
+    Notes
+    -----
+    A stream in one call and in many is the same model, bit for bit, if ``gamma`` is a number.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import IncrementalSVC
+    >>> X, y = make_moons(600, noise=0.1, random_state=0)
+    >>> model = IncrementalSVC(C=10.0, gamma=1.0)
+    >>> for i in range(0, 600, 100):
+    ...     model = model.partial_fit(X[i : i + 100], y[i : i + 100], classes=[0, 1])
+    >>> bool(model.score(X, y) > 0.98), bool(model.duality_gap() < 0.1)
+    (True, True)
+    >>> bool(model.unlearn([3, 5]).finish(1e-3).certificate_.relative_gap <= 1e-3)
+    True
+    """
+
+    divisible = True
+    tol = 0.0
+    lam = None
+    _weights_of_part = staticmethod(weights_of_part)
+
+    memory: str
+    window: int | None
+    budget: int | None
+    cache_size: float
+    certificate_: Any
+    _archive: Archive
+    _preparation: Preparation
+
+    def __init__(
+        self,
+        C=1.0,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        *,
+        solver="auto",
+        intercept="auto",
+        memory="all",
+        window=None,
+        budget=None,
+        class_weight=None,
+        cache_size=200,
+        max_iter=1,
+        max_seconds=None,
+        random_state=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self._keep(locals())
+
+    # -- parameters
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_kernel()
+        check_solver("incremental", self.solver, "Tracker()")
+        one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
+        one_of("memory", self.memory, ("all", "support"))
+        for name in ("window", "budget"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+        positive("cache_size", self.cache_size)
+        self._configured().check_parameters()
+
+    def _configured(self) -> Any:
+        solver = solvers.make("incremental", self.solver) if isinstance(self.solver, str) else self.solver
+        given = {name: getattr(self, name) for name in ("window", "budget") if getattr(self, name) is not None}
+        return replace(solver, **given)
+
+    def _intercept(self) -> str:
+        if self.intercept != "auto":
+            return self.intercept
+        return "unregularized" if self._configured().free_bias else "regularized"
+
+    def _kind_now(self) -> dict[str, Any]:
+        """What a running model keeps."""
+        solver = self._configured()
+        limits = {"window": solver.window, "budget": solver.budget}
+        return {"C": float(self.C), "intercept": self._intercept(), "algorithm": solver.algorithm, **limits}
+
+    # -- problems
+
+    def _problem_of_part(
+        self, X: Any, codes: np.ndarray, weights: np.ndarray, class_weight: np.ndarray | None,
+        numbers: np.ndarray | None = None,
+    ) -> Growing:  # fmt: skip
+        """The problem of all examples that are remembered and these new ones."""
+        kernel, k = self._kernel(X), self.classes_.size
+        if not hasattr(self, "_state"):
+            self._kind = self._kind_now()
+            self._preparation = Preparation(None, False, not isinstance(X, np.ndarray), self._exponent)
+        elif self._kind != (kind := self._kind_now()):
+            changed = next(name for name, value in kind.items() if self._kind[name] != value)
+            raise ValueError(
+                f"a running model keeps its {changed}, {self._kind[changed]!r}, got {kind[changed]!r}: set it back, or "
+                "fit anew"
+            )
+        rows = self._preparation.rows(kernel, X)
+        if not hasattr(self, "_state"):
+            self._archive, self._arrived = Archive.of(rows, 1 if k == 2 else k), 0
+        weights = weights if class_weight is None else weighted(class_weight, weights)
+        weights = weights if weights.size else np.ones(codes.size)
+        if numbers is None:
+            numbers = np.arange(self._arrived, self._arrived + codes.size)
+        self._archive = self._archive.extended(rows, codes, weights, numbers, self._signs(codes, k).T)
+        return self._problem(kernel)
+
+    @staticmethod
+    def _signs(codes: np.ndarray, n_classes: int) -> np.ndarray:
+        """±1 of shape (outputs, n)."""
+        if n_classes == 2:
+            return targets_of(codes, 1)[None]
+        return np.where(codes == np.arange(n_classes)[:, None], 1.0, -1.0)
+
+    def _problem(self, kernel: Any) -> Growing:
+        archive, C = self._archive, float(self.C)
+        n = archive.n
+        return Growing(
+            kernel, archive.X, archive.y[:n].T, HINGE, 1.0 / (C * max(n, 1)), archive.weights[:n],
+            intercept=self._kind["intercept"], cache_bytes=float(self.cache_size) * 2**20, cost=C,
+        )  # fmt: skip
+
+    # -- streams
+
+    def _start_anew(self) -> None:
+        super()._start_anew()
+        for name in ("_archive", "_arrived", "_preparation", "_made"):
+            self.__dict__.pop(name, None)
+
+    def _generator(self) -> np.random.Generator:
+        return generator(0 if self.random_state is None else self.random_state)
+
+    def _begin_part(self, problem: Growing) -> tuple[Any, Any]:
+        solver, state = self._configured(), getattr(self, "_state", None)
+        if state is None:
+            return solver, solver.init(problem, self._generator())
+        return solver, state.again()
+
+    def _slices(self, solver: Any, problem: Growing) -> list[tuple[Any, int]]:
+        state = getattr(self, "_state", None)
+        new = problem.n - (0 if state is None else state.known)
+        return [(solver, min(new - first, SLICE)) for first in range(0, new, SLICE)]
+
+    def _adopt_part(self, solver: Any, problem: Growing, state: Any, passes: float, seconds: float) -> None:
+        self._passes, self._seconds = passes, seconds
+        self._settle(solver, state)
+
+    def _settle(self, solver: Any, state: Any) -> None:
+        """Take over a state that has seen the first examples of the archive; the others were not learnt."""
+        known = len(self._archive.numbers[: state.known])
+        self._archive = replace(self._archive, n=known)
+        self._arrived = max(self._arrived, int(self._archive.numbers[:known].max(initial=-1)) + 1)
+        self._state, self.certificate_ = state, None
+        self._forget_made()
+        self._give_up_rows(solver, at_once=False)
+
+    def _forget_made(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def _remembered(self) -> np.ndarray:
+        """The places in the archive of the examples that are remembered."""
+        state, n = self._state, self._archive.n
+        if self.memory == "support" or self._kind["budget"] is not None:
+            return state.example[state.vectors]
+        return np.arange(max(0, n - (self._kind["window"] or n)), n)
+
+    def _give_up_rows(self, solver: Any, at_once: bool) -> None:
+        """Take examples that are not remembered out of the archive: now, or when they are many."""
+        everything = self.memory == "all" and self._kind["budget"] is None and self._kind["window"] is None
+        most = self._state.count if self._kind["window"] is None else self._kind["window"]
+        if everything or not (at_once or self._archive.n > IDLE * most + IDLE_ROWS):
+            return
+        kept = self._remembered()
+        if kept.size < self._archive.n:
+            self._archive, self._state = self._archive.taken(kept), solver.renumbered(self._state, kept)
+
+    def _measured(self, solver: Any, problem: Growing, state: Any, stopped: bool) -> dict[str, float] | None:
+        # rows are kept: a stream of single examples gets one at each doubling
+        if stopped or state.counters.visits >= 2 * self.history_.last("visits"):
+            return solver.evaluate(problem, state, None)
+        return None
+
+    def _with_classes(self, places: np.ndarray, n_classes: int) -> None:
+        archive, sources = self._archive, np.full(n_classes, -1)
+        sources[places] = np.arange(places.size) if places.size > 2 else [-2, 0]
+        codes = places[archive.codes[: archive.n]]
+        self._archive = archive.recoded(codes, np.ascontiguousarray(self._signs(codes, n_classes).T))
+        self._state = self._configured().with_outputs(self._state, sources)
+        self._forget_made()
+
+    # -- at rest
+
+    @all_or_nothing
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Train anew on (X, y): ``max_iter`` passes over the examples in a random order.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+        """
+        started, X, y, weights = self._begin(X, y, sample_weight)
+        self._start_anew()
+        codes, rng = self._encode(y), self._generator()
+        self._counts = self._count(codes, weights)
+        of_class = class_weights(self.class_weight, self.classes_, self._counts)
+        of_example = None if self.class_weight is None else of_class[codes]
+        order = rng.permutation(codes.size)
+        problem = self._problem_of_part(
+            X[order], codes[order], weights[order] if weights.size else weights,
+            None if of_example is None else of_example[order], order,
+        )  # fmt: skip
+        solver = self._configured()
+        outcome = self._run(solver, problem, Turn(started), Shown(X, y, self._partly), rng=rng)
+        self._passes, self._seconds = outcome.history.last("epochs"), outcome.history.last("seconds")
+        self._settle(solver, outcome.state)
+        return self
+
+    @all_or_nothing
+    def finish(self, tol=1e-3, max_seconds=None):
+        """Go on to the SVM of the examples that are remembered, until the relative duality gap is at most ``tol``.
+
+        ``certificate_`` then says what is proven. Training goes on from there.
+
+        Parameters
+        ----------
+        tol : float, default=1e-3
+        max_seconds : float, optional
+            Wall-clock limit for each binary problem.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        tol = not_negative("tol", tol)
+        if max_seconds is not None:
+            positive("max_seconds", max_seconds)
+        solver = self._configured()
+        self._give_up_rows(solver, at_once=True)
+        problem, state = self._problem(self._trained_kernel), self._state.again()
+        beta, f = solver.duals(problem, state), np.empty((problem.n_outputs, problem.n))
+        certificates, reasons = [], []
+        history = History()
+        for q in range(problem.n_outputs):
+            part = self._binary(problem, q)
+            smo = solvers.make("kernel", "smo", tol=max(tol, 1e-12))
+            start = smo.init(part, self._generator(), duals=beta[q : q + 1])
+            outcome = run(
+                smo, part, state=start, max_epochs=1000, max_seconds=max_seconds, tol=tol, history=history
+            )  # fmt: skip
+            beta[q], f[q] = smo.duals(part, outcome.state)[0], outcome.state.f
+            certificates.append(smo.certificate(part, outcome.state))
+            reasons.append(outcome.stop_reason)
+        self._undo = "forget"  # vectors change in place
+        solver.adopt(problem, state, beta, f)
+        self._state = state
+        self._forget_made()
+        definite = self._trained_kernel.is_definite
+        self.certificate_ = None if not definite else certificates[0] if len(certificates) == 1 else certificates
+        self.stop_reason_ = next((reason for reason in reasons if reason != "tol"), "tol")
+        self._undo = "keep"
+        return self
+
+    def _binary(self, problem: Growing, q: int) -> KernelProblem:
+        """Output q as a problem of its own, in the precision that the tracker computes in."""
+        X = problem.X
+        if isinstance(X, DenseRows) and way_of(problem.kernel, X, self._state.reach)[1].dtype != dtype_of(X):
+            X = DenseRows(X.values.astype(np.float32))
+        return KernelProblem(
+            problem.kernel, X, np.ascontiguousarray(problem.signs[q]), HINGE, problem.lam, problem.sample_weight,
+            problem.intercept, problem.cache_bytes,
+        )  # fmt: skip
+
+    @all_or_nothing
+    def unlearn(self, indices):
+        """Take examples back, as if they had never been there, up to what further steps would still change.
+
+        :meth:`finish` afterwards is the SVM of the others.
+
+        Parameters
+        ----------
+        indices : int or array of int
+            The numbers of the examples, as in ``support_``.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        places = self._places(indices)
+        solver = self._configured()
+        problem, state = self._problem(self._trained_kernel), self._state.again()
+        self._undo = "forget"  # vectors change in place
+        solver.forget(problem, state, places)
+        kept = np.setdiff1d(np.arange(self._archive.n), places)
+        self._archive, self._state = self._archive.taken(kept), solver.renumbered(state, kept)
+        self.certificate_ = None
+        self._forget_made()
+        self._undo = "keep"
+        return self
+
+    def _places(self, indices: Any) -> np.ndarray:
+        """The places in the archive of examples given by number; refuses those that are not remembered."""
+        given = np.atleast_1d(np.asarray(indices))
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise TypeError(f"indices must be the numbers of examples, integers ≥ 0, got {indices!r}")
+        given = np.unique(given.astype(np.int64))
+        if given.size and (given[0] < 0 or given[-1] >= self._arrived):
+            bad = given[0] if given[0] < 0 else given[-1]
+            raise ValueError(f"example {bad} was never seen: those seen have the numbers 0 to {self._arrived - 1}")
+        remembered = np.sort(self._remembered())
+        numbers = self._archive.numbers[remembered]
+        order = np.argsort(numbers)
+        found = np.minimum(np.searchsorted(numbers[order], given), max(numbers.size - 1, 0))
+        lost = given[numbers[order][found] != given] if numbers.size else given
+        if lost.size:
+            raise ValueError(
+                f"example {lost[0]} is not remembered any more: it was forgotten (memory={self.memory!r}, "
+                f"window={self.window}, budget={self.budget}) or unlearnt before"
+            )
+        return np.sort(remembered[order][found])
+
+    def duality_gap(self):
+        """How far the model is from the SVM of the examples that are remembered, (P − D)/(C n).
+
+        Of several binary problems the mean. It bounds both P − P* and D* − D, over C n; with sample weights Σ Cᵢ stands
+        for C n. It takes the kernel values of all examples and all support vectors.
+        """
+        check_is_fitted(self)
+        solver = self._configured()
+        self._give_up_rows(solver, at_once=True)
+        problem, state = self._problem(self._trained_kernel), self._state
+        if problem.n == 0:
+            return 0.0
+        beta, f = solver.duals(problem, state), solver.responses(problem, state)
+        e = problem.signs - f - solver.bias(problem, state)[:, None]
+        caps = np.array([problem.caps_of(q) for q in range(problem.n_outputs)])
+        room = np.where(e > 0.0, np.maximum(problem.signs, 0.0), np.minimum(problem.signs, 0.0)) * caps - beta
+        return float(np.sum(room * e) / max(caps.sum(), np.finfo(float).tiny))
+
+    # -- what is learnt
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in vars(self) or "_model" in vars(self).get("_made", {})
+
+    @Made
+    def _model(self) -> KernelModel:
+        found = self._configured().model(self._problem(self._trained_kernel), self._state)
+        numbers = self._archive.numbers[found.support]
+        order = np.argsort(numbers, kind="stable")
+        vectors = take_rows(found.vectors, order)
+        return replace(found, support=numbers[order], vectors=vectors, coef=found.coef[:, order])
+
+    @Made
+    def support_(self) -> np.ndarray:
+        """The numbers of the support vectors."""
+        return self._model.support
+
+    @Made
+    def support_vectors_(self) -> Any:
+        """The support vectors, in the order of ``support_``."""
+        return divided(as_matrix(self._model.vectors), -self._exponent)
+
+    @Made
+    def n_support_(self) -> np.ndarray:
+        """The number of support vectors of each class."""
+        archive = self._archive
+        own = np.isin(archive.numbers[: archive.n], self.support_)
+        return np.bincount(archive.codes[: archive.n][own], minlength=self.classes_.size).astype(np.int32)
+
+    @Made
+    def dual_coef_(self) -> np.ndarray:
+        """Coefficients of the support vectors, of shape (n_outputs, n_support)."""
+        return self._model.coef
+
+    @Made
+    def intercept_(self) -> np.ndarray:
+        """The intercepts, of shape (n_outputs,)."""
+        return self._model.intercept + self._model.constant * self._model.coef.sum(axis=1)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of the features, one row per binary problem; for ``kernel="linear"`` only."""
+        if not class_of(self.kernel).is_linear:
+            raise AttributeError(f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}")
+        check_is_fitted(self)
+        return np.asarray(self._model.coef @ self.support_vectors_)
+
+    gamma_ = property(settled_gamma)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Examples that have arrived."""
+        check_is_fitted(self)
+        return self._arrived
+
+    def _partly(self, model: KernelModel) -> dict[str, Any]:
+        return {"_model": model, "_preparation": self._preparation, "classes_": self.classes_}
+
+    def _rows_for(self, model: KernelModel, X: Any) -> Any:
+        return self._preparation.rows(model.kernel, super()._rows_for(model, X))
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        rows = self._rows_for(self._model, X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._model.decision_function(rows)
+        return finite(scores, X)
+
+    def _to_parts(self) -> dict[str, Any]:
+        parts = super()._to_parts()
+        if "_state" in vars(self):
+            parts["fitted"]["_made"] = {}
+        return parts
