@@ -65,16 +65,16 @@ def randomised_lasvm(K, y, C, steps, draw):
     alpha, places, spare = np.zeros(y.size), [], []
     for t in range(y.size):
         alpha[t] += best(K, y, C, alpha, t)
-        moved = []
+        left = []
         if alpha[t] > 0.0:
-            moved.append(spare.pop() if spare else len(places))
-            places[moved[0] : moved[0] + 1] = [t]
+            left.append(spare.pop() if spare else len(places))
+            places[left[0] : left[0] + 1] = [t]
         for _ in range(steps):
             place = draw(max(t + 1, len(places)))
             if place < len(places) and places[place] >= 0 and alpha[places[place]] > 0.0:
                 alpha[places[place]] += best(K, y, C, alpha, places[place])
-                moved.append(place)
-        for place in moved:
+                left += [place] if alpha[places[place]] == 0.0 else []
+        for place in left:
             if places[place] >= 0 and alpha[places[place]] == 0.0:
                 places[place] = -1
                 spare.append(place)
@@ -86,7 +86,7 @@ def pairs(K, y, C, steps):
 
     Vectors have places as above; of equal ones, up to rounding, the first place counts.
     """
-    beta, places, spare = np.zeros(y.size), [], []
+    beta, places, spare, waiting = np.zeros(y.size), [], [], []
     low, high = np.minimum(0.0, y * C), np.maximum(0.0, y * C)
 
     def ends():
@@ -99,40 +99,42 @@ def pairs(K, y, C, steps):
         new = (
             e[t] > bottom or bottom == np.inf > e[t] > top if y[t] > 0 else e[t] < top or top == -np.inf < e[t] < bottom
         )
-        if new and spare:
-            places[spare.pop()] = t
-        elif new:
-            places.append(t)
+        if new:
+            place = spare.pop() if spare else len(places)
+            places[place : place + 1], waiting = [t], [*waiting, t]
         for k in range(0 if new else 1, steps + 1):
             e, top, bottom = ends()
-            if k == 0:
-                step(K, e, beta, low, high, places, t, y[t])
-            elif top - bottom > 1e-12:
-                first = next(i for i in places if i >= 0 and beta[i] < high[i] and e[i] >= top - 1e-9)
-                step(K, e, beta, low, high, places, first, 1.0)
+            first = t if k == 0 else next((i for i in places if i >= 0 and beta[i] < high[i] and e[i] >= top - 1e-9), t)
+            if k == 0 or top - bottom > 1e-12:
+                moved = step(K, e, beta, low, high, places, first, y[t] if k == 0 else 1.0)
+                waiting += [i for i in moved if beta[i] == 0.0 and i not in waiting]
         e, top, bottom = ends()
-        for k, i in enumerate(places):
+        waiting = [i for i in waiting if beta[i] == 0.0]
+        for i in list(waiting):
             idle = e[i] <= bottom + 1e-9 < np.inf if y[i] > 0 else e[i] >= top - 1e-9 > -np.inf
-            if i >= 0 and beta[i] == 0.0 and idle and (e[i] < top - 1e-9 if y[i] > 0 else e[i] > bottom + 1e-9):
-                places[k] = -1
-                spare.append(k)
+            if idle and (e[i] < top - 1e-9 if y[i] > 0 else e[i] > bottom + 1e-9):
+                spare.append(places.index(i))
+                places[spare[-1]] = -1
+                waiting.remove(i)
         yield beta.copy(), 0.5 * (top + bottom) if np.isfinite(top - bottom) else min(top, bottom, key=abs)
 
 
 def step(K, e, beta, low, high, places, i, sign):
-    """βᵢ, which rises or falls by its sign, and its best partner move against each other, in place."""
+    """βᵢ, which rises or falls by its sign, and its best partner move against each other, in place; returns the two."""
     allowed = beta > low if sign > 0 else beta < high
     others = [j for j in places if j >= 0 and allowed[j] and sign * (e[i] - e[j]) > 1e-12]
-    if others:
-        curvature = {j: max(K[i, i] + K[j, j] - 2.0 * K[i, j], 1e-12) for j in others}
-        gains = [(e[i] - e[j]) ** 2 / curvature[j] for j in others]
-        j = next(j for j, gain in zip(others, gains) if gain >= max(gains) * (1.0 - 1e-9))
-        up, down = (i, j) if sign > 0 else (j, i)
-        t = min((e[up] - e[down]) / curvature[j], high[up] - beta[up], beta[down] - low[down])
-        beta[up], beta[down] = beta[up] + t, beta[down] - t
-        for k in (i, j):  # a variable that reaches a bound stands on it exactly
-            near = [b for b in (low[k], high[k]) if abs(beta[k] - b) < 1e-12]
-            beta[k] = near[0] if near else beta[k]
+    if not others:
+        return []
+    curvature = {j: max(K[i, i] + K[j, j] - 2.0 * K[i, j], 1e-12) for j in others}
+    gains = [(e[i] - e[j]) ** 2 / curvature[j] for j in others]
+    j = next(j for j, gain in zip(others, gains) if gain >= max(gains) * (1.0 - 1e-9))
+    up, down = (i, j) if sign > 0 else (j, i)
+    t = min((e[up] - e[down]) / curvature[j], high[up] - beta[up], beta[down] - low[down])
+    beta[up], beta[down] = beta[up] + t, beta[down] - t
+    for k in (i, j):  # a variable that reaches a bound stands on it exactly
+        near = [b for b in (low[k], high[k]) if abs(beta[k] - b) < 1e-12]
+        beta[k] = near[0] if near else beta[k]
+    return [up, down]
 
 
 def batch(K, y, C, draws):

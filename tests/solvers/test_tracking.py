@@ -194,6 +194,21 @@ def test_neither_memory_nor_slices_nor_a_lost_workspace_change_a_bit(name, spars
     assert all(end == ends[0] for end in ends)
 
 
+def test_kernel_values_stay_within_their_memory(rng):
+    rows, _, y = data(rng, 3000)
+    problem = problem_of(rows, rng.permutation(y), cache_bytes=8e6)  # nothing to learn: most examples are vectors
+    solver = Tracker("process", "random", 2)
+    state = solver.init(problem, rng)
+    for _ in range(6):
+        solver.advance(problem, state, 500)
+        space = state.workspace[1]
+        held = space.panels.pool, space.panels.tail, space.panels.piece_of, space.rows, *space.space
+        assert sum(array.nbytes for array in held) <= 1.1 * 8e6
+    assert 4.0 * 3000**2 > 8e6  # all of them would not fit
+    assert state.counters.kernel_computed > 3000 * 3001 // 2
+    assert state.counters.kernel_evals == 3000 * 2999 // 2
+
+
 @pytest.mark.parametrize("name", [n for n, (p, _) in CONFIGURATIONS.items() if not {"window", "budget"} & set(p)])
 def test_the_dual_never_decreases(name, rng):
     parameters, intercept = CONFIGURATIONS[name]

@@ -28,7 +28,7 @@ from .tiles import CHUNK, LANES, Packed, PairByPair, Scattered, aligned, compute
 #: Columns of a piece.
 WIDTH = 256
 #: Rows of a tail, at most and at least.
-LONGEST_TAIL, SHORTEST_TAIL = 256, 16
+LONGEST_TAIL, SHORTEST_TAIL = 128, 16
 #: The share of the bytes that the tail may have.
 TAIL_SHARE = 0.06
 #: The pool always has room for this many rows.

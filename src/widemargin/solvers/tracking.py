@@ -56,7 +56,7 @@ from ..core.panels import (
     way_of,
     with_slots,
 )
-from ..core.rows import shape, take_rows
+from ..core.rows import dtype_of, shape, take_rows
 from ..core.visits import STRIDE, uniform
 from ..files import savable
 from ..history import Counters
@@ -78,6 +78,8 @@ TAU = 1e-12
 #: other, and such relative differences of gains: of equal ones the first slot counts.
 ROUNDING, TIED = 1e-12, 1e-9
 
+_compiled_for: set[tuple] = set()
+
 
 class Rule(NamedTuple):
     """What the loop goes by, as values: see :class:`Tracker`. No gap is −1, no window and no budget 0."""
@@ -97,20 +99,25 @@ class Rule(NamedTuple):
 class Held(NamedTuple):
     """The vectors' part of a state, over outputs and slots; arrays are changed in place.
 
-    beta, e, and the box low ≤ β ≤ high; example: that in a slot; live: whether there is one; spare: a stack of slots
-    without; diagonal: K(x, x); top, bottom: the largest e of what can rise and the smallest of what can fall; owed:
-    what Σ β lacks; mass: Σ C of all examples; losses: Σ C [1 − y f]₊ of all visits, each at its time; trail: the slots
-    of an example's steps, trailed of them, with what was added to β times the number of iterates before; steps:
-    iterates of the mean; numbers: see below.
+    beta, e, and the box low ≤ β ≤ high; up: 0 where β can rise, else −∞; down: 0 where it can fall, else +∞; example:
+    that in a slot; live: whether there is one; spare: a stack of slots without; waiting: slots whose vectors may have
+    become useless, and waits: whether a slot is among them; diagonal: K(x, x); top, bottom: the largest e of what can
+    rise and the smallest of what can fall; owed: what Σ β lacks; mass: Σ C of all examples; losses: Σ C [1 − y f]₊ of
+    all visits, each at its time; trail: the slots of an example's steps, trailed of them, with what was added to β
+    times the number of iterates before; steps: iterates of the mean; numbers: see below.
     """
 
     beta: np.ndarray
     e: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
     example: np.ndarray
     live: np.ndarray
     spare: np.ndarray
+    waits: np.ndarray
+    waiting: np.ndarray
     diagonal: np.ndarray
     top: np.ndarray
     bottom: np.ndarray
@@ -125,8 +132,11 @@ class Held(NamedTuple):
 
 
 #: Places in ``numbers``: slots ever used; spare ones; live ones; the next example; examples seen; examples kept; where
-#: the loop stands (stage, output, step, slot of the new example); draws; visits; steps that moved; kernel values.
-COUNT, SPARE, LIVE, POSITION, KNOWN, KEPT, STAGE, OUTPUT, STEP, NEW, DRAWS, VISITS, UPDATES, EVALS = range(14)
+#: the loop stands (stage, output, step, slot of the new example); draws; visits; steps that moved; kernel values; slots
+#: that wait.
+COUNT, SPARE, LIVE, POSITION, KNOWN, KEPT, STAGE, OUTPUT, STEP, NEW, DRAWS, VISITS, UPDATES, EVALS, WAITING = range(15)
+#: What has an entry for each slot.
+BY_SLOT = ("beta", "e", "low", "high", "up", "down", "example", "live", "spare", "waits", "waiting", "diagonal")
 #: Stages of an example.
 ARRIVE, WORK, FORGET = 0, 1, 2
 
@@ -160,20 +170,21 @@ class Space(NamedTuple):
 @inlined
 def find_extremes(held, q):
     """held.top[q], held.bottom[q] ← the largest e of what can rise, the smallest of what can fall."""
-    beta, e, low, high = held.beta[q], held.e[q], held.low[q], held.high[q]
+    count = held.numbers[COUNT]
+    e, up, down = held.e[q, :count], held.up[q, :count], held.down[q, :count]
     top, bottom = -np.inf, np.inf
-    for j in range(held.numbers[COUNT]):
-        top = larger(top, e[j] if beta[j] < high[j] else -np.inf)
-        bottom = smaller(bottom, e[j] if beta[j] > low[j] else np.inf)
+    for j in range(e.size):
+        top, bottom = larger(top, e[j] + up[j]), smaller(bottom, e[j] + down[j])
     held.top[q], held.bottom[q] = top, bottom
 
 
 @inlined
 def best_single(held, q, gains):
     """The slot whose step gains most, the first of several; −1 if none gains."""
-    beta, e, low, high, diagonal = held.beta[q], held.e[q], held.low[q], held.high[q], held.diagonal
-    best = 0.0
-    for j in range(held.numbers[COUNT]):
+    count, best = held.numbers[COUNT], 0.0
+    beta, e, low, high = held.beta[q, :count], held.e[q, :count], held.low[q, :count], held.high[q, :count]
+    diagonal, gains = held.diagonal[:count], gains[:count]
+    for j in range(e.size):
         move = smaller(larger(e[j] / diagonal[j], low[j] - beta[j]), high[j] - beta[j])
         gains[j] = move * (e[j] - 0.5 * move * diagonal[j])
         best = larger(best, gains[j])
@@ -188,12 +199,12 @@ def best_single(held, q, gains):
 @inlined
 def best_partner(held, q, i, rises, row, gains):
     """The slot that gains most by moving against slot i, which rises or falls and has this row; −1 for none."""
-    beta, e, low, high, diagonal = held.beta[q], held.e[q], held.low[q], held.high[q], held.diagonal
-    sign = 1.0 if rises else -1.0
-    bound, best = (low if rises else high), 0.0
-    here, own = e[i], diagonal[i]
-    for j in range(held.numbers[COUNT]):
-        apart = larger(sign * (here - e[j]), 0.0) if beta[j] != bound[j] else 0.0
+    count, sign = held.numbers[COUNT], 1.0 if rises else -1.0
+    e, diagonal, row, gains = held.e[q, :count], held.diagonal[:count], row[:count], gains[:count]
+    bar = held.down[q, :count] if rises else held.up[q, :count]
+    here, own, best = e[i], diagonal[i], 0.0
+    for j in range(e.size):
+        apart = larger(sign * (here - (e[j] + bar[j])), 0.0)
         gains[j] = apart * apart / larger(own + diagonal[j] - 2.0 * row[j], TAU)
         best = larger(best, gains[j])
     if best <= 0.0:
@@ -248,6 +259,22 @@ def note(held, q, i, change, before):
 
 
 @inlined
+def set_bars(held, q, i):
+    """Where β of slot i can go, by its place in the box, in place."""
+    held.up[q, i] = 0.0 if held.beta[q, i] < held.high[q, i] else -np.inf
+    held.down[q, i] = 0.0 if held.beta[q, i] > held.low[q, i] else np.inf
+
+
+@inlined
+def let_wait(held, i):
+    """The vector in slot i may be useless, in place: :func:`bury` looks at it."""
+    if not held.waits[i]:
+        held.waits[i] = True
+        held.waiting[held.numbers[WAITING]] = i
+        held.numbers[WAITING] += 1
+
+
+@inlined
 def move(held, q, i, change):
     """β of slot i changes, and stands on a bound that it reaches up to rounding, in place; returns by how much."""
     before, low, high = held.beta[q, i], held.low[q, i], held.high[q, i]
@@ -257,6 +284,9 @@ def move(held, q, i, change):
     elif after <= low + near:
         after = low
     held.beta[q, i] = after
+    set_bars(held, q, i)
+    if after == 0.0:
+        let_wait(held, i)
     return after - before
 
 
@@ -295,9 +325,13 @@ def step_pair(panels, held, q, i, rises, before, space):
     move(held, q, up, change)
     move(held, q, down, -change)
     sign = change if rises else -change
-    for k in range(count):
-        e[k] -= sign * (one[k] - other[k])
-    find_extremes(held, q)
+    e, ups, downs, one, other = held.e[q, :count], held.up[q, :count], held.down[q, :count], one[:count], other[:count]
+    top, bottom = -np.inf, np.inf
+    for k in range(e.size):
+        here = e[k] - sign * (one[k] - other[k])
+        e[k] = here
+        top, bottom = larger(top, here + ups[k]), smaller(bottom, here + downs[k])
+    held.top[q], held.bottom[q] = top, bottom
     note(held, q, up, change, before)
     note(held, q, down, -change, before)
     return -1
@@ -310,7 +344,7 @@ def reprocess(rule, panels, held, q, before, space):
         if not held.top[q] - held.bottom[q] > ROUNDING:
             return -1
         i, e = 0, held.e[q]
-        while e[i] < held.top[q] - TIED or not held.beta[q, i] < held.high[q, i]:
+        while e[i] + held.up[q, i] < held.top[q] - TIED:
             i += 1
         return step_pair(panels, held, q, i, True, before, space)
     i = best_single(held, q, space.gains) if rule.greedy else draw(rule, held)
@@ -425,8 +459,10 @@ def arrive(rule, panels, held, block, r):
         y, cap = block.y[q, r], block.cap[q, r]
         held.beta[q, slot] = 0.0
         held.low[q, slot], held.high[q, slot] = min(0.0, y * cap), max(0.0, y * cap)
-        if rule.pairs:
-            find_extremes(held, q)
+        set_bars(held, q, slot)
+        held.top[q] = max(held.top[q], held.e[q, slot] + held.up[q, slot])
+        held.bottom[q] = min(held.bottom[q], held.e[q, slot] + held.down[q, slot])
+    let_wait(held, slot)
     row[slot] = block.diagonal[r]
     for later in range(r + 1, block.rows.shape[0]):
         block.rows[later, slot] = block.within[later, r]
@@ -441,6 +477,7 @@ def vacate(panels, held, slot):
     held.live[slot] = False
     for q in range(held.beta.shape[0]):
         held.low[q, slot], held.high[q, slot] = 0.0, 0.0
+        set_bars(held, q, slot)
     leave(panels, slot)
     held.spare[numbers[SPARE]] = slot
     numbers[SPARE] += 1
@@ -448,37 +485,44 @@ def vacate(panels, held, slot):
 
 
 @inlined
-def is_idle(rule, held, j):
-    """Whether no output has use for the vector in slot j."""
+def is_unused(held, j):
+    """Whether all β of slot j are 0."""
+    unused = True
     for q in range(held.beta.shape[0]):
-        if held.beta[q, j] != 0.0:
+        unused = unused and held.beta[q, j] == 0.0
+    return unused
+
+
+@inlined
+def is_idle(rule, held, j):
+    """Whether no output has use for the vector in slot j, whose β are 0."""
+    for q in range(held.beta.shape[0] if rule.pairs else 0):
+        top, bottom, e = held.top[q], held.bottom[q], held.e[q, j]
+        if held.high[q, j] > 0.0 and (e > bottom + TIED or bottom == np.inf or e >= top - TIED):
             return False
-        if rule.pairs:
-            top, bottom, e = held.top[q], held.bottom[q], held.e[q, j]
-            if held.high[q, j] > 0.0 and (e > bottom + TIED or bottom == np.inf or e >= top - TIED):
-                return False
-            if held.low[q, j] < 0.0 and (e < top - TIED or top == -np.inf or e <= bottom + TIED):
-                return False
+        if held.low[q, j] < 0.0 and (e < top - TIED or top == -np.inf or e <= bottom + TIED):
+            return False
     return True
 
 
 @inlined
 def bury(rule, panels, held):
-    """Vectors that no output has use for leave their slots, in place: with one variable a step those of β = 0, which
-    are among the ones that were moved.
-    """
+    """Vectors that no output has use for leave their slots, in place: with one variable a step those of β = 0."""
+    numbers, waiting = held.numbers, held.waiting
     if rule.keeps_all:
         return
-    if rule.pairs:
-        for j in range(held.numbers[COUNT]):
-            if held.live[j] and held.beta[0, j] == 0.0 and is_idle(rule, held, j):
-                vacate(panels, held, j)
-        return
-    for q in range(held.beta.shape[0]):
-        for k in range(held.trailed[q]):
-            j = held.trail_slot[q, k]
-            if held.live[j] and is_idle(rule, held, j):
-                vacate(panels, held, j)
+    left = 0
+    for k in range(numbers[WAITING]):
+        j = waiting[k]
+        still = held.live[j] and is_unused(held, j)
+        if still and is_idle(rule, held, j):
+            vacate(panels, held, j)
+            still = False
+        held.waits[j] = still
+        if still:
+            waiting[left] = j
+            left += 1
+    numbers[WAITING] = left
 
 
 @inlined
@@ -644,9 +688,13 @@ class State(protocol.State):
     e: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
     example: np.ndarray
     live: np.ndarray
     spare: np.ndarray
+    waits: np.ndarray
+    waiting: np.ndarray
     diagonal: np.ndarray
     top: np.ndarray
     bottom: np.ndarray
@@ -807,9 +855,10 @@ class Tracker(Solver):
             return np.zeros(outputs, kind)
 
         state = State(
-            wide(), wide(), wide(), wide(), slots(), slots(np.bool_), slots(), slots(np.float64), each() - np.inf,
+            wide(), wide(), wide(), wide(), wide(), wide(), slots(), slots(np.bool_), slots(), slots(np.bool_), slots(),
+            slots(np.float64), each() - np.inf,
             each() + np.inf, each(), each(), each(), wide(np.int64), wide(), each(np.int64), each(np.int64),
-            np.zeros(EVALS + 1, np.int64), int(rng.integers(2**62)),
+            np.zeros(WAITING + 1, np.int64), int(rng.integers(2**62)),
         )  # fmt: skip
         self.bind(problem, state)
         return state
@@ -833,7 +882,7 @@ class Tracker(Solver):
         most = most if self.window is None else min(most, self.window + 1)
         room = max(FIRST_SLOTS, 1 << (max(most, state.count) - 1).bit_length())
         if room > state.example.size:
-            for name in ("beta", "e", "low", "high", "example", "live", "spare", "diagonal"):
+            for name in BY_SLOT:
                 old = getattr(state, name)
                 new = np.zeros((*old.shape[:-1], room), old.dtype)
                 new[..., : old.shape[-1]] = old
@@ -876,7 +925,10 @@ class Tracker(Solver):
 
     def advance(self, problem: KernelProblem, state: State, n_steps: int) -> int:
         """See the next n_steps examples, in place; after the last one, the first again."""
-        left = n_steps
+        left, kind = n_steps, (type(problem.kernel), type(problem.X), dtype_of(problem.X).char)
+        if n_steps == 0 and kind in _compiled_for:
+            return 0
+        _compiled_for.add(kind)
         while True:
             block, space = self._block(problem, state, left)
             rule, held = self._rule(problem, state), state.held
@@ -1009,16 +1061,22 @@ class Tracker(Solver):
         self._make_room(state, problem.n)
         state.drop_workspace()
         k = chosen.size
-        for name in ("beta", "e", "low", "high", "example", "live", "spare", "diagonal"):
+        for name in BY_SLOT:
             getattr(state, name)[...] = 0
-        for name, whole_array in (("beta", beta), ("e", e), ("low", low), ("high", high)):
-            getattr(state, name)[:, :k] = whole_array[:, chosen]
+        state.up[:], state.down[:] = -np.inf, np.inf
+        state.beta[:, :k], state.e[:, :k] = beta[:, chosen], e[:, chosen]
+        state.low[:, :k], state.high[:, :k] = low[:, chosen], high[:, chosen]
+        state.up[:, :k] = np.where(state.beta < state.high, 0.0, -np.inf)[:, :k]
+        state.down[:, :k] = np.where(state.beta > state.low, 0.0, np.inf)[:, :k]
         state.example[:k], state.live[:k] = chosen, True
         diagonal = self._diagonal(problem, take_rows(problem.X, chosen))
         state.diagonal[:k] = np.maximum(diagonal + problem.constant, TAU)
         state.top, state.bottom = ups.max(axis=1), downs.min(axis=1)
         state.owed[:], state.trailed[:], state.steps[:] = 0.0, 0, 0
-        state.numbers[[COUNT, SPARE, LIVE, NEW]] = k, 0, k, -1
+        state.numbers[[COUNT, SPARE, LIVE, NEW, WAITING]] = k, 0, k, -1, 0
+        unused = np.flatnonzero(~np.any(state.beta[:, :k], axis=0))
+        if self.algorithm == "lasvm":
+            state.waiting[: unused.size], state.waits[unused], state.numbers[WAITING] = unused, True, unused.size
 
     def with_outputs(self, state: State, sources: np.ndarray) -> State:
         """The state for more outputs: output q is the old one sources[q] if that is ≥ 0, the opposite of the first if
@@ -1041,10 +1099,12 @@ class Tracker(Solver):
                 for name in ("beta", "e", "trail"):
                     new[name][q] *= -1.0
                 new["low"][q], new["high"][q] = -old["high"][0], -old["low"][0]
+                new["up"][q], new["down"][q] = -old["down"][0], -old["up"][0]
                 new["top"][q], new["bottom"][q] = -old["bottom"][0], -old["top"][0]
             elif source == -1:
                 cap = old["high"][0] - old["low"][0]
                 new["beta"][q], new["e"][q], new["low"][q], new["high"][q] = 0.0, -1.0, -cap, 0.0
+                new["up"][q], new["down"][q] = -np.inf, np.where(cap > 0.0, 0.0, np.inf)
                 new["top"][q], new["bottom"][q] = -np.inf, -1.0 if cap.any() else np.inf
                 new["trailed"][q] = new["steps"][q] = 0
         return replace(state, **new)
