@@ -449,16 +449,17 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         tol = not_negative("tol", tol)
         if max_seconds is not None:
             positive("max_seconds", max_seconds)
-        solver = self._configured()
+        solver = replace(self._configured(), average=False)
         self._give_up_rows(solver, at_once=True)
         problem, state = self._problem(self._trained_kernel), self._state.again()
-        beta, f = solver.duals(problem, state), np.empty((problem.n_outputs, problem.n))
+        narrow = self._narrowed(problem)
+        beta, f = solver.duals(problem, state), solver.responses(narrow, state)
         certificates, reasons = [], []
         history = History()
         for q in range(problem.n_outputs):
-            part = self._binary(problem, q)
+            part = self._binary(narrow, q)
             smo = solvers.make("kernel", "smo", tol=max(tol, 1e-12))
-            start = smo.init(part, self._generator(), duals=beta[q : q + 1])
+            start = smo.init(part, self._generator(), duals=beta[q : q + 1], responses=f[q])
             outcome = run(
                 smo, part, state=start, max_epochs=1000, max_seconds=max_seconds, tol=tol, history=history
             )  # fmt: skip
@@ -475,14 +476,18 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         self._undo = "keep"
         return self
 
-    def _binary(self, problem: Growing, q: int) -> KernelProblem:
-        """Output q as a problem of its own, in the precision that the tracker computes in."""
+    def _narrowed(self, problem: Growing) -> Growing:
+        """The problem with rows in the precision that the tracker computes in."""
         X = problem.X
         if isinstance(X, DenseRows) and way_of(problem.kernel, X, self._state.reach)[1].dtype != dtype_of(X):
-            X = DenseRows(X.values.astype(np.float32))
+            return replace(problem, X=DenseRows(X.values.astype(np.float32)))
+        return problem
+
+    def _binary(self, problem: Growing, q: int) -> KernelProblem:
+        """Output q as a problem of its own."""
         return KernelProblem(
-            problem.kernel, X, np.ascontiguousarray(problem.signs[q]), HINGE, problem.lam, problem.sample_weight,
-            problem.intercept, problem.cache_bytes,
+            problem.kernel, problem.X, np.ascontiguousarray(problem.signs[q]), HINGE, problem.lam,
+            problem.sample_weight, problem.intercept, problem.cache_bytes,
         )  # fmt: skip
 
     @all_or_nothing
@@ -546,7 +551,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         problem, state = self._problem(self._trained_kernel), self._state
         if problem.n == 0:
             return 0.0
-        beta, f = solver.duals(problem, state), solver.responses(problem, state)
+        beta, f = solver.duals(problem, state), solver.responses(self._narrowed(problem), state)
         e = problem.signs - f - solver.bias(problem, state)[:, None]
         caps = np.array([problem.caps_of(q) for q in range(problem.n_outputs)])
         room = np.where(e > 0.0, np.maximum(problem.signs, 0.0), np.minimum(problem.signs, 0.0)) * caps - beta

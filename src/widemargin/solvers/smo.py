@@ -610,9 +610,11 @@ class SMO(Solver):
 
     def init(
         self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None,
-        promising: np.ndarray | None = None,
+        promising: np.ndarray | None = None, responses: np.ndarray | None = None,
     ) -> State:  # fmt: skip
-        """α = 0, or given dual variables of shape (1, n), made feasible; the first episode's variables may be given."""
+        """α = 0, or given dual variables of shape (1, n), made feasible; the first episode's variables may be given,
+        and the responses of feasible dual variables, if they are known.
+        """
         self.check(problem)
         variables = Variables.of(problem)
         state = State(np.zeros(variables.h.size), np.zeros(problem.n), rng)
@@ -620,10 +622,13 @@ class SMO(Solver):
             state.alpha[:] = variables.split(protocol.checked_duals(duals, 1, problem.n))
             if problem.has_free_bias:
                 state.alpha[:] = balance(state.alpha, variables.sigma, variables.cap)
-            support = np.flatnonzero(state.alpha)
-            closing = self._to_add(variables, support, state.alpha[support], np.arange(problem.n))
-            self._add_all(problem, state.counters, closing)
-            self._add(problem, state.f, closing)
+            if responses is not None and np.array_equal(variables.signed(state.alpha)[0], np.ravel(duals)):
+                state.f[:] = responses
+            else:
+                support = np.flatnonzero(state.alpha)
+                closing = self._to_add(variables, support, state.alpha[support], np.arange(problem.n))
+                self._add_all(problem, state.counters, closing)
+                self._add(problem, state.f, closing)
             state.episodes = 2
         if promising is not None:
             state.promising, state.episodes = promising, 1

@@ -1146,15 +1146,22 @@ class Tracker(Solver):
         )  # fmt: skip
 
     def responses(self, problem: KernelProblem, state: State) -> np.ndarray:
-        """The responses of all examples to the model, without intercept, of shape (outputs, n)."""
+        """The responses of all examples to the model, without intercept, of shape (outputs, n).
+
+        Those of the vectors are known, unless the model is a mean.
+        """
         examples, coefficients = self.coefficients(state)
         f = np.tile(problem.constant * coefficients.sum(axis=1)[:, None], (1, problem.n))
-        if examples.size:
-            matrix = problem.matrix(examples, np.arange(problem.n))
-            height = max(16, 2**22 // max(1, problem.n) // 16 * 16)
+        slots = state.vectors[:0] if self.average else state.vectors
+        others = np.setdiff1d(np.arange(problem.n), state.example[slots], assume_unique=True)
+        if examples.size and others.size:
+            matrix = problem.matrix(examples, others)
+            height = max(16, 2**22 // others.size // 16 * 16)
             for first in range(0, examples.size, height):
                 part = np.arange(first, min(first + height, examples.size))
-                f += coefficients[:, part] @ matrix.block(part).astype(np.float64)
+                f[:, others] += coefficients[:, part] @ matrix.block(part).astype(np.float64)
+        known = state.example[slots]
+        f[:, known] = problem.signs[:, known] - state.e[:, slots]
         return f
 
     def evaluate(self, problem: KernelProblem, state: State, model: KernelModel | None) -> dict[str, float]:
