@@ -342,3 +342,17 @@ def test_bad_parameters_are_refused_in_a_sentence(what, rng):
         with pytest.raises(ValueError, match=said):
             call(model)
         assert not hasattr(model, "_state")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", ["pairs", "lasvm", "window"])
+def test_the_online_error_is_that_of_predicting_each_example_before_it_is_learnt(name, classes, rng):
+    X, y = data(rng, 150, classes)
+    model = IncrementalSVC(C=2.0, gamma=0.5, **CONFIGURATIONS[name]).partial_fit(X[:5], y[:5], np.arange(classes))
+    wrong = round(5 * model.online_error_)
+    for i in range(5, 150):
+        wrong += model.predict(X[i : i + 1])[0] != y[i]
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert model.online_error_ == pytest.approx(wrong / 150)
+    at_once = IncrementalSVC(C=2.0, gamma=0.5, **CONFIGURATIONS[name]).partial_fit(X, y, np.arange(classes))
+    assert at_once.online_error_ == model.online_error_

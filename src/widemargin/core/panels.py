@@ -69,7 +69,8 @@ def no_panels(slots: int, n_bytes: float) -> Panels:
     panels = slots // WIDTH
     length = int(TAIL_SHARE * n_bytes) // (4 * slots)
     length = min(max(length, SHORTEST_TAIL), LONGEST_TAIL)
-    pieces = max(int(n_bytes - 4 * length * slots) // (4 * WIDTH), LEAST_ROWS * panels)
+    # what the tail does not take of its share at first it may take later
+    pieces = max(int((1.0 - TAIL_SHARE) * n_bytes) // (4 * WIDTH), LEAST_ROWS * panels)
     return Panels(
         np.empty((pieces, WIDTH), np.float32), np.full((slots, panels), -1, np.int32), np.arange(pieces)[::-1].copy(),
         np.zeros(slots, np.int64), np.full(slots, -1), *_no_tail(length, slots), np.full(slots, -1),

@@ -199,6 +199,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         As in :class:`SVC` with ``multi_class="ovr"``.
     n_samples_seen_ : int
         Examples that have arrived.
+    online_error_ : float
+        The share of them that was predicted wrongly when it arrived, before it was learnt: the error of a stream.
     certificate_ : Certificate or list of them
         After :meth:`finish`, one for each binary problem; None when examples have come or gone since.
     history_ : History
@@ -612,6 +614,12 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         """Examples that have arrived."""
         check_is_fitted(self)
         return self._arrived
+
+    @property
+    def online_error_(self) -> float:
+        """The share of the examples that was predicted wrongly when it arrived."""
+        check_is_fitted(self)
+        return self._state.online_error
 
     def _partly(self, model: KernelModel) -> dict[str, Any]:
         return {"_model": model, "_preparation": self._preparation, "classes_": self.classes_}

@@ -133,8 +133,26 @@ class Held(NamedTuple):
 
 #: Places in ``numbers``: slots ever used; spare ones; live ones; the next example; examples seen; examples kept; where
 #: the loop stands (stage, output, step, slot of the new example); draws; visits; steps that moved; kernel values; slots
-#: that wait.
-COUNT, SPARE, LIVE, POSITION, KNOWN, KEPT, STAGE, OUTPUT, STEP, NEW, DRAWS, VISITS, UPDATES, EVALS, WAITING = range(15)
+#: that wait; examples that ever came; those of them that were predicted wrongly then.
+(
+    COUNT,
+    SPARE,
+    LIVE,
+    POSITION,
+    KNOWN,
+    KEPT,
+    STAGE,
+    OUTPUT,
+    STEP,
+    NEW,
+    DRAWS,
+    VISITS,
+    UPDATES,
+    EVALS,
+    WAITING,
+    CAME,
+    WRONG,
+) = range(17)
 #: What has an entry for each slot.
 BY_SLOT = ("beta", "e", "low", "high", "up", "down", "example", "live", "spare", "waits", "waiting", "diagonal")
 #: Stages of an example.
@@ -430,10 +448,11 @@ def arrive(rule, panels, held, block, r):
     if not again:
         numbers[KNOWN] += 1
         numbers[KEPT] += 1
+        numbers[CAME] += 1
     slot, fresh = count, True
     if numbers[SPARE] > 0:
         slot, fresh = held.spare[numbers[SPARE] - 1], False
-    wants = False
+    wants, highest, right = False, 0.0 if outputs == 1 else -np.inf, outputs == 1 and block.y[0, r] < 0.0
     for q in range(outputs):
         beta, total = held.beta[q], 0.0
         for j in range(count):
@@ -441,11 +460,14 @@ def arrive(rule, panels, held, block, r):
         y, cap = block.y[q, r], block.cap[q, r]
         if not again:
             held.mass[q] += cap
-        bias = middle(held.top[q], held.bottom[q]) if rule.pairs else 0.0
-        held.losses[q] += cap * max(0.0, 1.0 - y * (total + bias))
+        score = total + (middle(held.top[q], held.bottom[q]) if rule.pairs else 0.0)
+        held.losses[q] += cap * max(0.0, 1.0 - y * score)
+        if score > highest:
+            highest, right = score, y > 0.0
         # the slot is nobody's: what stands in it is not looked at unless the example comes
         held.e[q, slot] = y - total
         wants = wanted(rule, held, q, y, cap, y - total) or wants
+    numbers[WRONG] += not (right or again)
     if not wants or (again and is_known(held, example)):
         return
     numbers[LIVE] += 1
@@ -733,6 +755,11 @@ class State(protocol.State):
         return new
 
     @property
+    def online_error(self) -> float:
+        """The share of the examples that were predicted wrongly when they came."""
+        return float(self.numbers[WRONG]) / max(1, int(self.numbers[CAME]))
+
+    @property
     def vectors(self) -> np.ndarray:
         """The slots of the vectors, by the numbers of their examples."""
         slots = np.flatnonzero(self.live[: self.count])
@@ -858,7 +885,7 @@ class Tracker(Solver):
             wide(), wide(), wide(), wide(), wide(), wide(), slots(), slots(np.bool_), slots(), slots(np.bool_), slots(),
             slots(np.float64), each() - np.inf,
             each() + np.inf, each(), each(), each(), wide(np.int64), wide(), each(np.int64), each(np.int64),
-            np.zeros(WAITING + 1, np.int64), int(rng.integers(2**62)),
+            np.zeros(WRONG + 1, np.int64), int(rng.integers(2**62)),
         )  # fmt: skip
         self.bind(problem, state)
         return state
@@ -872,16 +899,14 @@ class Tracker(Solver):
             raise ValueError(f"the state is of {state.known} examples, the problem has {problem.n}")
         if problem.n > state.known:
             state.numbers[POSITION] = state.numbers[KNOWN]
-        self._make_room(state, problem.n)
+        self._make_room(state, FIRST_SLOTS)
         if state.workspace is not None:  # kernel values are those of the vectors, whatever their examples' numbers
             state.workspace = problem, state.workspace[1]  # type: ignore[misc]
 
-    def _make_room(self, state: State, n: int) -> None:
-        """Slots for as many vectors as n examples may make, and a trail for the steps of one example."""
-        most = n if self.budget is None else min(n, self.budget + 1)
-        most = most if self.window is None else min(most, self.window + 1)
-        room = max(FIRST_SLOTS, 1 << (max(most, state.count) - 1).bit_length())
-        if room > state.example.size:
+    def _make_room(self, state: State, most: int) -> None:
+        """Slots for so many vectors, and a trail for the steps of one example."""
+        if most > state.example.size:
+            room = max(FIRST_SLOTS, 1 << (most - 1).bit_length())
             for name in BY_SLOT:
                 old = getattr(state, name)
                 new = np.zeros((*old.shape[:-1], room), old.dtype)
@@ -982,8 +1007,9 @@ class Tracker(Solver):
                 last = first + next(k for k, far in enumerate(reach) if way_of(problem.kernel, X, far)[0] != ways[0])
                 rows = some_rows(X, first, last)
             state.reach = float(reach[last - first - 1])
-        space = self._workspace(problem, state)
         h, count = last - first, state.count
+        self._make_room(state, count + h)
+        space = self._workspace(problem, state)
         if space.rows.shape[0] < h:
             space.rows = np.empty((h if h < 16 else height, state.example.size), np.float32)
         values = space.rows[:h]
@@ -1058,7 +1084,7 @@ class Tracker(Solver):
             if problem.has_free_bias:  # the bias depends on the extremes
                 used[ups.argmax(axis=1)] = used[downs.argmin(axis=1)] = True
             chosen = np.flatnonzero(used)
-        self._make_room(state, problem.n)
+        self._make_room(state, chosen.size)
         state.drop_workspace()
         k = chosen.size
         for name in BY_SLOT:
@@ -1172,7 +1198,10 @@ class Tracker(Solver):
         signs = np.sign(state.low + state.high)[:, : state.count]
         norm2 = float(np.sum(beta * (signs - state.e[:, : state.count])))
         loss = float(state.losses.sum()) / (problem.C * visits)
-        return {"objective": 0.5 * problem.lam * norm2 + loss, "support_vectors": float(state.numbers[LIVE])}
+        return {
+            "objective": 0.5 * problem.lam * norm2 + loss, "support_vectors": float(state.numbers[LIVE]),
+            "online_error": state.online_error,
+        }  # fmt: skip
 
     def certificate(self, problem: KernelProblem, state: State) -> Certificate:
         """Primal and dual value of the model for all examples of the problem, seen or not."""
