@@ -99,12 +99,12 @@ def steps_curve(solver, problem, judge, rng):
     for stop in charges(problem.n):
         while charged < stop:
             # between checkpoints the number of support vectors is followed in small portions
-            portion, before, updates = max(8, state.t // 128), np.count_nonzero(state.alpha), state.counters.updates
+            portion, before, updates = max(8, state.t // 128), np.count_nonzero(state.beta), state.counters.updates
             solver.advance(problem, state, portion)
-            by_vectors += portion * (before + np.count_nonzero(state.alpha)) // 2
+            by_vectors += portion * (before + np.count_nonzero(state.beta)) // 2
             by_changes += problem.n * (state.counters.updates - updates)
             charged = min(by_vectors, by_changes) if isinstance(solver, KernelSDCA) else by_vectors
-            coefficients = solver.coefficients(problem, state)
+            coefficients = state.beta[0].copy()
             total += portion * state.t * solver.scale(problem, state) * coefficients
         size = np.count_nonzero(coefficients)
         last.append((charged, judge.error(coefficients), size))

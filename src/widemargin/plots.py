@@ -20,6 +20,9 @@ LABELS = {
     "objective": "primal objective",
     "gap": "duality gap",
     "validation_error": "validation error",
+    "test_error": "test error",
+    "online_error": "error before learning",
+    "labels": "labels",
 }
 
 
@@ -51,7 +54,7 @@ def convergence(
         ax.plot(horizontal, vertical, marker="o", markersize=3, label=name)
     if optimum is not None:
         ax.set_yscale("log")
-    positive = all(np.nanmin(history[x], initial=np.inf) > 0 for history in named.values())
+    positive = all(np.nanmin(history[x].astype(float), initial=np.inf) > 0 for history in named.values())
     if positive:
         ax.set_xscale("log")
     ax.set_xlabel(LABELS.get(x, x))
