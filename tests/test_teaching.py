@@ -142,6 +142,16 @@ def test_lessons_end_with_the_pool_the_teacher_or_ctrl_c(examples):
         signal.raise_signal(signal.SIGINT)
         return pool.draw(1)[0]
 
+    class Pressed(GaussianNB):
+        def partial_fit(self, X, y, classes=None):
+            super().partial_fit(X, y, classes)
+            if len(y) == 1:
+                raise KeyboardInterrupt
+            return self
+
+    lesson = teach(Pressed(), X, RandomTeacher(), y)
+    assert lesson.stop_reason == "interrupted"
+    assert len(lesson.labels) == len(lesson.indices) == 11
     lesson = teach(GaussianNB(), X, pressed, y)
     assert lesson.stop_reason == "interrupted"
     assert len(lesson.labels) == 11

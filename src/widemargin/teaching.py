@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -40,7 +41,7 @@ class Pool:
     """
 
     def __init__(self, X: Any, rng: np.random.Generator) -> None:
-        self.X, self.rng = as_matrix(X), rng
+        self.X, self.rng = as_matrix(X) if sp.issparse(X) else np.asarray(X), rng
         self.unseen = np.ones(self.X.shape[0], bool)
         self.kernel_evals, self.seconds = 0, 0.0
         # the places of those left stand in front; where each stands
@@ -151,7 +152,7 @@ class StreamTeacher:
     def __call__(self, learner: Any, pool: Pool) -> int | None:
         while (block := pool.upcoming(self.BLOCK)).size:
             margins = pool.margins(learner, block)
-            if math.isnan(self.threshold):
+            if not self.threshold > 0.0:  # nothing is known of scores yet
                 self.threshold = float(np.quantile(margins, self.share))
             for i, margin in zip(block.tolist(), margins.tolist(), strict=True):
                 self.seen += 1
@@ -205,7 +206,7 @@ def teach(
 
     Parameters
     ----------
-    learner : estimator with ``partial_fit``
+    learner : classifier with ``partial_fit``
         It is trained in place; one that is fitted already goes on.
     pool : array or sparse matrix of shape (n, n_features)
         Examples without labels.
@@ -282,11 +283,14 @@ class _Course:
         for i in places:
             self.pool.remove(i)
         answers = [self.ask(i) for i in places]
-        since = time.perf_counter()
-        self.learner.partial_fit(self.pool.X[places], np.array(answers), **options)
-        self.seconds += time.perf_counter() - since
         lesson.indices += places
         lesson.labels += answers
+        since = time.perf_counter()
+        try:
+            self.learner.partial_fit(self.pool.X[places], np.array(answers), **options)
+        except KeyboardInterrupt:  # the learner says so when it has learnt them
+            lesson.stop_reason = "interrupted"
+        self.seconds += time.perf_counter() - since
         self.measure(lesson)
 
     def measure(self, lesson: Lesson, last: bool = False) -> None:
@@ -299,8 +303,8 @@ class _Course:
         if self.test is not None:
             X, y = self.test
             row["test_error"] = float(np.mean(np.asarray(self.learner.predict(X)) != np.asarray(y)))
-        history = getattr(self.learner, "history_", None)
-        row["kernel_evals"] = history.last("kernel_evals") if isinstance(history, History) else 0
+        counters = getattr(getattr(self.learner, "_state", None), "counters", None)
+        row["kernel_evals"] = getattr(counters, "kernel_evals", 0)
         row["pool_kernel_evals"] = self.pool.kernel_evals
         lesson.history_.append(seconds=self.seconds, pool_seconds=self.pool.seconds, **row)
 

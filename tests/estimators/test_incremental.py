@@ -58,7 +58,8 @@ CONFIGURATIONS = {
     "auto": {"solver": Tracker(reprocess="auto", gap=0.05)},
     "support": {"memory": "support", "class_weight": "balanced"},
     "window": {"window": 60, "class_weight": "balanced"},
-    "window, support": {"window": 60, "memory": "support"},
+    "window, support": {"window": 30, "memory": "support"},
+    "window, auto": {"window": 20, "solver": Tracker(reprocess="auto", gap=0.05)},
     "budget": {"budget": 20},
     "linear": {"kernel": "linear"},
     "laplacian": {"kernel": "laplacian", "window": 100},
@@ -356,3 +357,48 @@ def test_the_online_error_is_that_of_predicting_each_example_before_it_is_learnt
     assert model.online_error_ == pytest.approx(wrong / 150)
     at_once = IncrementalSVC(C=2.0, gamma=0.5, **CONFIGURATIONS[name]).partial_fit(X, y, np.arange(classes))
     assert at_once.online_error_ == model.online_error_
+
+
+def test_bounds_that_round_do_not_move_the_intercept(rng):
+    """1/(λn) may be one bit below C, and a variable at its bound stays there."""
+    for n in (301, 303, 311, 330):
+        X, y = data(rng, n)
+        model = IncrementalSVC(C=3.0, gamma=0.5).fit(X, y).finish(1e-6)
+        exact = SVC(C=3.0, gamma=0.5, tol=1e-6).fit(X, y)
+        np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=0.02)
+
+
+def test_looking_and_unlearning_leave_the_mean_of_the_others_alone(rng):
+    X, y = data(rng, 900)
+    solver = Tracker(reprocess=4, average=True)
+    model = IncrementalSVC(C=2.0, gamma=0.5, intercept="none", solver=solver, memory="support")
+    for i in range(0, 900, 30):
+        model.partial_fit(X[i : i + 30], y[i : i + 30], classes=[0, 1])
+        before = model.decision_function(X[:50])
+        model.duality_gap()  # gives up rows
+        np.testing.assert_array_equal(model.decision_function(X[:50]), before)
+
+
+def test_a_window_does_not_remember_more_after_unlearning(rng):
+    X, y = data(rng, 100)
+    model = IncrementalSVC(gamma=0.5, window=30).partial_fit(X, y, classes=[0, 1]).unlearn(75)
+    with pytest.raises(ValueError, match="example 69 is not remembered"):
+        model.unlearn(69)
+    assert model.n_samples_seen_ == 100
+    with pytest.raises(ValueError, match="max_iter=2 passes would see again"):
+        IncrementalSVC(window=30, max_iter=2).fit(X, y)
+    whole = IncrementalSVC(gamma=0.5).partial_fit(X[:4], y[:4], classes=[0, 1])
+    with pytest.raises(ValueError, match="finish needs examples"):
+        whole.unlearn([0, 1, 2, 3]).finish()
+
+
+def test_single_steps_of_several_outputs_gain(rng):
+    """A vector of another output does not stand in the way of one's own."""
+    X, y = data(rng, 300, 4)
+    dual = []
+    for K in (1, 20):
+        model = IncrementalSVC(C=2.0, gamma=0.5, intercept="none", solver=Tracker(reprocess=K)).partial_fit(
+            X, y, range(4)
+        )
+        dual.append(model.duality_gap())
+    assert dual[1] < 0.5 * dual[0]

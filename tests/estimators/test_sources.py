@@ -135,6 +135,24 @@ def test_values_that_were_paid_for_are_remembered(rng):
         np.testing.assert_array_equal(np.ravel(known.row(3) if source.__class__ is not Asked else X[3]), X[3])
 
 
+def test_features_that_a_sample_lacks_are_drawn_still(rng):
+    X, y = rng.normal(size=(200, 3)), np.where(np.arange(200) % 2, 1, 0)
+    X[:, 2] = 0.0
+    X[-1, 2] = 5.0
+    for seed in range(20):
+        model = LinearSVC(
+            solver=Simba(nu=1e-2, columns="scaled", level_sample=3),
+            max_iter=20,
+            tol=0,
+            random_state=seed,
+            intercept="none",
+        ).fit(X, y)
+        state = model._state
+        if not np.isin(199, state.level_rows):
+            assert state.rms[2] > 0.0
+            break
+
+
 def test_fourier_features_make_a_gaussian_kernel(rng):
     X, Z = rng.normal(size=(40, 3)), rng.normal(size=(30, 3))
     features = FourierFeatures(X, n_features=4000, gamma=0.3, random_state=0)
@@ -163,6 +181,10 @@ def test_dual_ascent_takes_over_and_proves_a_gap(examples):
         assert model.certificate_.primal == pytest.approx(exact.certificate_.primal, rel=2e-4)
     with pytest.raises(ValueError, match="ascent_after needs whole passes"):
         LinearSVC(solver=Simba(ascent_after=5)).fit(Asked(X), y)
+    with pytest.raises(ValueError, match="rows in C order"):
+        LinearSVC(solver=Simba(ascent_after=5)).fit(TwoWays(np.asfortranarray(X)), y)
+    slow = LinearSVC(solver=Simba(ascent_after=4 * N), tol=1e-3, random_state=0).fit(X, y)
+    assert slow.certificate_.gap <= 1e-3 * slow.certificate_.primal  # not before dual ascent
     with pytest.raises(ValueError, match="ascent_after reads all rows"):
         LinearSVC(solver=Simba(ascent_after=5, level_sample=5)).fit(X, y)
 
@@ -173,6 +195,7 @@ def test_dual_ascent_takes_over_and_proves_a_gap(examples):
     (lambda X: TwoWays(X[:, ::2]), "C or Fortran order"),
     (lambda X: TwoWays(X.tolist()), "rows must be an array"),
     (lambda X: TwoWays(sp.csr_array(X)), "sparse rows have no columns"),
+    (lambda X: TwoWays(X, sp.csc_array(X)), "both be sparse or both be arrays"),
     (lambda X: TwoWays(sp.csr_array(X), sp.csr_array(X)), "sparse columns must be CSC"),
 ])  # fmt: skip
 def test_what_is_no_matrix_in_two_layouts_is_refused(examples, wrong, sentence):
@@ -208,6 +231,12 @@ def test_sources_that_break_their_word_are_refused_in_a_sentence(examples):
         fitted(Asked(X), y, "simba", early_stopping=True)
     with pytest.raises(ValueError, match="hinge"):
         LinearSVR().fit(Asked(X), X[:, 0])
+    with pytest.raises(ValueError, match="requires y"):
+        LinearSVC().fit(Asked(X), None)
+    regressor = LinearSVR(random_state=0).fit(TwoWays(X), X[:, 0])
+    np.testing.assert_allclose(regressor.predict(TwoWays(X)), regressor.predict(X))
+    with pytest.raises(TypeError, match="partial_fit takes arrays"):
+        LinearSVR().partial_fit(Asked(X), X[:, 0])
     model = fitted(Asked(X), y, Simba(nu=1e-2))
     with pytest.raises(ValueError, match=f"X has {D - 1} features"):
         model.predict(Asked(X[:, 1:]))

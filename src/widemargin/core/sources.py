@@ -82,6 +82,8 @@ class TwoWays:
                 self._check(name, given)
         if columns is None and sp.issparse(rows):
             raise ValueError("sparse rows have no columns to read: give columns, such as rows.tocsc()")
+        if columns is not None and sp.issparse(rows) != sp.issparse(columns):
+            raise ValueError("rows and columns must both be sparse or both be arrays, got one of each: convert one")
         if columns is not None and (columns.shape != rows.shape or columns.dtype != rows.dtype):
             raise ValueError(
                 f"rows and columns must be the same matrix, got {rows.shape} of {rows.dtype} and {columns.shape} of "

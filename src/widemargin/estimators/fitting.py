@@ -91,7 +91,7 @@ def check_rows(
     return _summed(X), y
 
 
-def check_source(estimator: BaseEstimator, X: Any, y: Any = None, *, reset: bool = True) -> Any:
+def check_source(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
     """(X, y) of data that is reached by row and by column, or X alone; nothing of X is read."""
     if not isinstance(X, TwoWays):
         X = Remote(X)
@@ -102,8 +102,10 @@ def check_source(estimator: BaseEstimator, X: Any, y: Any = None, *, reset: bool
     elif d != estimator.n_features_in_:
         name, known = type(estimator).__name__, estimator.n_features_in_
         raise ValueError(f"X has {d} features, but {name} is expecting {known} features as input")
-    if y is None:
+    if isinstance(y, str):
         return X
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
     if y.size != n:
         raise ValueError(f"X and y must have as many examples, got {n} and {y.size}")

@@ -274,6 +274,12 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
                 whole(name, getattr(self, name))
         positive("cache_size", self.cache_size)
         self._configured().check_parameters()
+        forgets = [name for name in ("window", "budget") if getattr(self._configured(), name) is not None]
+        if forgets and self.max_iter > 1:
+            raise ValueError(
+                f"max_iter={self.max_iter} passes would see again what {forgets[0]}={getattr(self, forgets[0])!r} has "
+                "forgotten: set max_iter=1"
+            )
 
     def _configured(self) -> Any:
         solver = solvers.make("incremental", self.solver) if isinstance(self.solver, str) else self.solver
@@ -372,10 +378,10 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     def _remembered(self) -> np.ndarray:
         """The places in the archive of the examples that are remembered."""
-        state, n = self._state, self._archive.n
-        if self.memory == "support" or self._kind["budget"] is not None:
-            return state.example[state.vectors]
-        return np.arange(max(0, n - (self._kind["window"] or n)), n)
+        state, n, window = self._state, self._archive.n, self._kind["window"]
+        if window is None and (self.memory == "support" or self._kind["budget"] is not None):
+            return np.union1d(state.example[state.vectors], self._configured().coefficients(state)[0])
+        return np.arange(max(0, n - (window or n)), n)
 
     def _give_up_rows(self, solver: Any, at_once: bool) -> None:
         """Take examples that are not remembered out of the archive: now, or when they are many."""
@@ -453,6 +459,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
             positive("max_seconds", max_seconds)
         solver = replace(self._configured(), average=False)
         self._give_up_rows(solver, at_once=True)
+        if self._archive.n == 0:
+            raise ValueError("finish needs examples, and none is remembered: learn some first")
         problem, state = self._problem(self._trained_kernel), self._state.again()
         narrow = self._narrowed(problem)
         beta, f = solver.duals(problem, state), solver.responses(narrow, state)
@@ -487,10 +495,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     def _binary(self, problem: Growing, q: int) -> KernelProblem:
         """Output q as a problem of its own."""
-        return KernelProblem(
-            problem.kernel, problem.X, np.ascontiguousarray(problem.signs[q]), HINGE, problem.lam,
-            problem.sample_weight, problem.intercept, problem.cache_bytes,
-        )  # fmt: skip
+        return replace(problem, y=np.ascontiguousarray(problem.signs[q]))
 
     @all_or_nothing
     def unlearn(self, indices):
@@ -508,10 +513,12 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         self
         """
         check_is_fitted(self)
-        places = self._places(indices)
         solver = self._configured()
+        self._give_up_rows(solver, at_once=True)
+        places = self._places(indices)
         problem, state = self._problem(self._trained_kernel), self._state.again()
         self._undo = "forget"  # vectors change in place
+        solver.bind(problem, state)
         solver.forget(problem, state, places)
         kept = np.setdiff1d(np.arange(self._archive.n), places)
         self._archive, self._state = self._archive.taken(kept), solver.renumbered(state, kept)
@@ -613,7 +620,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
     def n_samples_seen_(self) -> int:
         """Examples that have arrived."""
         check_is_fitted(self)
-        return self._arrived
+        return self._state.came
 
     @property
     def online_error_(self) -> float:

@@ -58,7 +58,11 @@ class _Linear(Streamed):
             positive("max_feature_reads", self.max_feature_reads)
 
     def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
-        return check_source(self, X, y) if is_source(X) else super()._check_data(X, y, **options)
+        if not is_source(X):
+            return super()._check_data(X, y, **options)
+        if "reset" in options:
+            raise TypeError("partial_fit takes arrays and sparse matrices, and X is a source: use fit")
+        return check_source(self, X, y)
 
     @staticmethod
     def _layout(X: Any) -> dict[str, Any]:
@@ -172,6 +176,8 @@ class _Linear(Streamed):
                 )
             except KeyboardInterrupt:
                 self.stop_reason_ = "interrupted"
+        if not outcome.state.resumes:
+            outcome.state.drop_workspace()  # nobody goes on from it
         self._warn_if_unfinished(outcome)
 
     def _go_on(self, solver: Any, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
@@ -244,7 +250,7 @@ class _Linear(Streamed):
             return self._scores_of_source(check_source(self, X, reset=False))
         X = check_rows(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            return finite(LinearModel(self.coef_, self.intercept_).decision_function(X), X)
+            return finite(LinearModel(np.atleast_2d(self.coef_), self.intercept_).decision_function(X), X)
 
     def _scores_of_source(self, X: Any) -> np.ndarray:
         """Scores of rows that are fetched, some at a time."""
@@ -553,7 +559,4 @@ class LinearSVR(StreamedRegressor, _Linear):
 
     def predict(self, X):
         """Predicted targets, of shape (n,)."""
-        check_is_fitted(self)
-        X = check_rows(self, X, reset=False)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return finite(np.asarray(X @ self.coef_) + self.intercept_[0], X)
+        return self._scores(X)[:, 0]

@@ -539,7 +539,7 @@ class ReadCounters(Counters):
     feature_reads_dense : int
         The other way to count: d for each row and n for each column, whatever is stored.
     first_reads : int
-        Stored entries that were read for the first time, by row or by column.
+        Stored entries that steps read for the first time, by row or by column.
     preparation_reads : int
         Stored entries read to find the size of the rows, ν, the size of the columns and the final level. Evaluation at
         checkpoints is not counted, as in all solvers.
@@ -732,8 +732,22 @@ class Simba(Solver):
                 "set ascent_after=None"
             )
         if not self.certifies(problem):
-            raise ValueError("ascent_after reads all rows and level_sample asks not to: drop one of them")
+            raise ValueError(
+                f"ascent_after reads all rows, and {self._looked_at(problem)} of {problem.n} are looked at: set "
+                f"level_sample={problem.n}, or drop ascent_after"
+            )
+        if isinstance(problem.X, DenseRows) and not problem.X.values.flags.c_contiguous:
+            raise ValueError("ascent_after needs rows in C order, got Fortran order: give TwoWays such rows too")
         self._sdca.check(problem)
+
+    def first_slice(self, problem: Problem) -> int:
+        """One step where a row may take any time to come."""
+        return 1 if isinstance(problem.X, Remote) else super().first_slice(problem)
+
+    def doubt(self, problem: Problem, state: State, tol: float) -> str:
+        """Before dual ascent a value that stands still proves nothing."""
+        waits = self.ascent_after is not None and state.ascent is None
+        return f"dual ascent begins after {self.ascent_after} steps" if waits else ""
 
     def steps_per_epoch(self, problem: Problem) -> int:
         """Steps that draw as many rows as there are examples."""
@@ -757,7 +771,10 @@ class Simba(Solver):
         counters.preparation_reads += purposes * stored_entries(part.X)
         rms = np.empty(0)
         if self.columns == "scaled":
-            rms = np.sqrt(np.append(part.column_squares(), part.mean_weight)[:width])
+            squares = part.column_squares()
+            if part is not problem:  # what a sample has not seen may be there
+                squares = np.maximum(squares, squares.mean() / part.n)
+            rms = np.sqrt(np.append(squares, part.mean_weight)[:width])
         state = State(
             q=np.ones((outputs, sides, n)), scale=np.ones((outputs, sides)),
             fine=np.zeros((outputs, sides, of_examples.fine.size)),

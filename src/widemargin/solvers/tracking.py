@@ -197,14 +197,17 @@ def find_extremes(held, q):
 
 
 @inlined
-def best_single(held, q, gains):
-    """The slot whose step gains most, the first of several; −1 if none gains."""
+def best_single(rule, held, q, gains):
+    """The slot whose step gains most, the first of several; −1 if none gains. Where not all examples are kept, vectors
+    of other outputs alone do not count.
+    """
     count, best = held.numbers[COUNT], 0.0
     beta, e, low, high = held.beta[q, :count], held.e[q, :count], held.low[q, :count], held.high[q, :count]
     diagonal, gains = held.diagonal[:count], gains[:count]
     for j in range(e.size):
         move = smaller(larger(e[j] / diagonal[j], low[j] - beta[j]), high[j] - beta[j])
-        gains[j] = move * (e[j] - 0.5 * move * diagonal[j])
+        gain = move * (e[j] - 0.5 * move * diagonal[j])
+        gains[j] = gain if rule.keeps_all or beta[j] != 0.0 else 0.0
         best = larger(best, gains[j])
     if best <= 0.0:
         return -1
@@ -365,7 +368,7 @@ def reprocess(rule, panels, held, q, before, space):
         while e[i] + held.up[q, i] < held.top[q] - TIED:
             i += 1
         return step_pair(panels, held, q, i, True, before, space)
-    i = best_single(held, q, space.gains) if rule.greedy else draw(rule, held)
+    i = best_single(rule, held, q, space.gains) if rule.greedy else draw(rule, held)
     missing = step_single(rule, panels, held, q, i, before, space) if i >= 0 else -1
     if missing < 0:
         held.numbers[DRAWS] += 1
@@ -755,6 +758,11 @@ class State(protocol.State):
         return new
 
     @property
+    def came(self) -> int:
+        """Examples that ever came."""
+        return int(self.numbers[CAME])
+
+    @property
     def online_error(self) -> float:
         """The share of the examples that were predicted wrongly when they came."""
         return float(self.numbers[WRONG]) / max(1, int(self.numbers[CAME]))
@@ -897,7 +905,7 @@ class Tracker(Solver):
             raise ValueError(f"the state has {state.beta.shape[0]} outputs, the problem {problem.n_outputs}")
         if state.known > problem.n:
             raise ValueError(f"the state is of {state.known} examples, the problem has {problem.n}")
-        if problem.n > state.known:
+        if problem.n > state.known and state.numbers[STAGE] == ARRIVE:  # else an example is at hand still
             state.numbers[POSITION] = state.numbers[KNOWN]
         self._make_room(state, FIRST_SLOTS)
         if state.workspace is not None:  # kernel values are those of the vectors, whatever their examples' numbers
@@ -972,7 +980,23 @@ class Tracker(Solver):
                 return n_steps
 
     def _go(self, problem: KernelProblem, state: State, space: Workspace, loop: Any, lay_out: Any = None) -> None:
-        """Call a loop until it is done, computing the rows it lacks; brings the counters up to date."""
+        """Call a loop until it is done, computing the rows it lacks; brings the counters up to date.
+
+        After an error the example at hand is gone on with the next time.
+        """
+        try:
+            self._call(problem, state, space, loop, lay_out)
+        except BaseException:
+            state.drop_workspace()  # vectors may have come that are not laid out
+            raise
+        finally:
+            numbers, counters = state.numbers, state.counters
+            counters.steps = counters.visits = int(numbers[VISITS])
+            counters.updates, counters.kernel_evals = int(numbers[UPDATES]), int(numbers[EVALS])
+            counters.kernel_computed += space.slots.evaluations - space.counted
+            space.counted = space.slots.evaluations
+
+    def _call(self, problem: KernelProblem, state: State, space: Workspace, loop: Any, lay_out: Any) -> None:
         while True:
             missing = int(loop())
             if lay_out is not None:
@@ -984,11 +1008,6 @@ class Tracker(Solver):
             space.slots.against(problem.X, index, alone, row)
             row[0, missing] = self._diagonal(problem, alone)[0]  # as it was when the example came
             hold(space.panels, missing, row[0], state.count)
-        numbers, counters = state.numbers, state.counters
-        counters.steps = counters.visits = int(numbers[VISITS])
-        counters.updates, counters.kernel_evals = int(numbers[UPDATES]), int(numbers[EVALS])
-        counters.kernel_computed += space.slots.evaluations - space.counted
-        space.counted = space.slots.evaluations
 
     def _block(self, problem: KernelProblem, state: State, most: int) -> tuple[Block, Workspace]:
         """The next examples, at most so many, with their kernel values, and the workspace that they take."""
@@ -1014,10 +1033,10 @@ class Tracker(Solver):
             space.rows = np.empty((h if h < 16 else height, state.example.size), np.float32)
         values = space.rows[:h]
         space.slots.against(X, state.example[:count], rows, values)
-        before = max(first - int(self.window or 0), 0)
+        gone = np.maximum(np.arange(first, last) - int(self.window or 0), 0)
         return Block(
             first, values, space.slots.among(rows), np.ascontiguousarray(problem.signs[:, first:last]),
-            self._caps(problem, first, last), self._caps(problem, before, before + h), self._diagonal(problem, rows),
+            self._caps(problem, slice(first, last)), self._caps(problem, gone), self._diagonal(problem, rows),
             np.full(h, -1),
         ), space  # fmt: skip
 
@@ -1030,12 +1049,10 @@ class Tracker(Solver):
         return found
 
     @staticmethod
-    def _caps(problem: KernelProblem, first: int, last: int) -> np.ndarray:
-        """The bounds C s of some examples, of shape (outputs, examples)."""
-        weights, size = problem.sample_weight, (problem.n_outputs, max(last - first, 0))
-        if not weights.size:
-            return np.full(size, problem.C)
-        return np.ascontiguousarray(np.broadcast_to(problem.C * weights[..., first:last], size))
+    def _caps(problem: KernelProblem, chosen: Any) -> np.ndarray:
+        """The bounds C s of some examples, a slice or their numbers, of shape (outputs, examples)."""
+        weights = problem.sample_weight[chosen] if problem.sample_weight.size else np.ones(problem.n)[chosen]
+        return np.ascontiguousarray(np.broadcast_to(problem.C * weights, (problem.n_outputs, weights.size)))
 
     # -- what is done with a model at rest
 
@@ -1052,8 +1069,7 @@ class Tracker(Solver):
         for slot in slots:
             self._go(problem, state, space, lambda: unlearn(rule, space.panels, held, slot, space.space))  # noqa: B023
         state.numbers[KEPT] -= len(examples)
-        for example in examples:
-            state.mass -= self._caps(problem, int(example), int(example) + 1)[:, 0]
+        state.mass -= self._caps(problem, examples).sum(axis=1)
         state.numbers[NEW] = -1
         for _ in slots:
             held.trailed[:] = 0
@@ -1061,12 +1077,14 @@ class Tracker(Solver):
 
     def renumbered(self, state: State, kept: np.ndarray) -> State:
         """The state where the examples are those kept of the old ones, whose numbers stand in order; vectors are among
-        them.
+        them. What the mean has of others is lost.
         """
         new, known = state.again(), int(np.searchsorted(kept, state.known))
-        new.example, new.numbers = np.zeros_like(state.example), state.numbers.copy()
-        slots = np.flatnonzero(state.live[: state.count])
+        new.example, new.numbers, new.trail = np.zeros_like(state.example), state.numbers.copy(), state.trail.copy()
+        slots = np.flatnonzero(np.isin(state.example[: state.count], kept))
         new.example[slots] = np.searchsorted(kept, state.example[slots])
+        for q in range(new.trail.shape[0]):
+            new.trail[q, ~np.isin(state.trail_slot[q], slots)] = 0.0
         new.numbers[KNOWN] = new.numbers[POSITION] = known
         if new.workspace is not None:
             new.workspace[1].slots.renumbered()
@@ -1074,8 +1092,10 @@ class Tracker(Solver):
 
     def adopt(self, problem: KernelProblem, state: State, beta: np.ndarray, f: np.ndarray) -> None:
         """Go on from other dual variables, with their responses, both of shape (outputs, n), in place."""
-        caps = self._caps(problem, 0, problem.n)
+        caps = self._caps(problem, slice(None))
         e, low, high = problem.signs - f, np.minimum(problem.signs * caps, 0.0), np.maximum(problem.signs * caps, 0.0)
+        near = ROUNDING * caps
+        beta = np.where(beta >= high - near, high, np.where(beta <= low + near, low, beta))
         ups, downs = np.where(beta < high, e, -np.inf), np.where(beta > low, e, np.inf)
         if self.algorithm != "lasvm":
             chosen = np.arange(problem.n)
@@ -1115,6 +1135,8 @@ class Tracker(Solver):
                 "example",
                 "live",
                 "spare",
+                "waits",
+                "waiting",
                 "diagonal",
                 "numbers",
             ):
