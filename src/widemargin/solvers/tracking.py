@@ -197,17 +197,14 @@ def find_extremes(held, q):
 
 
 @inlined
-def best_single(rule, held, q, gains):
-    """The slot whose step gains most, the first of several; −1 if none gains. Where not all examples are kept, vectors
-    of other outputs alone do not count.
-    """
+def best_single(held, q, gains):
+    """The slot whose step gains most, the first of several; −1 if none gains."""
     count, best = held.numbers[COUNT], 0.0
     beta, e, low, high = held.beta[q, :count], held.e[q, :count], held.low[q, :count], held.high[q, :count]
     diagonal, gains = held.diagonal[:count], gains[:count]
     for j in range(e.size):
         move = smaller(larger(e[j] / diagonal[j], low[j] - beta[j]), high[j] - beta[j])
-        gain = move * (e[j] - 0.5 * move * diagonal[j])
-        gains[j] = gain if rule.keeps_all or beta[j] != 0.0 else 0.0
+        gains[j] = move * (e[j] - 0.5 * move * diagonal[j])
         best = larger(best, gains[j])
     if best <= 0.0:
         return -1
@@ -312,11 +309,20 @@ def move(held, q, i, change):
 
 
 @inlined
+def is_unused(held, j):
+    """Whether all β of slot j are 0."""
+    unused = True
+    for q in range(held.beta.shape[0]):
+        unused = unused and held.beta[q, j] == 0.0
+    return unused
+
+
+@inlined
 def step_single(rule, panels, held, q, i, before, space):
     """The best step on slot i, in place; returns the slot whose row is missing, or −1."""
     e, count = held.e[q], held.numbers[COUNT]
     change = min(max(e[i] / held.diagonal[i], held.low[q, i] - held.beta[q, i]), held.high[q, i] - held.beta[q, i])
-    if change == 0.0 or (not rule.keeps_all and before > 0 and held.beta[q, i] == 0.0):
+    if change == 0.0 or (not rule.keeps_all and before > 0 and is_unused(held, i)):
         return -1
     row = space.one
     if not load_row(panels, i, count, row):
@@ -368,7 +374,7 @@ def reprocess(rule, panels, held, q, before, space):
         while e[i] + held.up[q, i] < held.top[q] - TIED:
             i += 1
         return step_pair(panels, held, q, i, True, before, space)
-    i = best_single(rule, held, q, space.gains) if rule.greedy else draw(rule, held)
+    i = best_single(held, q, space.gains) if rule.greedy else draw(rule, held)
     missing = step_single(rule, panels, held, q, i, before, space) if i >= 0 else -1
     if missing < 0:
         held.numbers[DRAWS] += 1
@@ -507,15 +513,6 @@ def vacate(panels, held, slot):
     held.spare[numbers[SPARE]] = slot
     numbers[SPARE] += 1
     numbers[LIVE] -= 1
-
-
-@inlined
-def is_unused(held, j):
-    """Whether all β of slot j are 0."""
-    unused = True
-    for q in range(held.beta.shape[0]):
-        unused = unused and held.beta[q, j] == 0.0
-    return unused
 
 
 @inlined
@@ -1051,8 +1048,8 @@ class Tracker(Solver):
     @staticmethod
     def _caps(problem: KernelProblem, chosen: Any) -> np.ndarray:
         """The bounds C s of some examples, a slice or their numbers, of shape (outputs, examples)."""
-        weights = problem.sample_weight[chosen] if problem.sample_weight.size else np.ones(problem.n)[chosen]
-        return np.ascontiguousarray(np.broadcast_to(problem.C * weights, (problem.n_outputs, weights.size)))
+        weights = (problem.sample_weight if problem.sample_weight.size else np.ones(problem.n))[..., chosen]
+        return np.ascontiguousarray(np.broadcast_to(problem.C * weights, (problem.n_outputs, weights.shape[-1])))
 
     # -- what is done with a model at rest
 
