@@ -257,6 +257,9 @@ def from_storage():
 
 def cold(folder, solver, y, lam, advance, advice, seed):
     """(seconds, bytes from storage, state) of a run whose data is not in memory; ``advance`` returns seconds off it."""
+    few = np.eye(8, dtype=np.float32)
+    small = Problem(as_rows(few), np.where(np.arange(8) < 4, 1.0, -1.0), HINGE, lam, columns=as_columns(few))
+    solver.advance(small, solver.init(small, np.random.default_rng(0)), 8)  # compiles
     drop_pages(folder)
     data = TwoWays(opened(folder, "rows", advice), opened(folder, "columns", advice))
     problem = Problem(data.by_rows, y, HINGE, lam, columns=data.by_columns)
