@@ -145,12 +145,14 @@ def run(
     limits : ``max_epochs``, ``max_seconds``, ``max_feature_reads``, ``tol``, ``patience``, ``checkpoints``,
         ``started``, as in :class:`widemargin.stopping.Limits`
     """
-    until, read = Limits(**limits), 0 if state is None else state.counters.feature_reads
+    until = Limits(**limits)
+    if state is not None and until.max_feature_reads is not None:
+        until.max_feature_reads += state.counters.feature_reads  # what was read before does not count
     if state is None:
         state = solver.init(problem, np.random.default_rng() if rng is None else rng)
     history = History() if history is None else history
     solver.advance(problem, state, 0)  # compiles, off the clock
-    return _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice).go(read)
+    return _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice).go()
 
 
 class _Run:
@@ -173,11 +175,11 @@ class _Run:
         # the first slice feels out how fast steps are; no slice is more than 16 times the one before
         self.done, self.rate, self.previous = 0, solver.first_slice(problem) / SLICE, math.nan
         self.reason = self.doubt = ""
-        self.read_before = 0
+        limited = limits.max_feature_reads is not None
+        self.most_reads = solver.most_reads(problem) if limited else 1
 
-    def go(self, read_before: int) -> Outcome:
-        """Train until there is a reason to stop, and return the outcome; entries read before this run do not count."""
-        self.read_before = read_before
+    def go(self) -> Outcome:
+        """Train until there is a reason to stop, and return the outcome."""
         chooses = self.solver.at_checkpoint(self.state) is not None
         stops = iter(()) if chooses else self.limits.stops(self.per_epoch)
         with self.interrupts:
@@ -223,12 +225,12 @@ class _Run:
     def _reads_left(self) -> float:
         """Entries of the data that may still be read."""
         most = self.limits.max_feature_reads
-        return math.inf if most is None else most - (self.state.counters.feature_reads - self.read_before)
+        return math.inf if most is None else most - self.state.counters.feature_reads
 
     def _steps_allowed(self) -> float:
         """Steps that certainly read no more than is left: so where a run ends does not depend on the clock."""
         left = self._reads_left()
-        return left if left == math.inf else left // self.solver.most_reads(self.problem)
+        return left if left == math.inf else left // self.most_reads
 
     def _record(self) -> tuple[Any, dict[str, float], bool]:
         """Measure the present point, and note it: (model, measures, whether the model is that of the state)."""

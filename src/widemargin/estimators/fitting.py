@@ -24,7 +24,7 @@ from .. import solvers
 from ..arguments import not_negative, one_of, positive, whole
 from ..core.kernels import class_of
 from ..core.rows import unlocked
-from ..core.sources import Remote, TwoWays
+from ..core.sources import Remote, TwoWays, is_source
 from ..history import History
 from ..progress import ProgressBar
 from ..running import Outcome, Progress, run
@@ -61,6 +61,11 @@ def check_rows(
 
     Repeated entries of sparse rows are summed, and their indices sorted, in a copy.
     """
+    if is_source(X):
+        raise TypeError(
+            f"X is reached by row and by column ({type(X).__name__}), which only LinearSVC and LinearSVR take, in fit "
+            "and predict: give an array or a sparse matrix"
+        )
     try:
         checked = validate_data(
             estimator,

@@ -58,11 +58,8 @@ class _Linear(Streamed):
             positive("max_feature_reads", self.max_feature_reads)
 
     def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
-        if not is_source(X):
-            return super()._check_data(X, y, **options)
-        if "reset" in options:
-            raise TypeError("partial_fit takes arrays and sparse matrices, and X is a source: use fit")
-        return check_source(self, X, y)
+        whole = "reset" not in options  # and no part of a stream
+        return check_source(self, X, y) if whole and is_source(X) else super()._check_data(X, y, **options)
 
     @staticmethod
     def _layout(X: Any) -> dict[str, Any]:
