@@ -4,13 +4,29 @@ import numpy as np
 import pytest
 
 from widemargin.core.dispatch import compiled
-from widemargin.core.exp import exp
+from widemargin.core.exp import exp, exp_near_0
 
 
 @compiled
 def _exp_of(x, out):
     for i in range(x.size):
         out[i] = exp(x[i])
+
+
+@compiled
+def _exp_near_0_of(x, out):
+    for i in range(x.size):
+        out[i] = exp_near_0(x[i])
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(np.float32, 6e-7), (np.float64, 1e-15)])
+def test_exp_near_0_is_accurate_between_minus_1_and_1(dtype, limit):
+    x = np.linspace(-1, 1, 10_001).astype(dtype)
+    out = np.empty_like(x)
+    _exp_near_0_of(x, out)
+    truth = np.exp(x.astype(np.longdouble))
+    assert np.max(np.abs(out - truth) / truth) <= limit
+    assert exp_near_0(dtype(0.5)) == pytest.approx(np.exp(0.5), rel=limit)
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,11 @@ def distribution(state):
     ("fixed", "quadratic", "scaled", "fixed"), ("fixed", "exponential", "squared", "adaptive"),
     ("averaging", "quadratic", "scaled", "fixed"), ("adaptive", "exponential", "absolute", "fixed"),
 ])  # fmt: skip
-@pytest.mark.parametrize("shape", [(60, 25, 0.4), (700, 300, 0.02)], ids=["small", "wide"])
+@pytest.mark.parametrize("shape", [(60, 25, 0.4), (700, 256, 0.02)], ids=["small", "wide"])
 def test_steps_are_those_of_the_textbook(rng, sparse, intercept, primal, dual, rule, rate, shape):
-    """The small one touches a large part of all examples in each step, the wide one a few in most; blocks of blocks."""
+    """The small one touches a large part of all examples in each step, the wide one a few in most; blocks of blocks,
+    and a block of its own for the constant feature of dense rows.
+    """
     X, y = data(rng, *shape)
     T, nu = 300, float(rng.choice([0.0, 0.01, 0.1]))
     problem = problem_of(X, y, sparse, intercept)
@@ -80,6 +82,22 @@ def test_dense_and_sparse_rows_take_the_same_steps(rng, primal, dual, rule):
         found.append((*solver.averages(state)[:2], distribution(state)))
     for dense, thin in zip(*found, strict=True):
         np.testing.assert_allclose(dense, thin, atol=1e-9)
+
+
+@pytest.mark.parametrize("columns_per_step", [1, 3])
+@pytest.mark.parametrize("dual", DUALS)
+def test_float32_takes_the_steps_of_float64(rng, dual, columns_per_step):
+    """Factors have the precision of the data. Few steps: each may draw another row with a chance of that size."""
+    X, y = data(rng, 600, 300)
+    seed, found = int(rng.integers(2**32)), []
+    for dtype in (np.float32, np.float64):
+        problem = problem_of(X.astype(np.float32).astype(dtype), y)
+        solver = Simba(0.01, dual=dual, columns_per_step=columns_per_step, size=30.0)
+        state = solver.init(problem, np.random.default_rng(seed))
+        solver.advance(problem, state, 5)
+        found.append((solver.averages(state)[0], distribution(state)))
+    for short, long in zip(*found, strict=True):
+        np.testing.assert_allclose(short, long, atol=1e-6 * np.abs(long).max())
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .dispatch import borrow, compiled, inlined
-from .sampler import block_of, blocks
+from .sampler import NARROW, block_of, blocks
 
 
 class Tops(NamedTuple):
@@ -22,9 +22,9 @@ class Tops(NamedTuple):
     shift: int
 
 
-def tops_of(values: np.ndarray) -> Tops:
+def tops_of(values: np.ndarray, least: int = NARROW) -> Tops:
     """The tops of these numbers, none of which is negative."""
-    shift, n_fine, n_coarse = blocks(values.size)
+    shift, n_fine, n_coarse = blocks(values.size, least)
     made = Tops(np.empty(n_fine), np.empty(n_coarse), shift)
     find_tops(made, values)
     return made

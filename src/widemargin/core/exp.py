@@ -67,3 +67,37 @@ def _overload_of_exp(x):
     if x == types.float64:
         return lambda x: exp64(x)
     return None
+
+
+def _exponential_of_few(number, order):
+    """The exponential of one number of [−1, 1], the square of the series of exp(x/2) up to this order."""
+    lead, taylor = (
+        number(0.5**order / factorial(order)),
+        tuple(number(0.5**k / factorial(k)) for k in range(order - 1, -1, -1)),
+    )
+
+    @njit(nogil=True, fastmath={"contract"}, error_model="numpy")
+    def exponential(x):
+        p = lead
+        for c in taylor:
+            p = p * x + c
+        return p * p
+
+    return exponential
+
+
+near32, near64 = _exponential_of_few(np.float32, 7), _exponential_of_few(np.float64, 14)
+
+
+def exp_near_0(x):
+    """exp of one number of [−1, 1] up to 4e-7 of itself (float32) and to rounding (float64); for compiled loops."""
+    return near32(x) if isinstance(x, np.float32) else near64(np.float64(x))
+
+
+@overload(exp_near_0)
+def _overload_of_exp_near_0(x):
+    if x == types.float32:
+        return lambda x: near32(x)
+    if x == types.float64:
+        return lambda x: near64(x)
+    return None

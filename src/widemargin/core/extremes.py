@@ -16,12 +16,14 @@ def _extreme(name: str) -> Any:
     @intrinsic
     def extreme(typingctx, a, b):
         def codegen(context, builder, signature, args):
-            double = args[0].type
-            kind = ir.FunctionType(double, [double, double])
-            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.f64")
+            number = args[0].type
+            kind = ir.FunctionType(number, [number, number])
+            bits = 32 if signature.return_type == types.float32 else 64
+            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.f{bits}")
             return builder.call(function, args, fastmath=("nnan", "nsz", "reassoc"))
 
-        return types.float64(types.float64, types.float64), codegen
+        number = types.float32 if a == b == types.float32 else types.float64
+        return number(number, number), codegen
 
     return extreme
 

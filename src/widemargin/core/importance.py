@@ -41,13 +41,17 @@ class Examples(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Values vᵢ of a step, who was touched, and the examples that may have slack; zeros between steps."""
+    """Values vᵢ of a step, who was touched, and the examples that may have slack; zeros between steps.
+
+    ``mixed`` is for sums of dense columns, in their precision.
+    """
 
     v: np.ndarray
     marked: np.ndarray
     touched: np.ndarray
     found: np.ndarray
     keys: np.ndarray
+    mixed: np.ndarray
 
 
 @inlined

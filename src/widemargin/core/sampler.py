@@ -28,16 +28,20 @@ class Sampler(NamedTuple):
     shift: int
 
 
-def blocks(n: int) -> tuple[int, int, int]:
+#: The least logarithm of a block's width: where weights change one by one, and where sweeps change them all.
+NARROW, WIDE = 4, 8
+
+
+def blocks(n: int, least: int = NARROW) -> tuple[int, int, int]:
     """(logarithm of the width, number of blocks, number of blocks of blocks) for n numbers in three levels."""
-    shift = max(4, round(math.log2(max(1.0, np.cbrt(n)))))
+    shift = max(least, round(math.log2(max(1.0, np.cbrt(n)))))
     n_fine = -(-n >> shift)
     return shift, n_fine, -(-n_fine >> shift)
 
 
-def sampler_of(weights: np.ndarray) -> Sampler:
+def sampler_of(weights: np.ndarray, least: int = NARROW) -> Sampler:
     """A sampler of these weights, which are not negative; it keeps the array and changes it."""
-    shift, n_fine, n_coarse = blocks(weights.size)
+    shift, n_fine, n_coarse = blocks(weights.size, least)
     made = Sampler(weights, np.empty(n_fine), np.empty(n_coarse), np.zeros(1, np.int64), shift)
     sum_all(made)
     return made
@@ -58,13 +62,19 @@ def _sum_blocks(values, shift, sums):
         sums[k] = total
 
 
+@inlined
+def sum_sums(S):
+    """Sum the sums of blocks, which are those of the weights."""
+    _sum_blocks(S.fine, S.shift, S.coarse)
+    S.changes[0] = 0
+
+
 @compiled
 def sum_all(sampler):
     """Compute all sums from the weights, as after changes that were not told of."""
     S = borrow(sampler)
     _sum_blocks(S.weights, S.shift, S.fine)
-    _sum_blocks(S.fine, S.shift, S.coarse)
-    S.changes[0] = 0
+    sum_sums(S)
 
 
 @inlined
@@ -107,15 +117,22 @@ def _walk(values, begin, end, goal):
 
 
 @inlined
+def draw_block(S, u):
+    """The block of the index that u chooses, and where in its sum; −1 if no sum is positive."""
+    block, goal = _walk(S.coarse, 0, S.coarse.size, u * total_weight(S))
+    if block >= 0:
+        block, goal = _walk(S.fine, block << S.shift, min((block + 1) << S.shift, S.fine.size), goal)
+    return block, goal
+
+
+@inlined
 def draw_index(S, u):
     """The index that the uniform number u in [0, 1) chooses, each with a chance in proportion to its weight.
 
     Sums that rounding left a little too large may lead beyond the last weight of a block: then it is that one, or,
     in a block without any, the next one drawn among all weights by hand. −1 if there is no positive weight.
     """
-    block, goal = _walk(S.coarse, 0, S.coarse.size, u * total_weight(S))
-    if block >= 0:
-        block, goal = _walk(S.fine, block << S.shift, min((block + 1) << S.shift, S.fine.size), goal)
+    block, goal = draw_block(S, u)
     if block >= 0:
         i, _ = _walk(S.weights, block << S.shift, min((block + 1) << S.shift, S.weights.size), goal)
         if i >= 0:

@@ -16,12 +16,13 @@ is a game between (w, b, ξ) and a distribution p over the examples (Hazan, Kore
 
 The predictor is the average of (w, b), divided by its water level at nν, as in the Stochastic Batch Perceptron.
 
-Work. Dense: one sweep over a row and one over a column. Sparse: entries of the row and the column, and the examples
-with slack; any other example changes by the factor of its class alone, which is kept aside (two sides, one for each
-class). Examples and columns are drawn by three levels of blocks (:mod:`widemargin.core.sampler`), slack finds the
-largest q by the tops of blocks (:mod:`widemargin.core.cover`). A regularised intercept is a constant feature, which
-nobody has to read. Averages are lazy: with w_t = a_t U_t, U_t = U_{t−1} + g_t and A_t = a_1 + … + a_t,
-Σ w = A_T U_T − Σ A_{t−1} g_t.
+Work. Dense: one sweep over a row, which sums the weights of columns by blocks as it goes, and one over a column, which
+sums importance; the factors of importance have the precision of the data, importance and weights that of float64.
+Sparse: entries of the row and the column, and the examples with slack; any other example changes by the factor of its
+class alone, which is kept aside (two sides, one for each class). Examples and columns are drawn by three levels of
+blocks (:mod:`widemargin.core.sampler`), slack finds the largest q by the tops of blocks (:mod:`widemargin.core.cover`).
+A regularised intercept is a constant feature, which nobody has to read. Averages are lazy: with w_t = a_t U_t,
+U_t = U_{t−1} + g_t and A_t = a_1 + … + a_t, Σ w = A_T U_T − Σ A_{t−1} g_t.
 
 E. Hazan, T. Koren, N. Srebro: Beating SGD: Learning SVMs in Sublinear Time. NIPS 24 (2011).
 """
@@ -40,6 +41,8 @@ from ..core import losses
 from ..core.columns import as_columns
 from ..core.cover import find_tops, take_sums, tops_of
 from ..core.dispatch import borrow, compiled, generic, inlined
+from ..core.exp import exp_near_0
+from ..core.extremes import larger, smaller
 from ..core.importance import (
     EQUAL,
     LEAST,
@@ -54,7 +57,20 @@ from ..core.importance import (
     side_of,
 )
 from ..core.rows import CSRRows, DenseRows, row_norms2, row_size
-from ..core.sampler import Sampler, change_weight, draw_index, sampler_of, settle, sum_all, total_weight
+from ..core.sampler import (
+    NARROW,
+    WIDE,
+    Sampler,
+    block_of,
+    change_weight,
+    draw_block,
+    draw_index,
+    sampler_of,
+    settle,
+    sum_all,
+    sum_sums,
+    total_weight,
+)
 from ..core.sources import Remote
 from ..core.water_level import pieces, pour
 from ..files import savable
@@ -73,6 +89,8 @@ DUALS = ("quadratic", "exponential")
 RULES = ("squared", "absolute", "scaled")
 #: Columns with more than one entry for so many examples are followed by a sweep over all of them.
 MANY = 8
+#: Steps along dense columns between two looks for importance below its least; a step takes a factor e off it at most.
+LIFTED = 64
 #: Sums and scales beyond this and its inverse are multiplied out.
 SPREAD = 1e-40
 
@@ -104,7 +122,9 @@ class Directions(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """Which rows and columns were read; counts of stored entries, of n + d, and of entries read for the first time."""
+    """Which rows and columns were read; counts of stored entries, of n + d, of entries read for the first time, and of
+    the rows and the columns read.
+    """
 
     rows: np.ndarray
     columns: np.ndarray
@@ -124,104 +144,106 @@ class Course(NamedTuple):
 # ---------------------------------------------------------------- importance
 
 
-#: Coefficients of the series of e^h, from the last to the first: exact to rounding for |h| ≤ ½.
-SERIES = tuple(1.0 / math.factorial(k) for k in range(14, -1, -1))
-
-
-@inlined
-def quadratic(z):
-    """1 − z + z² for z clipped to ±1."""
-    z = min(max(z, -1.0), 1.0)
-    return 1.0 - z + z * z
-
-
-@inlined
-def exponential(z):
-    """exp(−z) for z clipped to ±1; the library's function would keep loops from using vectors."""
-    z = min(max(z, -1.0), 1.0)
-    root = 0.0
-    for coefficient in SERIES:
-        root = root * (-0.5 * z) + coefficient
-    return root * root
-
-
 @inlined
 def factor_of(z, dual):
-    """What importance is multiplied by for the value z."""
-    return quadratic(z) if dual == 0 else exponential(z)
+    """What importance is multiplied by for the value z, clipped to ±1: 1 − z + z², or exp(−z)."""
+    z = min(max(z, -1.0), 1.0)
+    return 1.0 - z + z * z if dual == 0 else exp_near_0(-z)
 
 
 @inlined
-def sweep(S, s, y, v, b, eta, dual):
-    """Multiply all importance of a side by its factors for eta (v + b y), and sum it; v ← 0."""
-    q = S.q
-    # what is 0 stays so: it stands for examples of the other side
-    if dual == 0:
-        for i in range(q.size):
-            q[i] = max(q[i] * quadratic(eta * (v[i] + b * y[i])), min(q[i], LEAST))
-    else:
-        for i in range(q.size):
-            q[i] = max(q[i] * exponential(eta * (v[i] + b * y[i])), min(q[i], LEAST))
+def sweep(S, s, y, values, share, shift, dual, lift):
+    """Multiply all importance of a side by its factors for y (share × values + shift), and sum it by blocks.
+
+    Factors have the precision of the values. ``lift`` first brings importance to its least, where it is lower.
+    """
+    number, sampler = values.dtype.type, S.sampler
+    if lift:
+        for i in range(S.q.size):
+            if 0.0 < S.q[i] < LEAST:  # 0 stands for examples of the other side
+                S.q[i] = LEAST
+    share, shift, one = number(share), number(shift), number(1.0)
+    for k in range(sampler.fine.size):
+        q, x, signs = block_of(S.q, k, sampler.shift), block_of(values, k, sampler.shift), block_of(y, k, sampler.shift)
+        total = 0.0
+        if dual == 0:  # each form in a loop of its own uses vectors
+            for i in range(q.size):
+                z = smaller(larger(signs[i] * (share * x[i] + shift), -one), one)
+                q[i] *= z * z - z + one
+                total += q[i]
+        else:
+            for i in range(q.size):
+                q[i] *= exp_near_0(smaller(larger(signs[i] * (-share * x[i] - shift), -one), one))
+                total += q[i]
+        sampler.fine[k] = total
     if s.size:
-        for i in range(q.size):
-            S.sampler.weights[i] = s[i] * q[i]
-        find_tops(S.tops, q)
-    sum_all(S.sampler)
-    if not s.size:
-        take_sums(S.tops, S.sampler)
+        for i in range(S.q.size):
+            sampler.weights[i] = s[i] * S.q[i]
+        sum_all(sampler)
+        find_tops(S.tops, S.q)
+    else:
+        sum_sums(sampler)
+        take_sums(S.tops, sampler)
 
 
 @generic
-def add_column(columns, j, share, y, v):
-    """v += share × y × column j."""
+def reweigh(columns, places, shares, eta, dual, b, E, scratch, count, t):
+    """Multiply every qᵢ by its factor, for vᵢ = yᵢ (Σ shares × the columns' entries + b) + ξᵢ."""
 
 
-@add_column.case(DenseRows)
-def _(columns, j, share, y, v):
-    for i in range(v.size):
-        v[i] += share * y[i] * columns.values[j, i]
-
-
-@add_column.case(CSRRows)
-def _(columns, j, share, y, v):
-    for p in range(columns.indptr[j], columns.indptr[j + 1]):
-        i = columns.indices[p]
-        v[i] += share * y[i] * columns.data[p]
-
-
-@inlined
-def reweigh(columns, places, shares, eta, dual, b, E, scratch, count):
-    """Multiply every qᵢ by its factor, for vᵢ = Σ shares × the columns' entries + ξᵢ + yᵢb."""
-    if reweigh_few(columns, places, shares, eta, dual, b, E, scratch, count):
-        return
-    for r in range(places.size):
-        add_column(columns, places[r], shares[r], E.y, scratch.v)
-    for k in range(2):
-        S = E.first if k == 0 else E.second
-        sweep(S, E.s, E.y, scratch.v, b, eta, dual)
-    for i in range(scratch.v.size):
-        scratch.v[i] = 0.0
+@reweigh.case(DenseRows)
+def _(columns, places, shares, eta, dual, b, E, scratch, count, t):
+    S, touched, before, mixed = E.first, scratch.touched, scratch.keys, scratch.mixed
     for k in range(count):
-        scratch.marked[scratch.touched[k]] = False
+        before[k] = S.q[touched[k]]
+    lift = t % LIFTED == 0
+    if places.size == 1:
+        sweep(S, E.s, E.y, columns.values[places[0]], eta * shares[0], eta * b, dual, lift)
+    else:
+        mix_columns(columns, places, shares, mixed)
+        sweep(S, E.s, E.y, mixed, eta, eta * b, dual, lift)
+    for k in range(count):  # those with slack once more
+        i = touched[k]
+        x = shares[0] * columns.values[places[0], i] if places.size == 1 else mixed[i]
+        put(S, E.s, i, max(before[k] * factor_of(eta * (E.y[i] * (x + b) + scratch.v[i]), dual), LEAST))
+        scratch.v[i] = 0.0
+        scratch.marked[i] = False
 
 
-@generic
-def reweigh_few(columns, places, shares, eta, dual, b, E, scratch, count):
-    """The same, and True, where few examples have entries or slack; the others change by the factors of their sides."""
-
-
-@reweigh_few.case(DenseRows)
-def _(columns, places, shares, eta, dual, b, E, scratch, count):
-    return False
-
-
-@reweigh_few.case(CSRRows)
-def _(columns, places, shares, eta, dual, b, E, scratch, count):
-    entries = count
+@reweigh.case(CSRRows)
+def _(columns, places, shares, eta, dual, b, E, scratch, count, t):
+    entries, v, touched = count, scratch.v, scratch.touched
     for r in range(places.size):
         entries += row_size(columns, places[r])
-    if MANY * entries >= E.y.size:
-        return False
+    if MANY * entries < E.y.size:
+        reweigh_few(columns, places, shares, eta, dual, b, E, scratch, count)
+        return
+    for k in range(count):
+        v[touched[k]] *= E.y[touched[k]]  # the sweep multiplies by it once more
+        scratch.marked[touched[k]] = False
+    for r in range(places.size):
+        for p in range(columns.indptr[places[r]], columns.indptr[places[r] + 1]):
+            v[columns.indices[p]] += shares[r] * columns.data[p]
+    for k in range(2):
+        S = E.first if k == 0 else E.second
+        sweep(S, E.s, E.y, v, eta, eta * b, dual, True)
+    for i in range(v.size):
+        v[i] = 0.0
+
+
+@inlined
+def mix_columns(columns, places, shares, mixed):
+    """mixed ← Σ shares × columns."""
+    mixed[:] = 0.0
+    for r in range(places.size):
+        column, share = columns.values[places[r]], mixed.dtype.type(shares[r])
+        for i in range(mixed.size):
+            mixed[i] += share * column[i]
+
+
+@inlined
+def reweigh_few(columns, places, shares, eta, dual, b, E, scratch, count):
+    """The same where few examples have entries or slack; the others change by the factors of their sides."""
     v, touched = scratch.v, scratch.touched
     for r in range(places.size):
         j = places[r]
@@ -245,7 +267,6 @@ def _(columns, places, shares, eta, dual, b, E, scratch, count):
         scratch.marked[i] = False
     settle(E.first.sampler)
     settle(E.second.sampler)
-    return True
 
 
 # ---------------------------------------------------------------- directions
@@ -259,50 +280,85 @@ def column_weight(u, rms, j, rule):
     return abs(u) if rule == 1 else abs(u) * rms[j]
 
 
+@inlined
+def weigh_block(D, k, rule):
+    """Let the sampler have the weights of block k of the columns."""
+    U, weights = block_of(D.sums, k, D.sampler.shift), block_of(D.sampler.weights, k, D.sampler.shift)
+    first = k << D.sampler.shift
+    for j in range(U.size):
+        weights[j] = column_weight(U[j], D.rms, first + j, rule)
+
+
 @generic
-def step_along(rows, place, c, before, rule, D):
-    """U += c × a row, and the lag of its average; returns by how much ‖U‖² grew."""
+def draw_column(rows, u, rule, D):
+    """The column that the uniform number u chooses; −1 while all have the weight 0."""
+
+
+@draw_column.case(DenseRows)
+def _(rows, u, rule, D):
+    block, _ = draw_block(D.sampler, u)
+    if block >= 0:  # steps along dense rows keep the sums alone
+        weigh_block(D, block, rule)
+        block = draw_index(D.sampler, u)
+    return block
+
+
+@draw_column.case(CSRRows)
+def _(rows, u, rule, D):
+    return draw_index(D.sampler, u)
+
+
+@generic
+def step_along(rows, place, c, before, norm2, rule, D):
+    """U += c × a row, and the lag of its average; returns ‖U‖², which was ``norm2``."""
 
 
 @step_along.case(DenseRows)
-def _(rows, place, c, before, rule, D):
-    U, lag, weights = D.sums, D.lag, D.sampler.weights
-    grown = 0.0
-    for j in range(rows.values.shape[1]):
-        x = c * rows.values[place, j]
-        grown += x * (2.0 * U[j] + x)
-        U[j] += x
-        lag[j] += before * x
-    if rule == 0:  # the case of each rule in a loop of its own uses vectors
-        for j in range(U.size):
-            weights[j] = U[j] * U[j]
-    elif rule == 1:
-        for j in range(U.size):
-            weights[j] = abs(U[j])
-    else:
-        for j in range(U.size):
-            weights[j] = abs(U[j]) * D.rms[j]
-    sum_all(D.sampler)
-    return grown
+def _(rows, place, c, before, norm2, rule, D):
+    row, S, shift, late = rows.values[place], D.sampler, D.sampler.shift, before * c
+    norm2 = 0.0
+    for k in range(S.fine.size):
+        x, U, lag = block_of(row, k, shift), block_of(D.sums, k, shift), block_of(D.lag, k, shift)
+        squares, total = 0.0, 0.0
+        if rule == 0:  # each rule in a loop of its own uses vectors
+            for j in range(x.size):
+                U[j] += c * x[j]
+                lag[j] += late * x[j]
+                squares += U[j] * U[j]
+            total = squares
+        elif rule == 1:
+            for j in range(x.size):
+                U[j] += c * x[j]
+                lag[j] += late * x[j]
+                squares += U[j] * U[j]
+                total += abs(U[j])
+        else:
+            rms = block_of(D.rms, k, shift)
+            for j in range(x.size):
+                U[j] += c * x[j]
+                lag[j] += late * x[j]
+                squares += U[j] * U[j]
+                total += abs(U[j]) * rms[j]
+        for j in range(x.size, U.size):  # the constant feature
+            squares += U[j] * U[j]
+            total += column_weight(U[j], D.rms, (k << shift) + j, rule)
+        S.fine[k] = total
+        norm2 += squares
+    sum_sums(S)
+    return norm2
 
 
 @step_along.case(CSRRows)
-def _(rows, place, c, before, rule, D):
-    grown = 0.0
+def _(rows, place, c, before, norm2, rule, D):
     for p in range(rows.indptr[place], rows.indptr[place + 1]):
-        j, x = rows.indices[p], c * rows.data[p]
-        grown += x * (2.0 * D.sums[j] + x)
-        D.sums[j] += x
-        D.lag[j] += before * x
-        change_weight(D.sampler, j, column_weight(D.sums[j], D.rms, j, rule))
+        norm2 += step_along_one(rows.indices[p], c * rows.data[p], before, rule, D)
     settle(D.sampler)
-    return grown
+    return norm2
 
 
 @inlined
-def step_along_constant(x, before, rule, D):
-    """The same for the constant feature, which is the last one."""
-    j = D.sums.size - 1
+def step_along_one(j, x, before, rule, D):
+    """U_j += x, and the lag of its average; returns by how much ‖U‖² grew."""
     grown = x * (2.0 * D.sums[j] + x)
     D.sums[j] += x
     D.lag[j] += before * x
@@ -310,32 +366,40 @@ def step_along_constant(x, before, rule, D):
     return grown
 
 
+#: Places in the counts of reads.
+STORED, DENSE, FIRST, ROWS, COLUMNS = range(5)
+
+
 @generic
-def count_reads(lines, places, names, across, seen, others, counts):
-    """Count the stored entries of these rows or columns, and those that were not read before in any way."""
+def count_reads(lines, places, names, across, seen, others, counts, own):
+    """Count the stored entries of these rows or columns, and those that were not read before in any way.
+
+    ``own`` is the place where rows, or columns, are counted that were read.
+    """
 
 
 @count_reads.case(DenseRows)
-def _(lines, places, names, across, seen, others, counts):
+def _(lines, places, names, across, seen, others, counts, own):
     for name in names:
-        counts[0] += lines.values.shape[1]
-        counts[1] += across
+        counts[STORED] += lines.values.shape[1]
+        counts[DENSE] += across
         if not seen[name]:
             seen[name] = True
-            for k in range(others.size):
-                counts[2] += not others[k]
+            counts[own] += 1
+            counts[FIRST] += others.size - counts[ROWS + COLUMNS - own]
 
 
 @count_reads.case(CSRRows)
-def _(lines, places, names, across, seen, others, counts):
+def _(lines, places, names, across, seen, others, counts, own):
     for r in range(names.size):
         place = places[r]
-        counts[0] += row_size(lines, place)
-        counts[1] += across
+        counts[STORED] += row_size(lines, place)
+        counts[DENSE] += across
         if not seen[names[r]]:
             seen[names[r]] = True
+            counts[own] += 1
             for p in range(lines.indptr[place], lines.indptr[place + 1]):
-                counts[2] += not others[lines.indices[p]]
+                counts[FIRST] += not others[lines.indices[p]]
 
 
 # ---------------------------------------------------------------- steps
@@ -351,9 +415,10 @@ def primal_step(rows, places, drawn, rules, E, D, course):
     norm2 = course.norm2
     for r in range(drawn.size):
         i = drawn[r]
-        norm2 += step_along(rows, places[r], c * E.y[i] * rules.inverse_size, course.total, rules.columns, D)
+        share = c * E.y[i] * rules.inverse_size
+        norm2 = step_along(rows, places[r], share, course.total, norm2, rules.columns, D)
         if rules.has_constant:
-            norm2 += step_along_constant(c * E.y[i] * rules.inverse_size, course.total, rules.columns, D)
+            norm2 += step_along_one(D.sums.size - 1, share, course.total, rules.columns, D)
         D.coefficients[i] += c
         D.coefficients_lag[i] += course.total * c
     if rules.columns == 0:
@@ -383,14 +448,14 @@ def bias_of(rules, E):
 
 
 @inlined
-def draw_columns(uniforms, a, rules, D, places, shares):
+def draw_columns(rows, uniforms, a, rules, D, places, shares):
     """Columns and what their entries are multiplied by: w_j/(R m P(j)); none while w = 0.
 
     Returns how many, and the share of the constant feature, which is no column to be read but adds to the bias.
     """
     total, count, constant = total_weight(D.sampler), 0, 0.0
     for r in range(uniforms.size):
-        j = draw_index(D.sampler, uniforms[r])
+        j = draw_column(rows, uniforms[r], rules.columns, D)
         if j >= 0:
             chance = D.sampler.weights[j] / total
             share = a * D.sums[j] * rules.inverse_size / (uniforms.size * chance)
@@ -443,11 +508,11 @@ def choose_rows(E, uniforms, drawn):
 @inlined
 def move(rows, places, drawn, rules, E, D, reads, course, choice, scratch):
     """The best slack and bias against p, the step of w along the rows at these places, and a choice of columns."""
-    count_reads(rows, places, drawn, D.sums.size - rules.has_constant, reads.rows, reads.columns, reads.counts)
+    count_reads(rows, places, drawn, D.sums.size - rules.has_constant, reads.rows, reads.columns, reads.counts, ROWS)
     touched, threshold = give_slack(E, rules.slack, course.threshold, scratch)
     b = bias_of(rules, E)
     course, a = primal_step(rows, places, drawn, rules, E, D, course)
-    n_columns, constant = draw_columns(choice.uniforms, a, rules, D, choice.columns, choice.shares)
+    n_columns, constant = draw_columns(rows, choice.uniforms, a, rules, D, choice.columns, choice.shares)
     return course, Reply(touched, threshold, b, constant, n_columns)
 
 
@@ -455,9 +520,9 @@ def move(rows, places, drawn, rules, E, D, reads, course, choice, scratch):
 def answer(columns, places, choice, rules, E, reads, course, reply, scratch):
     """The change of importance by the columns at these places."""
     names, shares = choice.columns[: reply.n_columns], choice.shares[: reply.n_columns]
-    count_reads(columns, places, names, E.y.size, reads.columns, reads.rows, reads.counts)
+    count_reads(columns, places, names, E.y.size, reads.columns, reads.rows, reads.counts, COLUMNS)
     eta, b = rate(rules, course.t), reply.bias + reply.constant
-    reweigh(columns, places, shares, eta, rules.dual, b, E, scratch, reply.touched)
+    reweigh(columns, places, shares, eta, rules.dual, b, E, scratch, reply.touched, course.t)
     return keep_in_range(E, Course(course.t, course.norm2, course.total, course.bias + reply.bias, reply.threshold))
 
 
@@ -765,7 +830,8 @@ class Simba(Solver):
             level_rows = np.sort(rng.choice(n, self._looked_at(problem), replace=False))
         part, counters = self._part(problem, level_rows), ReadCounters()
         sides = 2 if self._has_sides(part) else 1
-        of_examples, of_columns = sampler_of(np.ones(n)), sampler_of(np.zeros(width))
+        least = self._least_blocks(problem)
+        of_examples, of_columns = sampler_of(np.ones(n), least), sampler_of(np.zeros(width), least)
         # a sample is read once, and all of the data once for each purpose
         purposes = 1 + (self.size is None) + (self.columns == "scaled") if part is problem else 1
         counters.preparation_reads += purposes * stored_entries(part.X)
@@ -790,12 +856,17 @@ class Simba(Solver):
             y, s = self._labels(problem, c)
             for g in range(sides):
                 state.q[c, g] = (self._sides(y, sides) == g).astype(np.float64)
-                sampler = sampler_of(state.q[c, g] * s if s.size else state.q[c, g])
+                sampler = sampler_of(state.q[c, g] * s if s.size else state.q[c, g], least)
                 state.fine[c, g], state.coarse[c, g] = sampler.fine, sampler.coarse
             if self.nu is None:
                 state.nu[c] = self._nu_of_sample(part, state, c, part is problem)
         state.work(problem, lambda: self._workspace(problem, state, part))
         return state
+
+    @staticmethod
+    def _least_blocks(problem: Problem) -> int:
+        """Sweeps over all that is dense go along wide blocks."""
+        return NARROW if isinstance(problem.X, CSRRows) else WIDE
 
     @staticmethod
     def _has_sides(problem: Problem) -> bool:
@@ -870,24 +941,28 @@ class Simba(Solver):
         """The columns, and the state's arrays as compiled steps see them; what is not kept follows from what is."""
         n, outputs = problem.n, problem.n_outputs
         examples, directions, rule = [], [], RULES.index(self.columns)
+        least = self._least_blocks(problem)
         nobody = Side(np.empty(0), np.ones(1), sampler_of(np.empty(0)), tops_of(np.empty(0)))
         for c in range(outputs):
             (y, s), sides = self._labels(problem, c), []
             for g in range(state.q.shape[1]):
                 q = state.q[c, g]
-                sampler = sampler_of(s * q if s.size else q)._replace(
+                sampler = sampler_of(s * q if s.size else q, least)._replace(
                     fine=state.fine[c, g], coarse=state.coarse[c, g], changes=state.changes[c, g]
                 )
-                sides.append(Side(q, state.scale[c, g : g + 1], sampler, tops_of(q)))
-            examples.append(Examples(y, s, self._sides(y, len(sides)), *(*sides, nobody)[:2]))
+                sides.append(Side(q, state.scale[c, g : g + 1], sampler, tops_of(q, least)))
+            examples.append(Examples(y.astype(problem.dtype), s, self._sides(y, len(sides)), *(*sides, nobody)[:2]))
             U = state.sums[c]
             weights = U * U if rule == 0 else np.abs(U) if rule == 1 else np.abs(U) * state.rms
-            sampler = sampler_of(weights)._replace(
+            sampler = sampler_of(weights, least)._replace(
                 fine=state.column_fine[c], coarse=state.column_coarse[c], changes=state.column_changes[c]
             )
             of_examples = state.coefficients[c], state.coefficients_lag[c]
             directions.append(Directions(U, state.lag[c], *of_examples, sampler, state.rms))
-        scratch = Scratch(np.zeros(n), np.zeros(n, bool), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n))
+        mixed = np.empty(0 if isinstance(problem.X, CSRRows) else n, problem.dtype)
+        scratch = Scratch(
+            np.zeros(n), np.zeros(n, bool), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), mixed
+        )
         columns = problem.columns
         if columns is None and not isinstance(problem.X, Remote):
             columns = as_columns(problem.X)
@@ -918,7 +993,7 @@ class Simba(Solver):
         space = self._space(problem, state)
         drawn, left = self.rows_per_step + self.columns_per_step, n_steps
         first = not isinstance(problem.X, Remote)  # no steps compile
-        counts = np.zeros(3, np.int64)
+        counts = np.array([0, 0, 0, np.count_nonzero(state.rows_read), np.count_nonzero(state.columns_read)])
         reads = Reads(state.rows_read, state.columns_read, counts)
         while left > 0 or first:
             uniforms = state.rng.random((min(left, AT_ONCE), problem.n_outputs, drawn))
@@ -937,9 +1012,9 @@ class Simba(Solver):
         counters.steps += n_steps
         counters.visits += n_steps * self.rows_per_step
         counters.updates += n_steps * self.rows_per_step
-        counters.feature_reads += int(counts[0])
-        counters.feature_reads_dense += int(counts[1])
-        counters.first_reads += int(counts[2])
+        counters.feature_reads += int(counts[STORED])
+        counters.feature_reads_dense += int(counts[DENSE])
+        counters.first_reads += int(counts[FIRST])
 
     # -- output
 
