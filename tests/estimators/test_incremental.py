@@ -183,20 +183,44 @@ def test_what_was_unlearnt_forgotten_or_never_seen_cannot_be_unlearnt(rng):
         IncrementalSVC().unlearn(0)
 
 
-@pytest.mark.parametrize("memory", ["all", "support"])
-def test_the_gap_is_the_difference_of_primal_and_dual_by_definition(memory, rng):
+def values_of(model, X, y, C, s, kept):
+    """Primal and dual value of a binary model by their definitions, in the C-form."""
+    beta, gamma = np.zeros(y.size), 0.7
+    beta[model.support_] = model.dual_coef_[0]
+    rbf = model.kernel == "rbf"
+    K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(2)) if rbf else X @ X.T
+    margins, norm2 = (2.0 * y - 1.0) * model.decision_function(X), beta @ K @ beta
+    losses = np.maximum(0.0, 1.0 - margins[kept])
+    return 0.5 * norm2 + C * s[kept] @ losses, np.abs(beta).sum() - 0.5 * norm2
+
+
+@pytest.mark.parametrize(
+    ("kernel", "memory", "layout"),
+    [("rbf", "all", "dense"), ("rbf", "support", "dense"), ("linear", "all", "dense"), ("linear", "all", "sparse")],
+)
+def test_the_gap_is_the_difference_of_primal_and_dual_by_definition(kernel, memory, layout, rng):
     X, y = data(rng, 150)
     s = rng.uniform(0.5, 2.0, y.size)
-    model = IncrementalSVC(C=3.0, gamma=0.7, memory=memory).partial_fit(X, y, classes=[0, 1], sample_weight=s)
+    model = IncrementalSVC(C=3.0, kernel=kernel, gamma=0.7, memory=memory)
+    model.partial_fit(sp.csr_matrix(X) if layout == "sparse" else X, y, classes=[0, 1], sample_weight=s)
     gap, archive = model.duality_gap(), model._archive
     kept = archive.numbers[: archive.n]
-    beta = np.zeros(y.size)
-    beta[model.support_] = model.dual_coef_[0]
-    signs, K = 2.0 * y - 1.0, np.exp(-0.7 * ((X[:, None] - X[None]) ** 2).sum(2))
-    margins = signs * model.decision_function(X)
-    primal = 0.5 * beta @ K @ beta + 3.0 * s[kept] @ np.maximum(0.0, 1.0 - margins[kept])
-    dual = np.abs(beta).sum() - 0.5 * beta @ K @ beta
+    primal, dual = values_of(model, X, y, 3.0, s, kept)
     assert gap == pytest.approx((primal - dual) / (3.0 * s[kept].sum()), rel=1e-4)
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+@pytest.mark.parametrize("tol", [0.3, 1e-3])
+def test_what_finish_proves_is_proven_of_the_model(C, tol, rng):
+    X, y = data(rng, 400)
+    model = IncrementalSVC(C=C, gamma=0.7).partial_fit(X, y, classes=[0, 1]).finish(tol)
+    primal, dual = values_of(model, X, y, C, np.ones(y.size), np.arange(y.size))
+    certificate = model.certificate_
+    # kernel values are float32, and large coefficients take their rounding along
+    assert certificate.primal == pytest.approx(primal / (C * y.size), rel=1e-4)
+    assert certificate.dual == pytest.approx(dual / (C * y.size), rel=1e-4)
+    assert certificate.relative_gap <= tol
+    assert model.stop_reason_ == "tol"
 
 
 def test_fit_numbers_examples_by_their_rows_and_streams_go_on_behind(rng):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +20,7 @@ from ..history import History
 from ..models import KernelModel
 from ..problems.kernel import KernelProblem
 from ..problems.layout import Preparation, divided, finite
+from ..problems.objective import Certificate
 from ..running import run
 from .fitting import Shown, Turn, all_or_nothing, check_solver, settled_gamma, with_callbacks
 from .labels import class_weights, weighted
@@ -30,7 +31,19 @@ from .streaming import GrowingClassifier, KernelStream, weights_of_part
 SLICE = 256
 #: Rows that are not needed any more are given up when there are this many times those that are, and so many more.
 IDLE, IDLE_ROWS = 2, 256
+#: finish solves the problem of the vectors to so many times the tolerance before it looks at the others.
+ROUGHER = 10.0
 HINGE = losses.Single(losses.Hinge())
+
+
+class Solved(NamedTuple):
+    """A binary problem solved: dual variables, responses, what is proven, why it ended and after how long."""
+
+    beta: np.ndarray
+    f: np.ndarray
+    certificate: Certificate
+    stop_reason: str
+    seconds: float
 
 
 class Made:
@@ -462,20 +475,23 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         if self._archive.n == 0:
             raise ValueError("finish needs examples, and none is remembered: learn some first")
         problem, state = self._problem(self._trained_kernel), self._state.again()
-        narrow = self._narrowed(problem)
-        beta, f = solver.duals(problem, state), solver.responses(narrow, state)
+        narrow, outputs = self._narrowed(problem), range(problem.n_outputs)
+        # first among the vectors, whose responses are known: those of the others take all kernel values with them
+        near, slots = replace(state, beta=state.beta.copy(), e=state.e.copy()), state.vectors
+        left: list[Any] = [max_seconds] * len(outputs)
+        for q in outputs if slots.size else ():
+            part = self._binary(narrow, q).take(state.example[slots])
+            found = self._solved(part, state.beta[q, slots], part.y - state.e[q, slots], ROUGHER * tol, max_seconds)
+            near.beta[q, slots], near.e[q, slots] = found.beta, part.y - found.f
+            if max_seconds is not None:
+                left[q] = max(max_seconds - found.seconds, 1e-3)
+        beta, f = solver.duals(problem, near), solver.responses(narrow, near)
         certificates, reasons = [], []
-        history = History()
-        for q in range(problem.n_outputs):
-            part = self._binary(narrow, q)
-            smo = solvers.make("kernel", "smo", tol=max(tol, 1e-12))
-            start = smo.init(part, self._generator(), duals=beta[q : q + 1], responses=f[q])
-            outcome = run(
-                smo, part, state=start, max_epochs=1000, max_seconds=max_seconds, tol=tol, history=history
-            )  # fmt: skip
-            beta[q], f[q] = smo.duals(part, outcome.state)[0], outcome.state.f
-            certificates.append(smo.certificate(part, outcome.state))
-            reasons.append(outcome.stop_reason)
+        for q in outputs:
+            found = self._solved(self._binary(narrow, q), beta[q], f[q], tol, left[q])
+            beta[q], f[q] = found.beta, found.f
+            certificates.append(found.certificate)
+            reasons.append(found.stop_reason)
         self._undo = "forget"  # vectors change in place
         solver.adopt(problem, state, beta, f)
         self._state = state
@@ -485,6 +501,16 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         self.stop_reason_ = next((reason for reason in reasons if reason != "tol"), "tol")
         self._undo = "keep"
         return self
+
+    def _solved(self, part: KernelProblem, beta: np.ndarray, f: np.ndarray, tol: float, seconds: Any) -> Solved:
+        """The solution of a binary problem, from dual variables with known responses."""
+        smo = solvers.make("kernel", "smo", tol=max(tol, 1e-12), onward=True)
+        start = smo.init(part, self._generator(), duals=beta[None], responses=f)
+        outcome = run(smo, part, state=start, max_epochs=1000, max_seconds=seconds, tol=tol, history=History())
+        return Solved(
+            smo.duals(part, outcome.state)[0], outcome.state.f, smo.certificate(part, outcome.state),
+            outcome.stop_reason, outcome.history.last("seconds"),
+        )  # fmt: skip
 
     def _narrowed(self, problem: Growing) -> Growing:
         """The problem with rows in the precision that the tracker computes in."""

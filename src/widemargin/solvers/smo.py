@@ -576,6 +576,9 @@ class SMO(Solver):
         The first episode takes one in this many examples; 1 starts with all.
     max_rounds : int
         Most rounds of one episode.
+    onward : bool
+        For starts near the solution: episodes go to ``tol`` at once, not to a tenth of the gap at first, since the
+        responses that each ends with are dear; and the model is w(α), no multiple of it.
     """
 
     working_set: int = 256
@@ -584,6 +587,7 @@ class SMO(Solver):
     first_slack: float = 0.1
     sample: int = 8
     max_rounds: int = 2000
+    onward: bool = False
 
     free_bias = True
     state_class = State
@@ -706,7 +710,8 @@ class SMO(Solver):
             s = variables.sigma * (variables.h - state.f[variables.row] - state.bias)
             idle = np.where(state.alpha >= variables.cap, s >= self.slack, (state.alpha <= 0.0) & (s <= -self.slack))
             active = np.flatnonzero(~idle)
-            target = max(0.1 * (state.primal - state.dual), 0.4 * self.tol * abs(state.primal))
+            target = 0.4 * self.tol * abs(state.dual if self.onward else state.primal)
+            target = target if self.onward else max(0.1 * (state.primal - state.dual), target)
         if active.size < 2 or active.size == variables.h.size:
             active, rows, row = np.arange(variables.h.size), np.arange(n), variables.row
         else:
@@ -871,7 +876,7 @@ class SMO(Solver):
     ) -> Point:  # fmt: skip
         """The best primal point on the ray of w(α), which far from the optimum is not w(α): large C overshoots."""
         own = Point(1.0, bias, primal)
-        if primal - dual <= ROUGHLY * abs(primal) or not alpha.any():
+        if self.onward or primal - dual <= ROUGHLY * abs(primal) or not alpha.any():
             return own
         norm2 = float(np.sum(variables.sigma * alpha * f[variables.row]))
         ray = Point(*problem.best_multiple(f, norm2))
