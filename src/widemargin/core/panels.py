@@ -35,6 +35,10 @@ TAIL_SHARE = 0.06
 LEAST_ROWS = 8
 #: Distances made of sizes and inner products lose digits where γ times a size exceeds this over √ε.
 CANCELS = 0.05
+NARROW, WIDE = np.dtype(np.float32), np.dtype(np.float64)
+#: The largest reach of rows whose distances are made so, by the dtype of the sums; the range of γ in float32.
+FURTHEST = {kind: CANCELS / math.sqrt(np.finfo(kind).eps) for kind in (NARROW, WIDE)}
+LARGEST_GAMMA = float(np.finfo(NARROW).max) ** 0.75
 
 # ---------------------------------------------------------------- kernel values
 
@@ -237,11 +241,12 @@ def load_row(panels, i, count, out):
 
 
 @compiled
-def row_sizes(measure, X, out):
-    """out[i] ← ‖xᵢ‖² or ‖xᵢ‖₁, in float64, in place."""
+def row_reaches(measure, gamma, X, out):
+    """out[i] ← γ‖xᵢ‖² or γ‖xᵢ‖₁, in float64, and ∞ where that is no number, in place."""
     X = borrow(X)
     for i in range(out.size):
-        out[i] = own_size(measure, X, i)
+        reach = gamma * own_size(measure, X, i)
+        out[i] = np.inf if np.isnan(reach) else reach
 
 
 @compiled
@@ -263,10 +268,7 @@ def reach_of(kernel: Any, X: Any) -> np.ndarray:
     """γ times the size of each row, by which it is decided how distances are computed; zeros for other kernels."""
     found = np.zeros(shape(X)[0])
     if kernel.of_distances:
-        with np.errstate(over="ignore", invalid="ignore"):
-            row_sizes(kernel.measure(), X, found)
-            found *= kernel.gamma
-        found[np.isnan(found)] = np.inf
+        row_reaches(kernel.measure(), float(kernel.gamma), X, found)
     return found
 
 
@@ -285,26 +287,23 @@ def way_of(kernel: Any, X: Any, reach: float) -> tuple[int, Way]:
     """How the kernel values of rows that reach so far are computed, and its number: rows that reach further have the
     same or a higher one. Nothing else of the rows matters, so that they may come one by one.
     """
-    sparse, own, wide = isinstance(X, CSRRows), np.dtype(dtype_of(X)), np.dtype(np.float64)
+    sparse, own = isinstance(X, CSRRows), np.dtype(dtype_of(X))
     if not kernel.of_distances:
-        return 0, Way(wide if sparse else own, Inner(), 1.0)
-    narrow = np.dtype(np.float32)
-    limits = {t: CANCELS / math.sqrt(np.finfo(t).eps) for t in (narrow, wide)}
-    most = float(np.finfo(narrow).max) ** 0.75
-    fits = kernel.gamma == 0.0 or 1.0 / most < kernel.gamma < most
+        return 0, Way(WIDE if sparse else own, Inner(), 1.0)
+    fits = kernel.gamma == 0.0 or 1.0 / LARGEST_GAMMA < kernel.gamma < LARGEST_GAMMA
     absolute = kernel.measure is Absolute
     if sparse:
-        if reach <= limits[wide]:
-            return 0, Way(wide, Overlap() if absolute else Inner(), -2.0)
-        return 1, Way(wide, kernel.measure(), 1.0, True)
+        if reach <= FURTHEST[WIDE]:
+            return 0, Way(WIDE, Overlap() if absolute else Inner(), -2.0)
+        return 1, Way(WIDE, kernel.measure(), 1.0, True)
     if absolute:
         near = fits and reach <= 16.0
-        return (0, Way(narrow, Absolute(), 1.0)) if near else (1, Way(own if fits else wide, Absolute(), 1.0))
-    if fits and reach <= limits[narrow]:
-        return 0, Way(narrow, Inner(), -2.0)
-    if (own == wide or not fits) and reach <= limits[wide]:
-        return 1, Way(wide, Inner(), -2.0)
-    return 2, Way(own if fits else wide, Squared(), 1.0)
+        return (0, Way(NARROW, Absolute(), 1.0)) if near else (1, Way(own if fits else WIDE, Absolute(), 1.0))
+    if fits and reach <= FURTHEST[NARROW]:
+        return 0, Way(NARROW, Inner(), -2.0)
+    if (own == WIDE or not fits) and reach <= FURTHEST[WIDE]:
+        return 1, Way(WIDE, Inner(), -2.0)
+    return 2, Way(own if fits else WIDE, Squared(), 1.0)
 
 
 @compiled
@@ -347,19 +346,18 @@ class Slots:
             tiles[old:] = 0
             self._tiles = tiles
 
-    def _own_sums(self, rows: Any) -> np.ndarray:
+    def own_sums(self, rows: Any) -> np.ndarray:
         """The sizes of rows as sums have them; zeros where distances do not need them."""
         sizes = np.zeros(shape(rows)[0], self.way.dtype)
         if self.way.weight < 0.0:
             (sparse_sums if self.sparse else dense_sums)(self.way.measure, rows, sizes)
         return sizes
 
-    def put(self, X: Any, examples: np.ndarray, slots: np.ndarray) -> None:
-        """The vectors in these slots are these rows of X."""
+    def put(self, X: Any, examples: np.ndarray, slots: np.ndarray, sizes: np.ndarray | None = None) -> None:
+        """The vectors in these slots are these rows of X, whose :meth:`own_sums` may be known."""
         if not slots.size:
             return
-        rows = take_rows(X, examples)
-        sizes = self._own_sums(rows)
+        sizes = self.own_sums(take_rows(X, examples)) if sizes is None else sizes
         if self.sparse:
             self._sizes[slots], self._gathered = sizes, None
         else:
@@ -369,37 +367,37 @@ class Slots:
         """The rows of the data have other numbers now."""
         self._gathered = None
 
-    def against(self, X: Any, index: np.ndarray, rows: Any, out: np.ndarray) -> None:
-        """out[r, j] ← k(row r of ``rows``, slot j) for the slots whose examples, rows of X, are ``index``."""
+    def against(self, X: Any, index: np.ndarray, rows: Any, out: np.ndarray, sizes: np.ndarray) -> None:
+        """out[r, j] ← k(row r of ``rows``, slot j) for the slots whose examples, rows of X, are ``index``; ``sizes``
+        are the :meth:`own_sums` of ``rows``.
+        """
         n, count, places = shape(rows)[0], index.size, np.arange(shape(rows)[0])
         if n == 0 or count == 0:
             return
         kernel, measure, weight = self.kernel, self.way.measure, self.way.weight
         recipe: Any
         if not self.sparse:
-            recipe = Packed(kernel, measure, weight, rows, self._tiles, self._own_sums(rows), self._sizes, False)
+            recipe = Packed(kernel, measure, weight, rows, self._tiles, sizes, self._sizes, False)
         else:
             if self._gathered is None or shape(self._gathered)[0] != count:
                 self._gathered = take_rows(X, index)
             if self.way.in_pairs:
                 recipe = PairByPair(kernel, rows, self._gathered, False)
             else:
-                recipe = Scattered(
-                    kernel, measure, weight, rows, self._gathered, self._own_sums(rows), self._sizes, False, self._slot
-                )
+                recipe = Scattered(kernel, measure, weight, rows, self._gathered, sizes, self._sizes, False, self._slot)
         compute_rows(recipe, places, places, 0, count, out)
         self.evaluations += n * count
 
-    def among(self, rows: Any) -> np.ndarray:
-        """The kernel values of some rows with each other."""
+    def among(self, rows: Any, sizes: np.ndarray) -> np.ndarray:
+        """The kernel values of some rows, whose :meth:`own_sums` are given, with each other; none of a single row."""
         n = shape(rows)[0]
         out = np.empty((n, n), np.float32)
-        other = Slots(self.kernel, rows, self.way, n)
         if n > 1:
+            other = Slots(self.kernel, rows, self.way, n)
             if not self.sparse:
                 pack(rows.values, other._tiles)
-            other._sizes[:n] = other._own_sums(rows)
+            other._sizes[:n] = sizes
             other._gathered = rows
-            other.against(rows, np.arange(n), rows, out)
+            other.against(rows, np.arange(n), rows, out, sizes)
             self.evaluations += n * n
         return out

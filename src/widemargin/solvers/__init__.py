@@ -5,6 +5,7 @@ A new solver is one file and one line here.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +35,7 @@ def names(kind: str) -> list[str]:
     return ["auto", *REGISTRY[kind]]
 
 
+@cache
 def solver_class(kind: str, name: str) -> Any:
     """The class of the solver of this kind that has this name; "auto" is the first."""
     module, own = REGISTRY[kind][next(iter(REGISTRY[kind])) if name == "auto" else name].split(":")

@@ -56,7 +56,7 @@ from ..core.panels import (
     way_of,
     with_slots,
 )
-from ..core.rows import dtype_of, shape, take_rows
+from ..core.rows import as_matrix, dtype_of, row_scores, shape, take_rows
 from ..core.visits import STRIDE, uniform
 from ..files import savable
 from ..history import Counters
@@ -160,8 +160,8 @@ ARRIVE, WORK, FORGET = 0, 1, 2
 
 
 class Block(NamedTuple):
-    """Examples that arrive: the first one's number, their kernel values with all slots and with each other, targets,
-    bounds and diagonal; the bounds of those that leave the window. ``came`` gets the slots they have come to.
+    """Examples that arrive: the first one's number, their kernel values with all slots and with each other, targets
+    and bounds; the bounds of those that leave the window; their diagonal. ``came`` gets the slots they have come to.
     """
 
     first: int
@@ -694,6 +694,16 @@ def rework(rule, panels, held, space):
     return missing
 
 
+@compiled
+def add_scores(X, V, f):
+    """f[q, i] += ⟨row i, column q of V⟩, in place."""
+    X, scores = borrow(X), np.empty(V.shape[1])
+    for i in range(f.shape[1]):
+        row_scores(X, i, V, scores)
+        for q in range(scores.size):
+            f[q, i] += scores[q]
+
+
 # ---------------------------------------------------------------- state and solver
 
 
@@ -960,15 +970,16 @@ class Tracker(Solver):
             return 0
         _compiled_for.add(kind)
         while True:
-            block, space = self._block(problem, state, left)
+            block, sizes, space = self._block(problem, state, left)
             rule, held = self._rule(problem, state), state.held
             laid_out = 0
 
-            def lay_out(block: Block = block, space: Workspace = space) -> None:
+            def lay_out(block: Block = block, sizes: np.ndarray = sizes, space: Workspace = space) -> None:
                 nonlocal laid_out
                 end = min(int(state.numbers[POSITION]) - block.first + 1, block.came.size)
                 came = laid_out + np.flatnonzero(block.came[laid_out:end] >= 0)
-                space.slots.put(problem.X, block.first + came, block.came[came])  # of two in a slot the later one stays
+                # of two in a slot the later one stays
+                space.slots.put(problem.X, block.first + came, block.came[came], sizes[came])
                 laid_out = end
 
             self._go(problem, state, space, lambda: track(rule, space.panels, held, block, space.space), lay_out)  # noqa: B023
@@ -1002,12 +1013,14 @@ class Tracker(Solver):
                 break
             row, example, index = space.fetched, int(state.example[missing]), state.example[: state.count]
             alone = some_rows(problem.X, example, example + 1)
-            space.slots.against(problem.X, index, alone, row)
+            space.slots.against(problem.X, index, alone, row, space.slots.own_sums(alone))
             row[0, missing] = self._diagonal(problem, alone)[0]  # as it was when the example came
             hold(space.panels, missing, row[0], state.count)
 
-    def _block(self, problem: KernelProblem, state: State, most: int) -> tuple[Block, Workspace]:
-        """The next examples, at most so many, with their kernel values, and the workspace that they take."""
+    def _block(self, problem: KernelProblem, state: State, most: int) -> tuple[Block, np.ndarray, Workspace]:
+        """The next examples, at most so many, with their kernel values; their sizes (:meth:`.panels.Slots.own_sums`);
+        and the workspace that they take.
+        """
         numbers, X = state.numbers, problem.X
         if numbers[POSITION] >= problem.n and most > 0:
             numbers[POSITION] = 0
@@ -1018,24 +1031,27 @@ class Tracker(Solver):
         if last > first:
             # a row that reaches further than all before begins a block, since another way to compute may begin with it
             reach = np.maximum.accumulate(np.maximum(reach_of(problem.kernel, rows), state.reach))
-            ways = [way_of(problem.kernel, X, far)[0] for far in (reach[0], reach[-1])]
-            if ways[0] != ways[1]:
-                last = first + next(k for k, far in enumerate(reach) if way_of(problem.kernel, X, far)[0] != ways[0])
-                rows = some_rows(X, first, last)
+            if reach[0] != reach[-1]:
+                ways = [way_of(problem.kernel, X, far)[0] for far in (reach[0], reach[-1])]
+                if ways[0] != ways[1]:
+                    other = (k for k, far in enumerate(reach) if way_of(problem.kernel, X, far)[0] != ways[0])
+                    last = first + next(other)
+                    rows = some_rows(X, first, last)
             state.reach = float(reach[last - first - 1])
         h, count = last - first, state.count
         self._make_room(state, count + h)
         space = self._workspace(problem, state)
         if space.rows.shape[0] < h:
             space.rows = np.empty((h if h < 16 else height, state.example.size), np.float32)
-        values = space.rows[:h]
-        space.slots.against(X, state.example[:count], rows, values)
-        gone = np.maximum(np.arange(first, last) - int(self.window or 0), 0)
+        values, sizes = space.rows[:h], space.slots.own_sums(rows)
+        space.slots.against(X, state.example[:count], rows, values, sizes)
+        caps = gone = self._caps(problem, slice(first, last))
+        if self.window is not None:
+            gone = self._caps(problem, np.maximum(np.arange(first, last) - self.window, 0))
         return Block(
-            first, values, space.slots.among(rows), np.ascontiguousarray(problem.signs[:, first:last]),
-            self._caps(problem, slice(first, last)), self._caps(problem, gone), self._diagonal(problem, rows),
-            np.full(h, -1),
-        ), space  # fmt: skip
+            first, values, space.slots.among(rows, sizes), np.ascontiguousarray(problem.signs[:, first:last]), caps,
+            gone, self._diagonal(problem, rows), np.full(h, -1),
+        ), sizes, space  # fmt: skip
 
     @staticmethod
     def _diagonal(problem: KernelProblem, rows: Any) -> np.ndarray:
@@ -1049,7 +1065,9 @@ class Tracker(Solver):
     def _caps(problem: KernelProblem, chosen: Any) -> np.ndarray:
         """The bounds C s of some examples, a slice or their numbers, of shape (outputs, examples)."""
         weights = (problem.sample_weight if problem.sample_weight.size else np.ones(problem.n))[..., chosen]
-        return np.ascontiguousarray(np.broadcast_to(problem.C * weights, (problem.n_outputs, weights.shape[-1])))
+        caps = np.empty((problem.n_outputs, weights.shape[-1]))
+        caps[...] = problem.C * weights
+        return caps
 
     # -- what is done with a model at rest
 
@@ -1199,7 +1217,10 @@ class Tracker(Solver):
         f = np.tile(problem.constant * coefficients.sum(axis=1)[:, None], (1, problem.n))
         slots = state.vectors[:0] if self.average else state.vectors
         others = np.setdiff1d(np.arange(problem.n), state.example[slots], assume_unique=True)
-        if examples.size and others.size:
+        if problem.kernel.is_linear:
+            w = np.asarray(coefficients @ as_matrix(problem.rows(examples)))
+            add_scores(problem.X, np.ascontiguousarray(w.T, np.float64), f)
+        elif examples.size and others.size:
             matrix = problem.matrix(examples, others)
             height = max(16, 2**22 // others.size // 16 * 16)
             for first in range(0, examples.size, height):
