@@ -1,6 +1,6 @@
 """The figures of the tracking paper: Usunier, Bordes, Bottou, Guarantees for Approximate Incremental SVMs (2010).
 
-``python -m benchmarks.papers.incremental [fig2] [fig3] [fig4] [fig5] [fig6] [--runs=10] [--rows=N]`` runs what is
+``python -m benchmarks.papers.incremental [fig2] [fig2_mnist] [fig3] … [fig6] [--runs=10] [--rows=N]`` runs what is
 missing in ``benchmarks/results/incremental_fig*.json``, which are written after each run. ``… draw`` makes
 ``docs/incremental.svg`` of them and prints the tables. Fig. 1 is no experiment: one example, of which all is known.
 
@@ -10,8 +10,9 @@ Settled before the runs:
   C = 1000 and γ = 0.005. No bias. REPROCESS draws its steps, and the output is the mean of the K iterates before them.
 - Run r of ten has shuffle r of the training rows, the same one for all set-ups. Curves are means over the runs, tables
   have means and standard deviations.
-- The streams are cut: the first 10,000 examples of a shuffle of a9a for Figs. 2 and 4, 5,000 for Fig. 3, 2,500 labels
-  of mnist for Figs. 5 and 6. Active selection draws its 50 from all training rows that are left, cut or not.
+- The streams are cut: the first 10,000 examples of a shuffle of a9a for Figs. 2 and 4, 5,000 for Fig. 3, 5,000
+  examples of mnist for Fig. 2 and 2,500 labels for Figs. 5 and 6. Active selection draws its 50 from all training rows
+  that are left, cut or not.
   ``--rows=N`` cuts elsewhere and ``--rows=0`` takes all, which needs hours.
 - Figs. 2 to 4: the gap (P − D)/(Ct) of the output, a hundred times along the stream. Its mean over the stream is that
   of these hundred. The tables have that of the last iterate, too.
@@ -245,11 +246,11 @@ def batch_curve(X, y, Z, z, C, run):
 # ---------------------------------------------------------------- figures
 
 
-def fig2(rows):
-    X, y = a9a()
+def fig2(rows, get=a9a, C=1.0):
+    X, y = get()[:2]
 
     def one(algorithm, K, run):
-        return of_gaps(gap_curve(X, y, 1.0, algorithm, K, rows or y.size, run))
+        return of_gaps(gap_curve(X, y, C, algorithm, K, rows or y.size, run))
 
     for number, algorithm in ((1, "random"), (2, "process")):
         for K in (1, 5, 10, 20):
@@ -314,6 +315,7 @@ def fig6(rows):
 #: What is run, and where its stream is cut; the batch method of Fig. 6 has all rows.
 FIGURES = {
     "fig2": (fig2, 10_000),
+    "fig2_mnist": (partial(fig2, get=mnist_8, C=1000.0), 5_000),
     "fig3": (fig3, 5_000),
     "fig4": (fig4, 10_000),
     "fig5": (fig5, 2_500),
@@ -396,20 +398,21 @@ def draw_lemma(axis, C):
 
 def draw_gaps(axes):
     """Figs. 2 and 3, and their tables."""
-    for figure, title in (("fig2", "Fig. 2"), ("fig3", "Fig. 3")):
+    titles = {"fig2": "Fig. 2: a9a", "fig2_mnist": "Fig. 2: mnist", "fig3": "Fig. 3: a9a"}
+    for figure, title in titles.items():
         rows = []
         for name, runs in grouped(figure).items():
             gaps, t = stacked(runs, "gap"), runs[0]["t"]
-            axis = axes[figure] if figure == "fig3" else axes["fig2", name[:11]]
-            label = name[13:] if figure == "fig2" else name
+            axis = axes[figure] if figure == "fig3" else axes[figure, name[:11]]
+            label = name if figure == "fig3" else name[13:]
             axis.plot(t, gaps.mean(axis=0), style_of(name), label=label, linewidth=1)
             fifth = len(t) // 5
             parts = [plus_minus(part.mean(axis=1), ".4f") for part in (gaps, gaps[:, :fifth], gaps[:, -fifth:])]
             rows.append([name, *parts, plus_minus(stacked(runs, "mean_last"), ".4f"), f"{len(runs)}"])
         head = ["set-up", "mean gap", "first fifth", "last fifth", "last iterate's", "runs"]
-        table(f"{title}: normalised gap", head, rows)
+        table(f"{title}, normalised gap", head, rows)
     for key, axis in axes.items():
-        name = f"Fig. 2: a9a, {key[1]}" if isinstance(key, tuple) else "Fig. 3: a9a, Algorithm 1"
+        name = f"{titles[key[0]]}, {key[1]}" if isinstance(key, tuple) else f"{titles[key]}, Algorithm 1"
         axis.set(title=name, xlabel="examples", ylabel="(P − D)/(Ct)", yscale="log")
 
 
@@ -474,16 +477,19 @@ def draw():
     import matplotlib.pyplot as plt
 
     plt.rcParams.update({"svg.hashsalt": "widemargin", "svg.fonttype": "none", "font.size": 7})
-    figure, axes = plt.subplots(2, 4, figsize=(13, 6), layout="constrained")
+    figure, axes = plt.subplots(2, 5, figsize=(16, 6), layout="constrained")
     draw_lemma(axes[0, 0], 1.5)
-    draw_lemma(axes[0, 1], 0.7)
-    draw_gaps({("fig2", "Algorithm 1"): axes[0, 2], ("fig2", "Algorithm 2"): axes[0, 3], "fig3": axes[1, 0]})
-    for draw_one, axis in zip((draw_steps, draw_errors, draw_charges), axes[1, 1:], strict=True):
+    draw_lemma(axes[1, 0], 0.7)
+    along = {
+        (name, f"Algorithm {k}"): axes[k - 1, 1 + j] for j, name in enumerate(("fig2", "fig2_mnist")) for k in (1, 2)
+    }
+    draw_gaps({**along, "fig3": axes[0, 3]})
+    for draw_one, axis in zip((draw_steps, draw_errors, draw_charges), axes.T.flat[7:], strict=True):
         draw_one(axis)
-    for axis in axes[0, 2:]:
+    for axis in axes[:, 1]:
         axis.set_ylim(0.01, 0.6)
     for axis in axes.flat:
-        axis.legend(fontsize=6, frameon=False, ncols=2 if axis in axes[0, 2:] else 1)
+        axis.legend(fontsize=6, frameon=False, ncols=2 if axis in axes[:, 1:3] else 1)
     path = datasets.ROOT / "docs" / "incremental.svg"
     figure.savefig(path, metadata={"Date": None})
     print(f"\n{path}")
