@@ -65,6 +65,7 @@ from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
 from . import protocol
 from .protocol import Solver
+from .smo import add_kernel_rows
 
 #: Rows that are held against the vectors together, and the share of the memory that their values may have.
 BLOCK, BLOCK_SHARE = 256, 0.06
@@ -977,7 +978,7 @@ class Tracker(Solver):
             def lay_out(block: Block = block, sizes: np.ndarray = sizes, space: Workspace = space) -> None:
                 nonlocal laid_out
                 end = min(int(state.numbers[POSITION]) - block.first + 1, block.came.size)
-                came = laid_out + np.flatnonzero(block.came[laid_out:end] >= 0)
+                came = laid_out + (block.came[laid_out:end] >= 0).nonzero()[0]
                 # of two in a slot the later one stays
                 space.slots.put(problem.X, block.first + came, block.came[came], sizes[came])
                 laid_out = end
@@ -1221,11 +1222,14 @@ class Tracker(Solver):
             w = np.asarray(coefficients @ as_matrix(problem.rows(examples)))
             add_scores(problem.X, np.ascontiguousarray(w.T, np.float64), f)
         elif examples.size and others.size:
-            matrix = problem.matrix(examples, others)
+            matrix, found = problem.matrix(examples, others), np.zeros((problem.n_outputs, others.size))
             height = max(16, 2**22 // others.size // 16 * 16)
             for first in range(0, examples.size, height):
                 part = np.arange(first, min(first + height, examples.size))
-                f[:, others] += coefficients[:, part] @ matrix.block(part).astype(np.float64)
+                block = matrix.block(part)
+                for q in range(problem.n_outputs):
+                    add_kernel_rows(block, part - first, coefficients[q, part], found[q])
+            f[:, others] += found
         known = state.example[slots]
         f[:, known] = problem.signs[:, known] - state.e[:, slots]
         return f
