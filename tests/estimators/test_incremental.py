@@ -153,6 +153,7 @@ def test_unlearning_then_finishing_is_training_without(name, rng):
     assert one.certificate_.primal == pytest.approx(two.certificate_.primal, rel=2.1e-4)
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=0.1)
     assert one.certificate_.dual <= two.certificate_.primal * (1.0 + 1e-6)
+    assert one.unlearn(left[0]).certificate_ is None  # what was proven is not proven of the others
 
 
 def test_what_was_unlearnt_forgotten_or_never_seen_cannot_be_unlearnt(rng):
