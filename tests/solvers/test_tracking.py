@@ -282,3 +282,37 @@ def test_bad_parameters_are_refused_in_a_sentence(what, rng):
     rows, _, y = data(rng)
     with pytest.raises(ValueError, match=said):
         Tracker(**parameters).init(problem_of(rows, y, intercept="unregularized"), rng)
+
+
+def test_adopted_variables_that_reach_a_bound_up_to_rounding_stand_on_it(rng):
+    rows, X, y = data(rng)
+    problem, solver = problem_of(rows, y, intercept="unregularized"), Tracker()
+    state = solver.init(problem, rng)
+    alpha = np.zeros(y.size)
+    for sign in (1.0, -1.0):  # on the bound, a hair below it, and a hair above 0
+        alpha[np.flatnonzero(y == sign)[:4]] = C, C * (1.0 - 1e-15), C * 1e-15, C * 0.5
+    beta = (y * alpha)[None]
+    solver.adopt(problem, state, beta, beta @ gram(X))
+    taken, low, high, up, down = (
+        getattr(state, name)[0, : state.count] for name in ("beta", "low", "high", "up", "down")
+    )
+    assert set(np.abs(taken)) == {0.0, 0.5 * C, C}
+    np.testing.assert_array_equal(up == -np.inf, taken == high)
+    np.testing.assert_array_equal(down == np.inf, taken == low)
+
+
+def test_what_the_mean_has_of_an_example_that_goes_is_lost(rng):
+    rows, _, y = data(rng)
+    problem, solver = problem_of(rows, y), Tracker(average=True)
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, y.size)
+    slot = state.vectors[0]
+    gone = state.example[slot]
+    solver.forget(problem, state, np.array([gone]))
+    kept = np.setdiff1d(np.arange(y.size), gone)
+    state.trail[:], state.steps[:], state.trailed[:] = 0.0, 1, 1
+    examples, coefficients = solver.coefficients(state)
+    state.trail_slot[0, 0], state.trail[0, 0] = slot, 1.0  # as if a step had moved it before it went
+    found = solver.coefficients(solver.renumbered(state, kept))
+    np.testing.assert_array_equal(kept[found[0]], examples)
+    np.testing.assert_array_equal(found[1], coefficients)

@@ -474,6 +474,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         self._give_up_rows(solver, at_once=True)
         if self._archive.n == 0:
             raise ValueError("finish needs examples, and none is remembered: learn some first")
+        self._state.drop_workspace()  # its memory is SMO's now
         problem, state = self._problem(self._trained_kernel), self._state.again()
         narrow, outputs = self._narrowed(problem), range(problem.n_outputs)
         # first among the vectors, whose responses are known: those of the others take all kernel values with them
