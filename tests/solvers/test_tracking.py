@@ -316,3 +316,25 @@ def test_what_the_mean_has_of_an_example_that_goes_is_lost(rng):
     found = solver.coefficients(solver.renumbered(state, kept))
     np.testing.assert_array_equal(kept[found[0]], examples)
     np.testing.assert_array_equal(found[1], coefficients)
+
+
+def test_others_take_over_what_a_forgotten_vector_leaves_the_best_first(rng):
+    rows, X, y = data(rng)
+    problem, solver = problem_of(rows, y, intercept="unregularized"), Tracker(reprocess=0)
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, y.size)
+    K, low, high = gram(X), np.minimum(C * y, 0.0), np.maximum(C * y, 0.0)
+    for sign in (1.0, -1.0):
+        beta = solver.duals(problem, state)[0]
+        gone = np.argmax(sign * beta)
+        owed, beta[gone] = beta[gone], 0.0
+        others = np.setdiff1d(state.example[state.vectors], gone)
+        while abs(owed) > 1e-12:
+            room = np.maximum(sign * ((high if sign > 0.0 else low) - beta), 0.0)
+            able = others[room[others] > 0.0]
+            best = able[np.argmax(sign * (y - K @ beta)[able])]
+            change = sign * min(abs(owed), room[best])
+            beta[best] += change
+            owed -= change
+        solver.forget(problem, state, np.array([gone]))
+        np.testing.assert_allclose(solver.duals(problem, state)[0], beta, atol=1e-5)
