@@ -316,7 +316,7 @@ def mapped(norm2, kept, n, d, seed):
         y = write_files(folder, made, group, rng)
         judge = judge_of(*made.rows(made.members(4000, rng), rng))
         rows, columns = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("rows", "columns"))
-        own, curves = kept["simba"], curves_of_pegasos(rows, y, judge, seed, kept["pegasos"], 2)
+        own, curves = {**kept["simba"], "level_sample": 50}, curves_of_pegasos(rows, y, judge, seed, kept["pegasos"], 2)
         level = min(curve[-1, ERROR] for curve in curves)
         reads = reads_to_level(curves, level)
         theirs, rival = reads.min(), kept["pegasos"][int(np.argmin(reads))]
@@ -341,7 +341,7 @@ def mapped(norm2, kept, n, d, seed):
             return lambda solver, problem, state: 0.0 * solver.advance(problem, state, count)
 
         print(f"B² = {norm2:g}, seed {seed}, error to reach {level:.3%}", flush=True)
-        solver = simba_of({**own, "level_sample": 50})
+        solver = simba_of(own)
         seconds, n_bytes, state = cold(folder, solver, y, 1.0, steps(int(ours / per_step)), mmap.MADV_RANDOM, seed)
         report("SIMBA", seconds, n_bytes, state, judge(solver.averages(state)[0][0]))
         solver = pegasos_of(rival)

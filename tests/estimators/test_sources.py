@@ -1,6 +1,7 @@
 """Data that is reached by row and by column: the same model as from a matrix, no more asked than needed, refusals."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -219,6 +220,9 @@ def test_sources_that_break_their_word_are_refused_in_a_sentence(examples):
     ):  # fmt: skip
         with pytest.raises(ValueError, match=sentence):
             fitted(source, y, Simba(nu=1e-2))
+    half = SimpleNamespace(shape=X.shape, row=X.__getitem__)
+    with pytest.raises(TypeError, match=r"column\(j\) .* got SimpleNamespace without column: add"):
+        fitted(half, y, Simba(nu=1e-2))
     with pytest.raises(ValueError, match="as many examples, got 90 and 89"):
         fitted(Asked(X), y[1:], Simba(nu=1e-2))
     with pytest.raises(ValueError, match="SDCA makes passes"):

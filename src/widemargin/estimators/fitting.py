@@ -81,6 +81,12 @@ def check_rows(
     except (ValueError, TypeError) as error:
         said = str(error)
         if "could not convert string to float" in said or "float() argument" in said:
+            lacks = [name for name in ("shape", "row", "column") if not hasattr(X, name)]
+            if lacks and (callable(getattr(X, "row", None)) or callable(getattr(X, "column", None))):
+                raise TypeError(
+                    f"X must have shape, row(i) and column(j) to be read by row and by column, got {type(X).__name__} "
+                    f"without {' and '.join(lacks)}: add what is missing, or give an array"
+                ) from error
             name = "X" if isinstance(y, str) or not _is_text(y) else "y"
             value = said.split(":", 1)[-1].strip().removeprefix("np.str_(").removesuffix(")")
             if isinstance(error, TypeError):
