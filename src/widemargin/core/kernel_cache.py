@@ -62,9 +62,13 @@ def claim(held, wanted, slots, missing):
         used[counts[3] + k] = counts[0]
     counts[3] += free
     if lacking > free:
-        oldest = np.argsort(used)
         for k in range(free, lacking):
-            slots[missing[k]] = oldest[k - free]
+            oldest = 0
+            for slot in range(used.size):
+                if used[slot] < used[oldest]:
+                    oldest = slot
+            slots[missing[k]] = oldest
+            used[oldest] = counts[0]
     for k in range(lacking):
         slot, row = slots[missing[k]], wanted[missing[k]]
         if row_in[slot] >= 0:

@@ -305,6 +305,11 @@ class KernelMatrix:
         self.evaluations += len(I) * self.shape[1]
 
     @property
+    def entries_per_row(self) -> int:
+        """Entries of the data that a kernel value is computed from, on average; 0 where they are not looked at here."""
+        return getattr(self._source, "entries_per_row", 0)
+
+    @property
     def recipe(self) -> Any:
         """What compiled code needs to compute rows by :func:`compute_rows`; None where only Python can."""
         return getattr(self._source, "recipe", None)

@@ -22,14 +22,18 @@ kernels that are Python functions, and blocks shared by several threads, are fet
 the others are brought up to date when it ends, from the variables that changed. This is shrinking with
 gradient reconstruction, on a schedule:
 
-1. a random eighth of the examples with eight times the bounds, whose solution divided by eight is feasible and
-   whose responses tell which examples will matter;
-2. the examples that violate their margin under it;
+1. a random eighth of the examples with eight times the bounds. Are most of its support vectors free, then their α are
+   about those of the problem, and the next episode begins with them, clipped to the bounds. Do most stand at their
+   bounds, then it begins with α over eight, which is feasible, and has the examples that violate their margin under
+   the sample's solution;
+2. where most are free, all variables. Kernel rows are then over all examples, and none is computed twice while
+   they fit into the cache. A narrower set of variables would cost about one more row for each support vector, when it
+   ends: as soon as that much has been spent on rows computed again, and on adding rows to f, it is narrowed;
 3. from then on, all variables but those at a bound with a margin to spare, until the gap is closed.
 
-An episode goes over its variables in random order and takes the violators it meets, as long as they are frequent,
-which settles most bounded variables; then each round takes the worst violators, half of them from either end, and the
-free variables of the last round.
+An episode over few variables goes over them in random order and takes the violators it meets, as long as they are
+frequent, which settles most bounded variables; then, and from the start where all variables are active, each round
+takes the worst violators, half of them from either end, and the free variables of the last round.
 
 The duality gap costs O(m), since the responses are at hand:
 
@@ -67,6 +71,8 @@ LEAST = 32
 CLEARLY = 0.05
 #: The random pass ends when fewer of the variables it looks at violate than this share.
 FREQUENT = 0.5
+#: What computing a kernel value costs, in additions to f, beside one for each entry of the data that it looks at.
+PRICE = 10.0
 #: Relative gap at which an episode that only finds out which examples matter may stop.
 ROUGHLY = 0.05
 #: Responses are brought up to date by blocks of rows of this part of the cache, which is empty then.
@@ -209,13 +215,14 @@ def violations(sigma, h, cap, row, alpha, f, up, down):
 
 @compiled
 def excess(sigma, h, cap, row, alpha, f, b):
-    """(duality gap Σ (C_v [σ_v(e_v − b)]₊ − α_vσ_v(e_v − b)), dual value) of the variables given, as if all."""
-    gap, dual = 0.0, 0.0
+    """(duality gap Σ (C_v [σ_v(e_v − b)]₊ − α_vσ_v(e_v − b)), dual value, how many α > 0) of the variables given."""
+    gap, dual, used = 0.0, 0.0, 0
     for v in range(alpha.size):
         s = sigma[v] * (h[v] - f[row[v]] - b)
         gap += cap[v] * larger(0.0, s) - alpha[v] * s
         dual += sigma[v] * alpha[v] * (h[v] - 0.5 * f[row[v]])
-    return gap, dual
+        used += alpha[v] > 0.0
+    return gap, dual, used
 
 
 class Part(NamedTuple):
@@ -231,7 +238,9 @@ class Part(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Working space of a round: over variables ``up``, ``down`` and ``taken``; over the working set the rest."""
+    """Working space of a round: over variables ``up``, ``down`` and ``taken``; over rows ``known``, whether a row was
+    ever computed; ``spent``, on rows computed again and on additions to f; over the working set the rest.
+    """
 
     up: np.ndarray
     down: np.ndarray
@@ -242,14 +251,17 @@ class Space(NamedTuple):
     missing: np.ndarray
     K: np.ndarray
     values: np.ndarray
+    known: np.ndarray
+    spent: np.ndarray
 
     @classmethod
-    def of(cls, variables: int, largest: int) -> Space:
-        """For so many variables and working sets of at most ``largest``."""
+    def of(cls, variables: int, rows: int, largest: int) -> Space:
+        """For so many variables over so many rows and working sets of at most ``largest``."""
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
             np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64),
             np.empty(largest, np.int64), np.empty(largest * largest, np.float32), np.empty((8, largest)),
+            np.zeros(rows, np.bool_), np.zeros(1),
         )  # fmt: skip
 
 
@@ -262,8 +274,8 @@ class Rule(NamedTuple):
     constant: float
 
 
-#: How rounds end: as many as allowed were made; the target is reached; rows are missing.
-GOING_ON, REACHED, MISSING = 0, 1, 2
+#: How rounds end: as many as allowed were made; the target is reached; rows are missing; patience is at an end.
+GOING_ON, REACHED, MISSING, TIRED = 0, 1, 2, 3
 
 
 @compiled
@@ -341,10 +353,16 @@ def choose(part, rule, space, bias, top, bottom, position, rounds, previous):
 
 
 class Goal(NamedTuple):
-    """A part is done when its gap is at most ``target``, or ``share`` of its dual value if there is no target."""
+    """A part is done when its gap is at most ``target``, or ``share`` of its dual value if there is no target.
+
+    It is given up where more was spent than ``patience`` for each support vector, in additions of a row to f; rows
+    that were computed again cost ``price``.
+    """
 
     target: float
     share: float
+    price: float
+    patience: float
 
 
 class Worked(NamedTuple):
@@ -374,10 +392,11 @@ def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_ro
         if rule.free_bias:
             violation = top - bottom
             bias = middle(top, bottom)
-        gap, dual = excess(sigma, h, cap, row, alpha, f, bias)
+        gap, dual, used = excess(sigma, h, cap, row, alpha, f, bias)
         enough = goal.target if goal.target > 0.0 else goal.share * abs(dual)
-        if (gap <= enough and rounds + made > 0) or violation <= ROUNDING or not np.isfinite(gap):
-            return Worked(REACHED, made, visits, moves, position, previous, 0)
+        tired = space.spent[0] > goal.patience * max(used, rule.most)
+        if (gap <= enough and rounds + made > 0) or tired or violation <= ROUNDING or not np.isfinite(gap):
+            return Worked(TIRED if tired else REACHED, made, visits, moves, position, previous, 0)
         size, after = choose(part, rule, space, bias, top, bottom, position, rounds + made, previous)
         chosen = space.chosen[:size]
         listed = 0
@@ -391,8 +410,13 @@ def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_ro
                 listed += 1
         wanted = space.wanted[:listed]
         slots = space.slots[:listed]
+        before = held.counts[2]
         if not fetch_rows(recipe, held, wanted, slots, space.missing):
             return Worked(MISSING, made, visits, moves, position, previous, listed)
+        for k in range(held.counts[2] - before):
+            r = wanted[space.missing[k]]
+            space.spent[0] += goal.price * space.known[r]
+            space.known[r] = True
         position = after
         K = space.K[: size * size].reshape(size, size)
         s, c, a, e, start = (space.values[0, :size], space.values[1, :size], space.values[2, :size],
@@ -429,6 +453,7 @@ def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_ro
                 previous[kept] = chosen[k]
                 kept += 1
         visits += size
+        space.spent[0] += size
     return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
 
 
@@ -480,6 +505,7 @@ class Episode:
     position: int
     previous: np.ndarray
     rounds: int = 0
+    gave_up: bool = False
 
 
 class Kept(NamedTuple):
@@ -494,11 +520,14 @@ class Kept(NamedTuple):
 
 @dataclass
 class Workspace:
-    """The variables of the problem; what the episode under way works with, or the kernel matrix that its end takes."""
+    """The variables of the problem; what the episode under way works with, or the kernel matrix that its end takes;
+    kernel rows over all examples, where an episode had or will have them.
+    """
 
     variables: Variables
     kept: Kept | None = None
     matrix: Any = None
+    whole: RowCache | None = None
 
     @classmethod
     def of(cls, problem: KernelProblem, state: State) -> Workspace:
@@ -510,7 +539,7 @@ class Workspace:
 @dataclass
 class Closing:
     """The end of an episode under way: what the changed rows, ``position`` of them so far, add to the other examples'
-    responses.
+    responses; after a sample, the responses of all to its own point and to the feasible one.
     """
 
     rows: np.ndarray
@@ -539,8 +568,8 @@ class Point(NamedTuple):
 class State(protocol.State):
     """α and the responses f of all examples as of the last episode's end, and the episode under way.
 
-    ``primal`` and ``dual`` are the values of w(α) with ``bias``, and of α; ``point`` is the best primal point that
-    can be made of α, which is the model.
+    ``narrow``: rows over all examples have become too dear. ``primal`` and ``dual`` are the values of w(α) with
+    ``bias``, and of α; ``point`` is the best primal point that can be made of α, which is the model.
     """
 
     alpha: np.ndarray
@@ -550,6 +579,7 @@ class State(protocol.State):
     closing: Closing | None = None
     episodes: int = 0
     promising: np.ndarray | None = None
+    narrow: bool = False
     stalled: bool = False
     bias: float = 0.0
     primal: float = np.inf
@@ -630,8 +660,8 @@ class SMO(Solver):
                 state.f[:] = responses
             else:
                 support = np.flatnonzero(state.alpha)
-                closing = self._to_add(variables, support, state.alpha[support], np.arange(problem.n))
-                self._add_all(problem, state.counters, closing)
+                closing = self._to_add(variables, support, state.alpha[None, support], np.arange(problem.n))
+                self._add_all(problem, state.counters, closing, Workspace.of(problem, state))
                 self._add(problem, state.f, closing)
             state.episodes = 2
         if promising is not None:
@@ -653,7 +683,7 @@ class SMO(Solver):
         while left > 0:
             if state.closing is not None:
                 left -= 1
-                space.matrix = self._add_block(problem, state.counters, state.closing, space.matrix)
+                self._add_block(problem, state.counters, state.closing, space)
                 if state.closing.position == state.closing.rows.size:
                     self._end(problem, space, state)
                     return max(1, taken)  # an episode without a round counts, or a run might never end
@@ -682,7 +712,7 @@ class SMO(Solver):
             part = Part(two, two, two, places, two, two, places)
             rule = Rule(2, 0, problem.has_free_bias, problem.constant)
             previous = np.empty(0, np.int64)
-            work(cache.recipe, cache.held, part, rule, Space.of(2, 2), Goal(0.0, 0.0), previous, 0, 0, 0)
+            work(cache.recipe, cache.held, part, rule, Space.of(2, 2, 2), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
@@ -706,6 +736,8 @@ class SMO(Solver):
         elif state.episodes == 0:
             active = np.arange(variables.h.size)
             target = -1.0  # to the end, since the gap is that of the problem
+        elif not state.narrow:
+            active, target = np.arange(variables.h.size), -1.0
         else:
             s = variables.sigma * (variables.h - state.f[variables.row] - state.bias)
             idle = np.where(state.alpha >= variables.cap, s >= self.slack, (state.alpha <= 0.0) & (s <= -self.slack))
@@ -718,9 +750,10 @@ class SMO(Solver):
             rows, row = np.unique(variables.row[active], return_inverse=True)
         order = np.arange(active.size)
         shuffle(order, state.rng)
+        passed = order.size if target < 0.0 and state.episodes else 0
         state.episode = Episode(
             active=active, rows=rows, row=row, bound=bound, target=target, alpha=state.alpha[active],
-            f=state.f[rows], order=order, position=0, previous=np.empty(0, np.int64),
+            f=state.f[rows], order=order, position=passed, previous=np.empty(0, np.int64),
         )  # fmt: skip
 
     def _kept(self, problem: KernelProblem, space: Workspace, episode: Episode) -> Kept:
@@ -730,7 +763,11 @@ class SMO(Solver):
         if space.kept is not None and space.kept.episode is episode:
             return space.kept
         variables = space.variables
-        cache = RowCache(problem.matrix(episode.rows, episode.rows), problem.cache_bytes)
+        if episode.rows.size == problem.n and space.whole is not None:
+            cache = space.whole
+        else:
+            cache = RowCache(problem.matrix(episode.rows, episode.rows), problem.cache_bytes)
+        space.whole = cache if episode.rows.size == problem.n else None
         m = episode.active.size
         part = Part(
             variables.sigma[episode.active], variables.h[episode.active], variables.cap[episode.active] * episode.bound,
@@ -740,14 +777,16 @@ class SMO(Solver):
         most = max(2, min(self.working_set, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
         keep = max(0, min(self.working_set, cache.capacity - most))
         rule = Rule(most, keep, problem.has_free_bias, problem.constant)
-        space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep))
+        space.kept = Kept(episode, cache, part, rule, Space.of(m, episode.rows.size, most + keep))
         return space.kept
 
     def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int) -> tuple[int, bool]:
         """Up to n_rounds rounds of an episode; returns their number, and whether the episode has reached its target."""
         cache, counters = kept.cache, state.counters
         before = cache.matrix.evaluations
-        goal = Goal(episode.target, ROUGHLY if episode.target == 0.0 else 0.95 * self.tol)
+        price = PRICE + getattr(cache.matrix, "entries_per_row", 0)
+        patience = price if episode.target < 0.0 else np.inf
+        goal = Goal(episode.target, ROUGHLY if episode.target == 0.0 else 0.95 * self.tol, price, patience)
         total, end = 0, MISSING
         while end == MISSING:
             misses = cache.misses
@@ -767,7 +806,8 @@ class SMO(Solver):
             if end == MISSING:
                 cache.fetch(kept.space.wanted[: worked.missing])
         counters.kernel_computed += cache.matrix.evaluations - before
-        return total, end == REACHED
+        episode.gave_up = end == TIRED
+        return total, end != GOING_ON
 
     # -- the end of an episode
 
@@ -779,56 +819,91 @@ class SMO(Solver):
         if state.closing is None:
             space.kept = None
             state.closing = self._closing(problem, space.variables, state)
-        self._add_all(problem, state.counters, state.closing)
+        self._add_all(problem, state.counters, state.closing, space)
         self._end(problem, space, state)
 
     def _closing(self, problem: KernelProblem, variables: Variables, state: State) -> Closing:
         """What the changes of the episode under way will add to the responses of the examples outside of it."""
         episode = state.episode
         assert episode is not None
+        if episode.bound != 1.0:  # a sample: all of its point, and of the one that the next episode begins with
+            points = np.stack([episode.alpha, self._feasible(problem, variables, episode)])
+            changed = np.flatnonzero(points.any(axis=0))
+            return self._to_add(variables, episode.active[changed], points[:, changed], np.arange(problem.n))
         idle = np.ones(problem.n, bool)
         idle[episode.rows] = False
         change = episode.alpha - state.alpha[episode.active]
         changed = np.flatnonzero(change)
-        return self._to_add(variables, episode.active[changed], change[changed], np.flatnonzero(idle))
+        return self._to_add(variables, episode.active[changed], change[None, changed], np.flatnonzero(idle))
+
+    @staticmethod
+    def _is_mostly_free(variables: Variables, episode: Episode) -> bool:
+        """Whether most support vectors of an episode are free."""
+        used = episode.alpha > 0.0
+        free = used & (episode.alpha < variables.cap[episode.active] * episode.bound)
+        return bool(2 * np.count_nonzero(free) > np.count_nonzero(used))
+
+    def _feasible(self, problem: KernelProblem, variables: Variables, episode: Episode) -> np.ndarray:
+        """A sample's point within the bounds of the problem.
+
+        Where most α of the support vectors are free they are about those of the problem, and are clipped. Where most
+        stand at their bounds the examples that are not in the sample will share their weight.
+        """
+        if not self._is_mostly_free(variables, episode):
+            return episode.alpha / episode.bound
+        cap = variables.cap[episode.active]
+        alpha, rises = np.minimum(episode.alpha, cap), variables.sigma[episode.active] > 0.0
+        if problem.has_free_bias:  # the heavier side is made lighter
+            up, down = alpha[rises].sum(), alpha[~rises].sum()
+            alpha[rises] *= min(1.0, down / max(up, TAU))
+            alpha[~rises] *= min(1.0, up / max(down, TAU))
+        return alpha
 
     def _to_add(
         self, variables: Variables, chosen: np.ndarray, change: np.ndarray, others: np.ndarray
     ) -> Closing:  # fmt: skip
-        """f[others] += Σ σ_v change_v K(row v, ·) over the chosen variables, to be done."""
+        """f[others] += Σ σ_v change_v K(row v, ·) over the chosen variables for each of the changes, to be done."""
         rows, place = np.unique(variables.row[chosen], return_inverse=True)
-        per_row = np.bincount(place, variables.sigma[chosen] * change, rows.size)
-        return Closing(rows if others.size else rows[:0], per_row, others, np.zeros(others.size))
+        per_row = np.stack([np.bincount(place, variables.sigma[chosen] * some, rows.size) for some in change])
+        return Closing(rows if others.size else rows[:0], per_row, others, np.zeros((len(change), others.size)))
 
-    def _add_block(self, problem: KernelProblem, counters: Counters, closing: Closing, matrix: Any) -> Any:
-        """The next rows of a closing, a tenth of a second's work or so, in place; returns the kernel matrix that they
-        are of, made where it is None.
+    def _add_block(self, problem: KernelProblem, counters: Counters, closing: Closing, space: Workspace) -> None:
+        """The next rows of a closing, a tenth of a second's work or so, in place.
+
+        Rows over all examples are kept for the episode that comes next.
         """
         left, width = closing.rows.size - closing.position, closing.others.size
         most = min(256, BLOCK_VALUES // max(1, width), int(BLOCK_SHARE * problem.cache_bytes) // (4 * max(1, width)))
         count = min(left, max(16, most // 16 * 16))
         if count == 0:
-            return matrix
-        matrix = problem.matrix(closing.rows, closing.others) if matrix is None else matrix
-        before = matrix.evaluations
-        some, here = np.arange(closing.position, closing.position + count), np.arange(count)
-        block = np.empty((count, width), np.float32)
-        matrix.fill(some, here, block)
-        add_kernel_rows(block, here, closing.per_row[some], closing.f)
+            return
+        some = np.arange(closing.position, closing.position + count)
+        if width == problem.n:
+            if space.whole is None:
+                everything = np.arange(problem.n)
+                space.whole = RowCache(problem.matrix(everything, everything), problem.cache_bytes)
+            matrix, before = space.whole.matrix, space.whole.matrix.evaluations
+            block, here = space.whole.rows, space.whole.fetch(closing.rows[some])
+        else:
+            if space.matrix is None:
+                space.matrix = problem.matrix(closing.rows, closing.others)
+            matrix, before = space.matrix, space.matrix.evaluations
+            block, here = np.empty((count, width), np.float32), np.arange(count)
+            matrix.fill(some, here, block)
+        for coefficients, f in zip(closing.per_row, closing.f, strict=True):
+            add_kernel_rows(block, here, coefficients[some], f)
         counters.kernel_evals += count * width
         counters.kernel_computed += matrix.evaluations - before
         closing.position += count
-        return matrix
 
-    def _add_all(self, problem: KernelProblem, counters: Counters, closing: Closing) -> None:
+    def _add_all(self, problem: KernelProblem, counters: Counters, closing: Closing, space: Workspace) -> None:
         """All rows of a closing that are left, in place."""
-        matrix = None
         while closing.position < closing.rows.size:
-            matrix = self._add_block(problem, counters, closing, matrix)
+            self._add_block(problem, counters, closing, space)
 
     def _add(self, problem: KernelProblem, f: np.ndarray, closing: Closing) -> None:
-        """f ← f with all that a closing adds, in place."""
-        f[closing.others] += closing.f + problem.constant * closing.per_row.sum()
+        """f ← f with all that a closing adds, the last change of it, in place."""
+        f[closing.others] += closing.f[-1] + problem.constant * closing.per_row[-1].sum()
 
     def _end(self, problem: KernelProblem, space: Workspace, state: State) -> None:
         """Take over the episode's α and responses, now that the closing has all of its rows."""
@@ -837,20 +912,26 @@ class SMO(Solver):
         assert episode is not None
         assert closing is not None
         state.stalled = episode.bound == 1.0 and np.array_equal(episode.alpha, state.alpha[episode.active])
-        state.alpha[episode.active] = episode.alpha
-        self._add(problem, state.f, closing)
-        state.f[episode.rows] = episode.f
+        state.promising = None
+        if episode.bound != 1.0:
+            state.narrow = not self._is_mostly_free(variables, episode)
+            if state.narrow:  # which examples matter is known now
+                state.alpha[episode.active] = episode.alpha
+                f = closing.f[0] + problem.constant * closing.per_row[0].sum()
+                bias, _, _ = self._values(problem, variables, state.alpha, f)
+                s = variables.sigma * (variables.h - f[variables.row] - bias)
+                state.promising = np.flatnonzero((s > -self.first_slack) | (state.alpha > 0.0))
+            state.alpha[episode.active] = self._feasible(problem, variables, episode)
+            state.f[:] = 0.0
+            self._add(problem, state.f, closing)
+        else:
+            state.narrow |= episode.gave_up
+            state.alpha[episode.active] = episode.alpha
+            self._add(problem, state.f, closing)
+            state.f[episode.rows] = episode.f
         state.episode = state.closing = None
         state.episodes += 1
         self._close(problem, variables, state)
-        state.promising = None
-        if episode.bound != 1.0:
-            # which examples matter is known now; the point itself is made feasible
-            s = variables.sigma * (variables.h - state.f[variables.row] - state.bias)
-            state.promising = np.flatnonzero((s > -self.first_slack) | (state.alpha > 0.0))
-            state.alpha /= episode.bound
-            state.f /= episode.bound
-            self._close(problem, variables, state)
 
     def _close(self, problem: KernelProblem, variables: Variables, state: State) -> None:
         """Bias, primal, dual and the best point from the responses."""
@@ -921,7 +1002,7 @@ class SMO(Solver):
         closing = self._closing(problem, variables, state)
         if closing.values > most:
             return None
-        self._add_all(problem, Counters(), closing)  # what is done for a look is not counted
+        self._add_all(problem, Counters(), closing, Workspace(variables))  # what is done for a look is not counted
         alpha, f = state.alpha.copy(), state.f.copy()
         alpha[episode.active] = episode.alpha
         self._add(problem, f, closing)
