@@ -215,14 +215,13 @@ def violations(sigma, h, cap, row, alpha, f, up, down):
 
 @compiled
 def excess(sigma, h, cap, row, alpha, f, b):
-    """(duality gap Σ (C_v [σ_v(e_v − b)]₊ − α_vσ_v(e_v − b)), dual value, how many α > 0) of the variables given."""
-    gap, dual, used = 0.0, 0.0, 0
+    """(duality gap Σ (C_v [σ_v(e_v − b)]₊ − α_vσ_v(e_v − b)), dual value) of the variables given, as if all."""
+    gap, dual = 0.0, 0.0
     for v in range(alpha.size):
         s = sigma[v] * (h[v] - f[row[v]] - b)
         gap += cap[v] * larger(0.0, s) - alpha[v] * s
         dual += sigma[v] * alpha[v] * (h[v] - 0.5 * f[row[v]])
-        used += alpha[v] > 0.0
-    return gap, dual, used
+    return gap, dual
 
 
 class Part(NamedTuple):
@@ -392,8 +391,11 @@ def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_ro
         if rule.free_bias:
             violation = top - bottom
             bias = middle(top, bottom)
-        gap, dual, used = excess(sigma, h, cap, row, alpha, f, bias)
+        gap, dual = excess(sigma, h, cap, row, alpha, f, bias)
         enough = goal.target if goal.target > 0.0 else goal.share * abs(dual)
+        used = 0
+        for v in range(alpha.size):
+            used += alpha[v] > 0.0
         tired = space.spent[0] > goal.patience * max(used, rule.most)
         if (gap <= enough and rounds + made > 0) or tired or violation <= ROUNDING or not np.isfinite(gap):
             return Worked(TIRED if tired else REACHED, made, visits, moves, position, previous, 0)
@@ -664,6 +666,7 @@ class SMO(Solver):
                 self._add_all(problem, state.counters, closing, Workspace.of(problem, state))
                 self._add(problem, state.f, closing)
             state.episodes = 2
+            state.narrow = 4 * problem.n * np.count_nonzero(state.alpha) > problem.cache_bytes
         if promising is not None:
             state.promising, state.episodes = promising, 1
         self._close(problem, variables, state)
