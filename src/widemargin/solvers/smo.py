@@ -225,7 +225,7 @@ def excess(sigma, h, cap, row, alpha, f, b):
 
 
 class Part(NamedTuple):
-    """The variables of an episode, and the responses of their examples: views of an Episode."""
+    """The variables of an episode, and what is known of their examples: views of an Episode."""
 
     sigma: np.ndarray
     h: np.ndarray
@@ -234,11 +234,13 @@ class Part(NamedTuple):
     alpha: np.ndarray
     f: np.ndarray
     order: np.ndarray
+    last: np.ndarray
+    spent: np.ndarray
 
 
 class Space(NamedTuple):
-    """Working space of a round: over variables ``up``, ``down`` and ``taken``; over rows ``known``, whether a row was
-    ever computed; ``spent``, on rows computed again and on additions to f; over the working set the rest.
+    """Working space of a round: over variables ``up``, ``down`` and ``taken``; over rounds ``ages``, how many rows were
+    last used in each; over the working set the rest.
     """
 
     up: np.ndarray
@@ -250,17 +252,16 @@ class Space(NamedTuple):
     missing: np.ndarray
     K: np.ndarray
     values: np.ndarray
-    known: np.ndarray
-    spent: np.ndarray
+    ages: np.ndarray
 
     @classmethod
-    def of(cls, variables: int, rows: int, largest: int) -> Space:
-        """For so many variables over so many rows and working sets of at most ``largest``."""
+    def of(cls, variables: int, largest: int, rounds: int) -> Space:
+        """For so many variables and rounds and working sets of at most ``largest``."""
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
             np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64),
             np.empty(largest, np.int64), np.empty(largest * largest, np.float32), np.empty((8, largest)),
-            np.zeros(rows, np.bool_), np.zeros(1),
+            np.empty(rounds + 1, np.int64),
         )  # fmt: skip
 
 
@@ -285,6 +286,27 @@ def middle(top, bottom):
     if np.isfinite(top):
         return top
     return bottom if np.isfinite(bottom) else 0.0
+
+
+@inlined
+def use_again(last, ages, wanted, now, capacity):
+    """Note that rows are used in round ``now``; returns how many of them a cache of this capacity has let go before.
+
+    ``last`` has the round of each row's last use, 0 if there was none, and ``ages`` the rows of each round. The cache
+    holds the rows used last, so the answer is the same whether it was made anew in between or not.
+    """
+    gone, resident = now - 1, 0
+    while gone > 0 and resident + ages[gone] <= capacity:
+        resident += ages[gone]
+        gone -= 1
+    again = 0
+    for k in range(wanted.size):
+        before = last[wanted[k]]
+        again += 0 < before <= gone
+        ages[before] -= 1
+        last[wanted[k]] = now
+    ages[now] += wanted.size
+    return again
 
 
 @inlined
@@ -385,6 +407,9 @@ def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_ro
     """Up to n_rounds rounds on a part after ``rounds`` others, in place; returns :class:`Worked`."""
     sigma, h, cap, row, alpha, f = part.sigma, part.h, part.cap, part.row, part.alpha, part.f
     visits, moves = 0, 0
+    space.ages[:] = 0
+    for r in range(part.last.size):
+        space.ages[part.last[r]] += 1
     for made in range(n_rounds):
         top, bottom = violations(sigma, h, cap, row, alpha, f, space.up, space.down)
         bias, violation = 0.0, max(top, -bottom, 0.0)
@@ -396,7 +421,7 @@ def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_ro
         used = 0
         for v in range(alpha.size):
             used += alpha[v] > 0.0
-        tired = space.spent[0] > goal.patience * max(used, rule.most)
+        tired = part.spent[0] > goal.patience * max(used, rule.most)
         if (gap <= enough and rounds + made > 0) or tired or violation <= ROUNDING or not np.isfinite(gap):
             return Worked(TIRED if tired else REACHED, made, visits, moves, position, previous, 0)
         size, after = choose(part, rule, space, bias, top, bottom, position, rounds + made, previous)
@@ -412,13 +437,9 @@ def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_ro
                 listed += 1
         wanted = space.wanted[:listed]
         slots = space.slots[:listed]
-        before = held.counts[2]
         if not fetch_rows(recipe, held, wanted, slots, space.missing):
             return Worked(MISSING, made, visits, moves, position, previous, listed)
-        for k in range(held.counts[2] - before):
-            r = wanted[space.missing[k]]
-            space.spent[0] += goal.price * space.known[r]
-            space.known[r] = True
+        part.spent[0] += goal.price * use_again(part.last, space.ages, wanted, rounds + made + 1, held.rows.shape[0])
         position = after
         K = space.K[: size * size].reshape(size, size)
         s, c, a, e, start = (space.values[0, :size], space.values[1, :size], space.values[2, :size],
@@ -455,7 +476,7 @@ def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_ro
                 previous[kept] = chosen[k]
                 kept += 1
         visits += size
-        space.spent[0] += size
+        part.spent[0] += size
     return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
 
 
@@ -494,7 +515,11 @@ class Variables:
 @savable("SMO.Episode")
 @dataclass
 class Episode:
-    """An active set being worked on; arrays are over its variables, ``rows`` and ``f`` over their examples."""
+    """An active set being worked on; arrays are over its variables, ``rows``, ``f`` and ``last`` over their examples.
+
+    ``last`` is the round in which a row was used last, and ``spent`` what rows that a cache has let go and additions
+    to f have cost.
+    """
 
     active: np.ndarray
     rows: np.ndarray
@@ -506,6 +531,8 @@ class Episode:
     order: np.ndarray
     position: int
     previous: np.ndarray
+    last: np.ndarray
+    spent: np.ndarray
     rounds: int = 0
     gave_up: bool = False
 
@@ -666,7 +693,7 @@ class SMO(Solver):
                 self._add_all(problem, state.counters, closing, Workspace.of(problem, state))
                 self._add(problem, state.f, closing)
             state.episodes = 2
-            state.narrow = 4 * problem.n * np.count_nonzero(state.alpha) > problem.cache_bytes
+            state.narrow = bool(4 * problem.n * np.count_nonzero(state.alpha) > problem.cache_bytes)
         if promising is not None:
             state.promising, state.episodes = promising, 1
         self._close(problem, variables, state)
@@ -712,10 +739,10 @@ class SMO(Solver):
             rows = np.arange(min(2, problem.n))
             cache = RowCache(problem.matrix(rows, rows), 0.0)
             two, places = np.zeros(2), np.zeros(2, np.int64)
-            part = Part(two, two, two, places, two, two, places)
+            part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
             rule = Rule(2, 0, problem.has_free_bias, problem.constant)
             previous = np.empty(0, np.int64)
-            work(cache.recipe, cache.held, part, rule, Space.of(2, 2, 2), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
+            work(cache.recipe, cache.held, part, rule, Space.of(2, 2, 0), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
@@ -757,6 +784,7 @@ class SMO(Solver):
         state.episode = Episode(
             active=active, rows=rows, row=row, bound=bound, target=target, alpha=state.alpha[active],
             f=state.f[rows], order=order, position=passed, previous=np.empty(0, np.int64),
+            last=np.zeros(rows.size, np.int32), spent=np.zeros(1),
         )  # fmt: skip
 
     def _kept(self, problem: KernelProblem, space: Workspace, episode: Episode) -> Kept:
@@ -774,13 +802,13 @@ class SMO(Solver):
         m = episode.active.size
         part = Part(
             variables.sigma[episode.active], variables.h[episode.active], variables.cap[episode.active] * episode.bound,
-            episode.row, episode.alpha, episode.f, episode.order,
+            episode.row, episode.alpha, episode.f, episode.order, episode.last, episode.spent,
         )  # fmt: skip
         # a working set must fit into the cache
         most = max(2, min(self.working_set, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
         keep = max(0, min(self.working_set, cache.capacity - most))
         rule = Rule(most, keep, problem.has_free_bias, problem.constant)
-        space.kept = Kept(episode, cache, part, rule, Space.of(m, episode.rows.size, most + keep))
+        space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep, self.max_rounds))
         return space.kept
 
     def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int) -> tuple[int, bool]:
