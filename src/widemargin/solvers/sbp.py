@@ -32,10 +32,12 @@ solved as long as that is easy: with a large C it is not, and a small sample tel
 after 4,500 and 10,000.) The samples come after the first step, which is the same for every ν > 0 (at w = 0 all
 responses are equal), so that a run stopped in a sample has a model. Steering ν
 during the run was tried: the multiplier identity C = max α/γ needs Σα to settle, which takes about e^(2√T ρ), and ended
-20 times too low on a9a; the fixed point of mean hinge / norm along the ray ended 3 times too high. After n/5 draws the
-examples with a margin below 1.3 go to :class:`SMO`, which solves the C-form to a duality gap, starting with them. (To
-hand over α clipped into [0, C] took longer than to start from 0, on a9a 7.6 s against 5.0 s, most of it for the
-responses of α.) Until SMO's primal value is the lower one, the model is still that of the ν-form.
+20 times too low on a9a; the fixed point of mean hinge / norm along the ray ended 3 times too high. The first
+part ends with one draw for every four examples below the water level, which are about the support vectors to come, and
+with n/5 at most: SMO takes some rows for each of them. It starts from the coefficients, if most are within their
+bounds, where their kernel rows are at hand (images of 11,250 rows: 1.2 s, from the examples that matter 2.0 s), and
+else with the examples that have a margin below 1.3. Until SMO's primal value is the lower one, the model is still that
+of the ν-form.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
 """
@@ -61,17 +63,18 @@ from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
 from . import make, protocol
 from .protocol import Solver
-from .smo import State
+from .smo import State, lightened
 
-#: Without ν: most examples of the sample that finds it, those of the first, the fewest, the relative gap to which it is
-#: solved, and most rounds of SMO on it.
-SAMPLE, FIRST_SAMPLE, SMALLEST_SAMPLE, SAMPLE_TOL, SAMPLE_ROUNDS = 4000, 500, 16, 0.05, 6400
+#: Without ν: most examples of the sample that finds it, one in how many there are at most, those of the first, the
+#: fewest, the relative gap to which it is solved, and most rounds of SMO on it.
+SAMPLE, SAMPLED, FIRST_SAMPLE, SMALLEST_SAMPLE, SAMPLE_TOL, SAMPLE_ROUNDS = 4000, 8, 500, 16, 0.05, 6400
 #: A sample that took more moves of SMO than this per example is not doubled.
 EASY = 10
 #: The parts of the cache for the sample's kernel rows, with itself and with others, where classes share them.
 SAMPLE_SHARE = 0.4
-#: Without ν: one in this many examples is drawn before SMO takes over, and it starts with margins below MATTERS.
-SHARE, MATTERS = 5, 1.3
+#: Without ν: SMO takes over after one draw for so many examples, or for so many below the water level, if they are
+#: fewer, and starts with margins below MATTERS where it cannot start from the coefficients.
+SHARE, WET_SHARE, MATTERS = 5, 4, 1.3
 #: Kernel rows that are computed at a time where they are used once.
 USED_ONCE = 64
 #: First step at which a run stops for a checkpoint; then at its doubles.
@@ -112,8 +115,9 @@ class BatchState(protocol.State):
     The sum of the iterates of α is total × alpha − alpha_sum, and so for f; ``marks`` hold such sums, and their
     weights, as of the last two powers of 2, for the suffix average. Without ν, ``sought`` binary problems have theirs,
     the next one's comes from the first ``sample_size`` examples of ``order``, and ``trial`` is SMO's state on them.
-    ``polish`` is SMO's state once it has begun, and ``reached`` the primal value before that. ``passes`` over n,
-    beside computing kernel rows, are summed over the binary problems.
+    ``wet`` examples were below the level at the last checkpoint. ``polish`` is SMO's state once it has begun, and
+    ``reached`` the primal value before that. ``passes`` over n, beside computing kernel rows, are summed over the
+    binary problems.
     """
 
     alpha: np.ndarray
@@ -134,6 +138,7 @@ class BatchState(protocol.State):
     t: int
     rng: np.random.Generator
     passes: int = 0
+    wet: float = math.inf
     sought: int = 0
     sample_size: int = FIRST_SAMPLE
     order: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -333,7 +338,7 @@ class StochasticBatchPerceptron(Solver):
 
     def _is_last(self, problem: KernelProblem, state: BatchState) -> bool:
         """Whether the ν-form has done its part for the C-form; several problems are left to the caller."""
-        enough = state.t * self.batch_size >= problem.n / SHARE
+        enough = state.t * self.batch_size >= min(problem.n / SHARE, state.wet / WET_SHARE)
         return self.nu is None and problem.n_outputs == 1 and enough
 
     def at_checkpoint(self, state: BatchState) -> bool:
@@ -357,15 +362,25 @@ class StochasticBatchPerceptron(Solver):
         return [np.flatnonzero(row < MATTERS) for row in margins]
 
     def _hand_over(self, problem: KernelProblem, state: BatchState) -> None:
-        """Start SMO with the examples that matter."""
+        """Start SMO from the coefficients, if most of them are within their bounds and half of their kernel rows may be
+        at hand; else with the examples that matter.
+        """
         state.reached = self.certificate(problem, state).primal
-        state.polish = self._smo.init(problem, deepcopy(state.rng), promising=self.promising(problem, state)[0])
+        cache, _ = state.work(problem, Workspace).rows_of(problem)
+        alpha, f, bias, _ = self.predictor(problem, state)
+        feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
+        state.drop_workspace()  # its memory is SMO's now
+        if 2.0 * feasible.sum() > alpha.sum() and np.count_nonzero(feasible) <= 2 * cache.capacity:
+            state.polish = self._smo.init(problem, deepcopy(state.rng), problem.signs * feasible, cache=cache)
+        else:
+            del cache
+            matter = np.flatnonzero(problem.y * (f[0] + bias[0]) < MATTERS)
+            state.polish = self._smo.init(problem, deepcopy(state.rng), promising=matter)
         state.polish.counters = state.counters
-        state.drop_workspace()  # the memory is SMO's now
 
     def _seek_nu(self, problem: KernelProblem, state: BatchState, most: int) -> int:
         """Up to ``most`` rounds of SMO on the sample of the next binary problem, whose ν is set when it is solved."""
-        if min(SAMPLE, problem.n // 2) < SMALLEST_SAMPLE:
+        if largest_sample(problem.n) < SMALLEST_SAMPLE:
             state.sought = problem.n_outputs
             return 0
         if state.order.size == 0:
@@ -403,7 +418,7 @@ class StochasticBatchPerceptron(Solver):
         space: Workspace = state.work(problem, Workspace)
         kept = space.sample
         if kept is None or kept.order is not state.order:
-            order, size = state.order, min(SAMPLE, problem.n // 2)
+            order, size = state.order, largest_sample(problem.n)
             # the first of each class in the order come first, so that each that is there is in the sample
             ends = []
             for q in range(problem.n_outputs):
@@ -462,6 +477,8 @@ class StochasticBatchPerceptron(Solver):
             found = pour(state.f[q], signs[q], s, problem.n * state.nu[q] / scale, two, window, masses, near)
             window *= scale
             state.level[q], state.bias[q] = scale * found.level, scale * found.bias
+            if self.nu is None and self._at_stop(state):
+                state.wet = int(np.count_nonzero(signs[q] * (state.f[q] + found.bias) < found.level))
             state.passes += found.passes
             uniforms = state.rng.random(k + 1)
             first = k
@@ -570,7 +587,8 @@ class StochasticBatchPerceptron(Solver):
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over problems)."""
         if state.polish is not None:
             certificate = self.certificate(problem, state)
-            return {"objective": certificate.primal, "gap": certificate.gap}
+            draws = float(state.t * self.batch_size)
+            return {"objective": certificate.primal, "gap": certificate.gap, "handed_over_after": draws}
         alpha, f, bias, level = self.predictor(problem, state)
         norm2 = np.sum(alpha * problem.signs * f, axis=1)
         hinge = problem.mean_losses(f + bias[:, None])
@@ -608,6 +626,11 @@ class StochasticBatchPerceptron(Solver):
             with np.errstate(divide="ignore"):
                 beta *= np.minimum(1.0, np.min(caps / np.abs(beta), axis=1, initial=np.inf, where=beta != 0.0))[:, None]
         return beta
+
+
+def largest_sample(n: int) -> int:
+    """Examples of the largest sample that ν is sought on."""
+    return min(SAMPLE, max(n // SAMPLED, min(FIRST_SAMPLE, n // 2)))
 
 
 def evaluations(cache: RowCache) -> int:

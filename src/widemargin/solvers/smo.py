@@ -673,14 +673,16 @@ class SMO(Solver):
 
     def init(
         self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None,
-        promising: np.ndarray | None = None, responses: np.ndarray | None = None,
+        promising: np.ndarray | None = None, responses: np.ndarray | None = None, cache: RowCache | None = None,
     ) -> State:  # fmt: skip
         """α = 0, or given dual variables of shape (1, n), made feasible; the first episode's variables may be given,
-        and the responses of feasible dual variables, if they are known.
+        the responses of feasible dual variables, if they are known, and kernel rows over all examples.
         """
         self.check(problem)
         variables = Variables.of(problem)
         state = State(np.zeros(variables.h.size), np.zeros(problem.n), rng)
+        if cache is not None:
+            Workspace.of(problem, state).whole = cache
         if duals is not None:
             state.alpha[:] = variables.split(protocol.checked_duals(duals, 1, problem.n))
             if problem.has_free_bias:
@@ -883,12 +885,7 @@ class SMO(Solver):
         if not self._is_mostly_free(variables, episode):
             return episode.alpha / episode.bound
         cap = variables.cap[episode.active]
-        alpha, rises = np.minimum(episode.alpha, cap), variables.sigma[episode.active] > 0.0
-        if problem.has_free_bias:  # the heavier side is made lighter
-            up, down = alpha[rises].sum(), alpha[~rises].sum()
-            alpha[rises] *= min(1.0, down / max(up, TAU))
-            alpha[~rises] *= min(1.0, up / max(down, TAU))
-        return alpha
+        return lightened(episode.alpha, variables.sigma[episode.active], cap, problem.has_free_bias)
 
     def _to_add(
         self, variables: Variables, chosen: np.ndarray, change: np.ndarray, others: np.ndarray
@@ -1045,6 +1042,16 @@ class SMO(Solver):
         certificate = self._certificate(problem, point, max(dual, state.dual))
         measured = {"objective": certificate.primal, "gap": certificate.gap}
         return measured, lambda: self._model(problem, variables.signed(alpha), point)
+
+
+def lightened(alpha: np.ndarray, sigma: np.ndarray, cap: np.ndarray, balanced: bool) -> np.ndarray:
+    """α within the box and, if asked, with Σ σα = 0: clipped, and the heavier side made lighter; what is 0 stays so."""
+    alpha, rises = np.minimum(alpha, cap), sigma > 0.0
+    if balanced:
+        up, down = alpha[rises].sum(), alpha[~rises].sum()
+        alpha[rises] *= min(1.0, down / max(up, TAU))
+        alpha[~rises] *= min(1.0, up / max(down, TAU))
+    return alpha
 
 
 def balance(alpha: np.ndarray, sigma: np.ndarray, cap: np.ndarray) -> np.ndarray:
