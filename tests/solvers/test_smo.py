@@ -17,7 +17,7 @@ from widemargin.core.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers import smo
-from widemargin.solvers.smo import SMO, Variables, balance
+from widemargin.solvers.smo import SMO, Variables, balance, lightened, use_again
 
 solve_pairs, solve_singles = compiled(smo.solve_pairs), compiled(smo.solve_singles)
 
@@ -378,6 +378,52 @@ def test_balance_gives_the_nearest_feasible_point(rng):
     for _ in range(20):
         other = balance(rng.uniform(0.0, 1.0, 20) * cap, sigma, cap)
         assert (alpha - near) @ (other - near) <= 1e-10
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+def test_a_lightened_point_is_feasible_and_has_no_new_support(balanced, rng):
+    for _ in range(20):
+        n = int(rng.integers(2, 30))
+        sigma, cap = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.uniform(0.1, 2.0, n)
+        alpha = rng.uniform(0.0, 4.0, n) * rng.integers(0, 2, n)
+        found = lightened(alpha, sigma, cap, balanced)
+        assert np.all((found >= 0.0) & (found <= np.minimum(alpha, cap)))
+        assert (
+            abs(sigma @ found) <= 1e-12 * (1.0 + found.sum()) if balanced else np.all(found == np.minimum(alpha, cap))
+        )
+
+
+@given(st.lists(st.sets(st.integers(0, 11), min_size=1, max_size=4), max_size=30), st.integers(4, 12))
+@settings(max_examples=60)
+def test_rows_used_again_are_those_that_a_cache_has_let_go(rounds, capacity):
+    """Beside a list of rows by their last use: a row of the round that fits only in part counts as let go."""
+    last, ages, uses = np.zeros(12, np.int32), np.zeros(len(rounds) + 1, np.int64), []
+    ages[0] = 12
+    for now, rows in enumerate(rounds, 1):
+        resident = {r for r in range(12) if r in uses and len(set(uses[len(uses) - uses[::-1].index(r) :])) < capacity}
+        seen, wanted = set(uses), np.array(sorted(rows))
+        again = use_again(last, ages, wanted, now, capacity)
+        assert len((rows & seen) - resident) <= again <= len(rows & seen)
+        assert again == 0 or len(seen) > capacity
+        assert np.array_equal(np.bincount(last, minlength=ages.size), ages)
+        uses += sorted(rows)
+
+
+@pytest.mark.parametrize("C", [0.05, 1000.0])  # nearly all support vectors at their bounds, and many free
+@pytest.mark.parametrize(
+    "rows", [60, 3000]
+)  # a cache that rows of all examples do not fit into, and one that holds all
+def test_narrow_and_whole_sets_of_variables_lead_to_the_same_optimum(C, rows, rng):
+    n = 3000
+    problem = make(rng, n, kernel=RBF(2.0), C=C, cache_bytes=4.0 * n * rows)
+    outcome = solved(problem, rng, tol=1e-4)
+    state = outcome.state
+    everything = np.arange(n)
+    beta = SMO().duals(problem, state)[0]
+    f = problem.matrix(everything, everything).block(everything).astype(np.float64) @ beta
+    np.testing.assert_allclose(state.f, f, atol=1e-5 * (1.0 + np.abs(beta).sum()))
+    certificate = SMO().certificate(problem, state)
+    assert certificate.gap <= 1e-4 * certificate.primal
 
 
 def test_what_smo_cannot_solve_is_refused_in_a_sentence(rng):
