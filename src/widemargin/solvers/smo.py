@@ -550,13 +550,14 @@ class Kept(NamedTuple):
 @dataclass
 class Workspace:
     """The variables of the problem; what the episode under way works with, or the kernel matrix that its end takes;
-    kernel rows over all examples, where an episode had or will have them.
+    kernel rows over all examples, where an episode had or will have them, none in a ``passing`` workspace.
     """
 
     variables: Variables
     kept: Kept | None = None
     matrix: Any = None
     whole: RowCache | None = None
+    passing: bool = False
 
     @classmethod
     def of(cls, problem: KernelProblem, state: State) -> Workspace:
@@ -799,8 +800,9 @@ class SMO(Solver):
         if episode.rows.size == problem.n and space.whole is not None:
             cache = space.whole
         else:
+            space.whole = None  # its memory is the new one's
             cache = RowCache(problem.matrix(episode.rows, episode.rows), problem.cache_bytes)
-        space.whole = cache if episode.rows.size == problem.n else None
+            space.whole = cache if episode.rows.size == problem.n else None
         m = episode.active.size
         part = Part(
             variables.sigma[episode.active], variables.h[episode.active], variables.cap[episode.active] * episode.bound,
@@ -906,7 +908,7 @@ class SMO(Solver):
         if count == 0:
             return
         some = np.arange(closing.position, closing.position + count)
-        if width == problem.n:
+        if width == problem.n and not space.passing:
             if space.whole is None:
                 everything = np.arange(problem.n)
                 space.whole = RowCache(problem.matrix(everything, everything), problem.cache_bytes)
@@ -1030,7 +1032,9 @@ class SMO(Solver):
         closing = self._closing(problem, variables, state)
         if closing.values > most:
             return None
-        self._add_all(problem, Counters(), closing, Workspace(variables))  # what is done for a look is not counted
+        self._add_all(
+            problem, Counters(), closing, Workspace(variables, passing=True)
+        )  # what is done for a look is not counted
         alpha, f = state.alpha.copy(), state.f.copy()
         alpha[episode.active] = episode.alpha
         self._add(problem, f, closing)
