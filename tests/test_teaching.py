@@ -167,6 +167,10 @@ def test_lessons_end_with_the_pool_the_teacher_or_ctrl_c(examples):
     ({"labels": 0}, ValueError, "labels must be ≥ 1"), ({"every": 0}, ValueError, "every must be ≥ 1"),
     ({"teacher": lambda learner, pool: 300}, ValueError, "from 0 to 299, got 300"),
     ({"teacher": lambda learner, pool: "x"}, TypeError, "returns the place of an example"),
+    ({"teacher": lambda learner, pool: 1.5}, TypeError, "returns the place of an example, or None, got 1.5"),
+    ({"teacher": ActiveTeacher}, TypeError, r"such as ActiveTeacher\(\), got <class"),
+    ({"test": np.zeros((3, 2))}, TypeError, r"test must be a pair \(X, y\).* got ndarray"),
+    ({"test": (np.zeros((3, 2)), [0, 1])}, ValueError, r"label for each of 3 examples, got an array of shape \(2,\)"),
     ({"teacher": lambda learner, pool: int(np.flatnonzero(~pool.unseen)[0])}, ValueError, "chosen or passed over"),
 ])  # fmt: skip
 def test_what_is_no_lesson_is_refused(examples, options, error, sentence):
@@ -174,6 +178,9 @@ def test_what_is_no_lesson_is_refused(examples, options, error, sentence):
     given = {"learner": GaussianNB(), "pool": X, "teacher": RandomTeacher(), "oracle": y, **options}
     with pytest.raises(error, match=sentence):
         teach(**given)
-    for wrong in ({"share": 2.0}, {"step": 1.0}, {"explore": -1.0}, {"share": 0.0}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
+    for wrong in ({"share": 2.0}, {"step": 1.0}, {"step": 0}, {"explore": -1.0}, {"explore": 3.0}, {"share": 0.0}):
+        name, value = next(iter(wrong.items()))
+        with pytest.raises(ValueError, match=f"^{name} must be .*, got {value}$"):
             StreamTeacher(**wrong)
+    with pytest.raises(TypeError, match="step must be a number > 0, got 'a'"):
+        StreamTeacher(step="a")

@@ -144,9 +144,13 @@ class StreamTeacher:
     BLOCK = 32
 
     def __init__(self, share: float = 0.1, explore: float = 0.05, step: float = 0.1) -> None:
-        self.share, self.explore, self.step = positive("share", share), not_negative("explore", explore), step
-        if self.share > 1.0 or self.explore > 1.0 or not 0.0 < step < 1.0:
-            raise ValueError(f"share, explore and step must be at most 1, got {share!r}, {explore!r} and {step!r}")
+        self.share, self.explore = positive("share", share), not_negative("explore", explore)
+        self.step = positive("step", step)
+        for name, value in (("share", self.share), ("explore", self.explore)):
+            if value > 1.0:
+                raise ValueError(f"{name} must be at most 1, got {value!r}")
+        if self.step >= 1.0:
+            raise ValueError(f"step must be below 1, got {step!r}")
         self.threshold, self.seen, self.asked = math.nan, 0, 0
 
     def __call__(self, learner: Any, pool: Pool) -> int | None:
@@ -243,14 +247,14 @@ def teach(
     """
     if not callable(getattr(learner, "partial_fit", None)):
         raise TypeError(f"{type(learner).__name__} has no partial_fit: use an estimator that learns one by one")
-    if not callable(teacher):
+    if not callable(teacher) or isinstance(teacher, type):
         raise TypeError(f"teacher must be a callable of (learner, pool), such as ActiveTeacher(), got {teacher!r}")
     whole("labels", labels)
     whole("start", start, least=0)
     among = Pool(pool, generator(random_state))
     ask = oracle if callable(oracle) else _labels(oracle, len(among)).__getitem__
     named = {} if _is_fitted(learner) else {"classes": _classes(classes, oracle, start)}
-    lesson, course = Lesson(), _Course(learner, among, ask, test, every)
+    lesson, course = Lesson(), _Course(learner, among, ask, _test(test), every)
     with Interrupts() as interrupts:
         first = among.draw(min(start, labels))
         if first.size:
@@ -325,12 +329,26 @@ def _labels(oracle: Any, n: int) -> np.ndarray:
     return known
 
 
+def _test(test: Any) -> Any:
+    """The test examples and their labels, if there are any."""
+    if test is None:
+        return None
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise TypeError(f"test must be a pair (X, y) of examples and their labels, got {type(test).__name__}")
+    rows, labels = np.shape(test[0])[0], np.shape(test[1])
+    if labels != (rows,):
+        raise ValueError(f"test must have one label for each of {rows} examples, got an array of shape {labels}")
+    return test
+
+
 def _place(chosen: Any, n: int) -> int:
     """The place that a teacher chose."""
     try:
         place = int(chosen)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"a teacher returns the place of an example, or None, got {chosen!r}") from error
+    if place != chosen:  # a part of a number, or a string of digits
+        raise TypeError(f"a teacher returns the place of an example, or None, got {chosen!r}")
     if not 0 <= place < n:
         raise ValueError(f"a teacher returns the place of an example, from 0 to {n - 1}, got {place}")
     return place

@@ -425,3 +425,25 @@ def test_single_steps_of_several_outputs_gain(rng):
         model = IncrementalSVC(C=2.0, gamma=0.5, intercept="none", solver=solver, memory="support")
         gaps.append(model.partial_fit(X, y, range(4)).duality_gap())
     assert gaps[1] < 0.5 * gaps[0], gaps
+
+
+@pytest.mark.parametrize("at", [0, 2, 3])
+def test_one_interrupt_ends_all_parts_of_finish(monkeypatch, at):
+    rng = np.random.default_rng()
+    X = rng.standard_normal((90, 3))
+    y = np.arange(90) % 3
+    model = IncrementalSVC(gamma=1.0).partial_fit(X, y, classes=[0, 1, 2])
+    solved, limits = IncrementalSVC._solved, []
+
+    def pressed(self, part, beta, f, tol, seconds):
+        limits.append(seconds)
+        found = solved(self, part, beta, f, tol, seconds)
+        return found._replace(stop_reason="interrupted") if len(limits) == at + 1 else found
+
+    monkeypatch.setattr(IncrementalSVC, "_solved", pressed)
+    model.finish(1e-6)
+    assert model.stop_reason_ == "interrupted"
+    assert limits == [None] * (at + 1) + [1e-3] * (len(limits) - at - 1)
+    assert len(model.certificate_) == 3
+    model.partial_fit(X[:5], y[:5])
+    assert model.n_samples_seen_ == 95

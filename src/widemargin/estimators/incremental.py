@@ -480,10 +480,14 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         # first among the vectors, whose responses are known: those of the others take all kernel values with them
         near, slots = replace(state, beta=state.beta.copy(), e=state.e.copy()), state.vectors
         left: list[Any] = [max_seconds] * len(outputs)
+        interrupted = False
         for q in outputs if slots.size else ():
             part = self._binary(narrow, q).take(state.example[slots])
             found = self._solved(part, state.beta[q, slots], part.y - state.e[q, slots], ROUGHER * tol, max_seconds)
             near.beta[q, slots], near.e[q, slots] = found.beta, part.y - found.f
+            if found.stop_reason == "interrupted":  # what comes next only proves where it stands
+                left, interrupted = [1e-3] * len(left), True
+                break
             if max_seconds is not None:
                 left[q] = max(max_seconds - found.seconds, 1e-3)
         beta, f = solver.duals(problem, near), solver.responses(narrow, near)
@@ -493,13 +497,16 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
             beta[q], f[q] = found.beta, found.f
             certificates.append(found.certificate)
             reasons.append(found.stop_reason)
+            if found.stop_reason == "interrupted":
+                left, interrupted = [1e-3] * len(left), True
         self._undo = "forget"  # vectors change in place
         solver.adopt(problem, state, beta, f)
         self._state = state
         self._forget_made()
         definite = self._trained_kernel.is_definite
         self.certificate_ = None if not definite else certificates[0] if len(certificates) == 1 else certificates
-        self.stop_reason_ = next((reason for reason in reasons if reason != "tol"), "tol")
+        ends = (reason for reason in reasons if reason != "tol")
+        self.stop_reason_ = "interrupted" if interrupted else next(ends, "tol")
         self._undo = "keep"
         return self
 
@@ -571,7 +578,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         if lost.size:
             raise ValueError(
                 f"example {lost[0]} is not remembered any more: it was forgotten (memory={self.memory!r}, "
-                f"window={self.window}, budget={self.budget}) or unlearnt before"
+                f"window={self._kind['window']}, budget={self._kind['budget']}) or unlearnt before"
             )
         return np.sort(remembered[order][found])
 
