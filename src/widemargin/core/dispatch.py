@@ -24,6 +24,7 @@ a container with read-only sources and no home, it is kept in a folder of the
 user's own among the temporary files; failing that, nowhere, with one warning.
 """
 
+import gc
 import hashlib
 import logging
 import os
@@ -98,6 +99,15 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function a part of the compiled loops that call it, with one copy for all places that do.
+
+    For parts that are large, called at several places, and not often enough for a call to cost anything.
+    """
+    _compile_within(function, lambda *types, **named: function, forced=False)
+    return function
+
+
 class _Unfinished(JITCodeLibrary):
     """Code of a part: the loop that it is linked to optimises it and makes machine code of it, once."""
 
@@ -142,9 +152,12 @@ class _Parts(CompilerBase):
         return [pipeline]
 
 
-def _compile_within(function: Callable[..., Any], choose: Callable[..., Any]) -> None:
-    """Let compiled loops that call ``function`` hold the code that ``choose`` finds for the types of its arguments."""
-    options = {**OPTIONS, "forceinline": True, "no_cfunc_wrapper": True, "pipeline_class": _Parts}
+def _compile_within(function: Callable[..., Any], choose: Callable[..., Any], forced: bool = True) -> None:
+    """Let compiled loops that call ``function`` hold the code that ``choose`` finds for the types of its arguments.
+
+    Where it is ``forced``, at every place that calls it; else once, unless it is short.
+    """
+    options = {**OPTIONS, "forceinline": forced, "no_cfunc_wrapper": True, "pipeline_class": _Parts}
     overload(function, strict=False, jit_options=options)(choose)
 
 
@@ -172,6 +185,24 @@ def _temporary_folder() -> str | None:
         stacklevel=2,
     )
     return None
+
+
+class _NoCollection(event.Listener):
+    """Keeps Python's collector of cyclic garbage off while a loop is compiled: it walks a million objects in vain."""
+
+    def __init__(self) -> None:
+        self.depth, self.was_enabled = 0, False
+
+    def on_start(self, found: event.Event) -> None:
+        if self.depth == 0:
+            self.was_enabled = gc.isenabled()
+            gc.disable()
+        self.depth += 1
+
+    def on_end(self, found: event.Event) -> None:
+        self.depth -= 1
+        if self.depth == 0 and self.was_enabled:
+            gc.enable()
 
 
 class _CompilationNotice(event.Listener):
@@ -219,6 +250,7 @@ class _CompilationNotice(event.Listener):
 
 
 event.register("numba:compile", _CompilationNotice())
+event.register("numba:compile", _NoCollection())
 
 
 def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .dispatch import borrow, compiled, flat, generic, inlined, use_wide_registers
+from .dispatch import apart, borrow, compiled, flat, generic, inlined, use_wide_registers
 from .kernels import finish
 from .measures import Absolute, Inner, Squared
 from .rows import CSRRows, DenseRows, as_rows, row_size
@@ -471,7 +471,7 @@ def drop_term(expansion, j, last):
     expansion.norm2[last], expansion.age[last] = 0, 0
 
 
-@compiled
+@apart
 def least(values, count):
     """The place of the least entry; the first of several."""
     best, place = values[0], 0
@@ -486,7 +486,7 @@ def smallest(expansion, count):
     """The place of the vector with the least ‖α_j‖² k(z_j, z_j); the oldest of those that share it up to rounding."""
     norm2, age = expansion.norm2, expansion.age
     place = least(norm2, count)
-    most = norm2[place] * (1.0 + TIED * np.finfo(norm2.dtype).eps)
+    most = norm2[place] * (1.0 + TIED * (2.0**-52 if norm2.itemsize == 8 else 2.0**-23))
     for j in range(count):
         if norm2[j] <= most and age[j] < age[place]:
             place = j

@@ -45,7 +45,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled, inlined
+from .dispatch import apart, borrow, compiled, inlined
 from .exp import exp
 
 #: Steps of the grid of h from which the place of a pair with several classes is polished.
@@ -73,7 +73,7 @@ def merged_norm2(p, q, r, log_kappa, h):
     return p * A * A + 2.0 * q * A * B + r * B * B
 
 
-@compiled
+@apart
 def polish(p, q, r, log_kappa, low, high):
     """The h of the largest ‖α_z‖² from low to high, where it has one hump, by golden section; 0 if that is better."""
     first, second = high - _SHRINK * (high - low), low + _SHRINK * (high - low)
@@ -93,7 +93,7 @@ def polish(p, q, r, log_kappa, low, high):
     return h
 
 
-@compiled
+@inlined
 def growth(x):
     """exp(x) − 1, to 1e-8 of itself for small x too."""
     series = x * type(x)(1 / 5040)
@@ -229,7 +229,7 @@ def _newton(mu, log_kappa, h):
     return -1.0
 
 
-@inlined
+@apart
 def best_place(table, p, q, r, log_kappa, joint):
     """The h at which to merge two vectors, of which the first is the smaller: never worse than h = 0."""
     low, high = 0.0, 0.5

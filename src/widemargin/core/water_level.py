@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled, inlined
+from .dispatch import apart, borrow, compiled, inlined
 
 #: The window should hold one in NEAR of the points, and the one inside it FEW; so few are sorted at once.
 NEAR, FEW = 16, 128
@@ -146,7 +146,7 @@ class Surface(NamedTuple):
     second: Points
 
 
-@inlined
+@apart
 def _gathered(c, y, s, two, sign, near, n_near):
     """Points of a basin that are inside the window, with their heights and weights."""
     points, heights, weights = np.empty(n_near, np.int64), np.empty(n_near), np.ones(n_near)
@@ -176,7 +176,19 @@ def _look(c, y, s, two, window, whole, masses, near):
     return View(lows, highs, below, total, first, second, n_near)
 
 
-@compiled
+@apart
+def _chosen(points, order):
+    """Some of the points, in an order."""
+    return Points(points.places[order], points.heights[order], points.weights[order])
+
+
+@apart
+def _in_order(heights):
+    """The places of heights, from the lowest to the highest."""
+    return np.argsort(heights)
+
+
+@apart
 def _split(points, low, high):
     """The points below ``low`` and then, in order, those below ``high``; and how many are below ``low``."""
     heights = points.heights
@@ -188,9 +200,10 @@ def _split(points, low, high):
         inside[n_inside] = r
         n_inside += int((heights[r] >= low) & (heights[r] < high))
     inside = inside[:n_inside]
-    order[n_below : n_below + n_inside] = inside[np.argsort(heights[inside])]
-    order = order[: n_below + n_inside]
-    return Points(points.places[order], heights[order], points.weights[order]), n_below
+    ranks = _in_order(heights[inside])
+    for r in range(n_inside):
+        order[n_below + r] = inside[ranks[r]]
+    return _chosen(points, order[: n_below + n_inside]), n_below
 
 
 @inlined
@@ -225,18 +238,18 @@ def _moves(volume, two, window, view):
     return min(max(du, -window[2]), window[2]), min(max(dv, -window[2]), window[2])
 
 
-@compiled
+@apart
 def _begin(two, view, first, second, walk):
     """Cover the points below the start of the walk, in place; a second basin that is none has height 0."""
     mass, total, start = walk.mass, walk.total, walk.start
-    mass[:], total[:], walk.part[:] = view.below, view.total, 0.0
+    for a in range(2):
+        mass[a], total[a], walk.part[a], walk.taken[a] = view.below[a], view.total[a], 0.0, start[a]
     for a in range(2 if two else 1):
         points = first if a == 0 else second
         heights, weights = points.heights, points.weights
         for r in range(start[a]):
             mass[a] += weights[r]
             total[a] += weights[r] * heights[r]
-    walk.taken[:] = start
     if not two:
         mass[1], total[1], walk.last[1] = mass[0], 0.0, 0.0
 
@@ -303,7 +316,7 @@ def _climb(volume, two, final, first, second, walk):
         reached += step
 
 
-@inlined
+@apart
 def _covered(a, points, walk):
     """The points of basin a that the walk has covered, with their masses."""
     part = walk.part[a]
@@ -352,20 +365,28 @@ def _surface(volume, two, whole, window, view):
     return Surface(inside, u, v, _covered(0, first, walk), _covered(1, second, walk))
 
 
+@apart
+def _lowest_of(points):
+    """The lowest points, all of them, and their height."""
+    heights, lowest, count = points.heights, np.inf, 0
+    for r in range(heights.size):
+        lowest = min(lowest, heights[r])
+    order = np.empty(heights.size, np.int64)
+    for r in range(heights.size):
+        order[count] = r
+        count += int(heights[r] == lowest)
+    return _chosen(points, order[:count]), lowest
+
+
 @inlined
 def _lowest(two, view):
     """The surface of no volume: the minimisers, all of them."""
     first, second = view.first, view.second
     if view.below[0] + view.below[1] != 0.0 or first.heights.size == 0 or (second.heights.size == 0 and two):
         return Surface(False, 0.0, 0.0, first, second)
-    u = first.heights.min()
-    v = second.heights.min() if two else u
-    own, others = first.heights == u, second.heights == v
-    return Surface(
-        True, u, v,
-        Points(first.places[own], first.heights[own], first.weights[own]),
-        Points(second.places[others], second.heights[others], second.weights[others]),
-    )  # fmt: skip
+    first, u = _lowest_of(first)
+    second, v = _lowest_of(second)
+    return Surface(True, u, v if two else u, first, second)
 
 
 @inlined
@@ -373,7 +394,7 @@ def _lay_window(n, whole, view, surface, window):
     """window ← about the levels found, of a width to go on with, in place."""
     if whole:
         # the height of a slice of the points about the level
-        heights = np.sort(view.first.heights)
+        heights = view.first.heights[_in_order(view.first.heights)]
         middle, reach = np.searchsorted(heights, surface.u), max(1, n // (2 * NEAR))
         about = heights[max(0, middle - reach) : middle + reach]
         width = 0.5 * (about[-1] - about[0])

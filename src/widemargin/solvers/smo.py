@@ -52,7 +52,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import losses
-from ..core.dispatch import borrow, compiled, inlined
+from ..core.dispatch import apart, borrow, compiled, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache, fetch_rows
 from ..core.visits import shuffle
@@ -278,7 +278,7 @@ class Rule(NamedTuple):
 GOING_ON, REACHED, MISSING, TIRED = 0, 1, 2, 3
 
 
-@compiled
+@inlined
 def middle(top, bottom):
     """The middle of the interval of optimal biases; its finite end where it has only one."""
     if np.isfinite(top) and np.isfinite(bottom):
@@ -309,7 +309,7 @@ def use_again(last, ages, wanted, now, capacity):
     return again
 
 
-@inlined
+@apart
 def take_extremes(values, sign, limit, count, taken, chosen, found):
     """Append to chosen[:found] the ``count`` largest sign × values above the limit; returns the new number found.
 
@@ -338,7 +338,7 @@ def take_extremes(values, sign, limit, count, taken, chosen, found):
     return found
 
 
-@compiled
+@apart
 def choose(part, rule, space, bias, top, bottom, position, rounds, previous):
     """space.chosen ← the next working set, ``taken`` marks it; returns its size and the new position in the order."""
     alpha, cap, sigma, h, f, row, order = part.alpha, part.cap, part.sigma, part.h, part.f, part.row, part.order

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import compiled, inlined
+from ...core.dispatch import apart, inlined, use_wide_registers
 from ...core.expansion import correlation, least, padded, vector_sums, write_column
 from ...core.kernels import finish
 from ...core.merging import best_partner, best_place, joint_degradations, merge_table
@@ -86,7 +86,7 @@ def distance2(Z, i, x):
     return total
 
 
-@compiled
+@inlined
 def inner(A, i, coefficients):
     """The inner product ⟨α_i, coefficients⟩ over the outputs."""
     total = 0.0
@@ -95,7 +95,7 @@ def inner(A, i, coefficients):
     return total
 
 
-@inlined
+@apart
 def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
     """‖Σ Φ(z_i)α_i − Φ(z) coefficients‖² over the chosen vectors; ``x`` is overwritten."""
     total = 0.0
@@ -116,7 +116,7 @@ def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
     return total
 
 
-@inlined
+@apart
 def merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged):
     """z, merged ← the chosen vectors merged one after the other, in place; returns what the last one lost.
 
@@ -150,9 +150,10 @@ def merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged):
     return lost
 
 
-@inlined
+@apart
 def follow_norm(policy, machine, found, lost):
     """Keep ‖W‖² up to date, in place, for the chosen vectors that become the merged one; work.k is overwritten."""
+    use_wide_registers()
     A, work, tally, chosen, merged = machine.expansion.A, machine.work, machine.tally, policy.chosen, policy.merged
     count, correlated = tally.vectors, 0.0
     for a in range(found):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import compiled, generic, inlined, use_wide_registers
+from ...core.dispatch import apart, compiled, generic, use_wide_registers
 from ...core.expansion import (
     Expansion,
     Metric,
@@ -181,9 +181,10 @@ def maintain(policy, machine):
     """
 
 
-@inlined
+@apart
 def kernel_row(machine, j):
     """work.k ← the kernel values of vector j and all, in place; work.x ← vector j."""
+    use_wide_registers()
     metric, Z, work, m = machine.metric, machine.expansion.vectors.Z, machine.work, padded(machine.tally.vectors)
     x = work.x
     for k in range(x.size):
@@ -193,7 +194,7 @@ def kernel_row(machine, j):
     work.sums[j] = 0 if work.sums[j] != work.sums[j] else work.sums[j]
 
 
-@inlined
+@apart
 def drop(machine, j):
     """Take vector j out, in place: the last one moves to its column, and the last column becomes zero."""
     last = machine.tally.vectors - 1
@@ -201,9 +202,10 @@ def drop(machine, j):
     machine.tally.vectors = last
 
 
-@inlined
+@apart
 def remove(machine, j, known):
     """Remove vector j, in place; ``known`` says whether work.k is its kernel row. Returns ‖Δ‖² without scales."""
+    use_wide_registers()
     lost, tally, work = np.float64(machine.expansion.norm2[j]), machine.tally, machine.work
     if machine.track:
         if not known:
