@@ -1,6 +1,7 @@
 """scikit-learn's own checks on every configuration that a user can reach, not on defaults only.
 
-The defaults are checked in test_contract.py, test_kernel.py and test_budgeted.py. Sparse rows are among the checks.
+The defaults, and linear Pegasos, are checked in test_contract.py, test_kernel.py and test_budgeted.py.
+Sparse rows are among the checks.
 """
 
 import pytest
@@ -10,7 +11,7 @@ from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
 from widemargin.solvers.budget import STEPS
 
 LINEAR = [
-    *(kind(solver=solver) for kind in (LinearSVC, LinearSVR) for solver in ("pegasos", "sdca")),
+    *(kind(solver="sdca") for kind in (LinearSVC, LinearSVR)),
     *(kind(solver=solver, early_stopping=True) for kind in (LinearSVC, LinearSVR) for solver in ("pegasos", "sdca")),
     LinearSVC(solver="pegasos", multi_class="crammer_singer"),
 ]
