@@ -25,6 +25,8 @@ from .dispatch import borrow, compiled, flat, generic, inlined
 
 #: How many rows ahead of their use the memory of rows is asked for.
 AHEAD = 4
+#: Weights of so many bytes are in a near cache, and beyond ``FAR`` they are too far for prefetches to hide the way.
+NEAR, FAR = 2**20, 2**23
 
 
 class DenseRows(NamedTuple):
@@ -112,23 +114,77 @@ def _(X, i):
 
 
 @generic
+def row_dot(X, i, V, unit):
+    """⟨v, xᵢ⟩ for V of shape (n_features, 1), in the precision of ``unit``, a 1 of some dtype."""
+
+
+@row_dot.case(DenseRows)
+def _(X, i, V, unit):
+    v = flat(V)
+    total = unit - unit
+    for j in range(X.values.shape[1]):
+        total += unit * X.values[i, j] * v[j]
+    return total
+
+
+@row_dot.case(CSRRows)
+def _(X, i, V, unit):
+    v = flat(V)
+    total = unit - unit
+    if NEAR < v.size * v.itemsize <= FAR:
+        last = X.indptr[i + 1] - 1
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            _prefetch(v, X.indices[min(p + 32, last)])
+            total += unit * X.data[p] * v[X.indices[p]]
+    else:
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            total += unit * X.data[p] * v[X.indices[p]]
+    return total
+
+
+@generic
+def row_dots(X, i, V, U):
+    """(⟨v, xᵢ⟩, ⟨u, xᵢ⟩, ‖xᵢ‖²) in one pass, for V and U of shape (n_features, 1)."""
+
+
+@row_dots.case(DenseRows)
+def _(X, i, V, U):
+    v, u = flat(V), flat(U)
+    first, second, norm2 = V.dtype.type(0), U.dtype.type(0), 0.0
+    for j in range(X.values.shape[1]):
+        x = X.values[i, j]
+        first += x * v[j]
+        second += x * u[j]
+        norm2 += np.float64(x) * np.float64(x)
+    return first, second, norm2
+
+
+@row_dots.case(CSRRows)
+def _(X, i, V, U):
+    v, u = flat(V), flat(U)
+    first, second, norm2 = V.dtype.type(0), U.dtype.type(0), 0.0
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        x = X.data[p]
+        j = X.indices[p]
+        first += x * v[j]
+        second += x * u[j]
+        norm2 += np.float64(x) * np.float64(x)
+    return first, second, norm2
+
+
+@generic
 def row_scores(X, i, V, z):
     """z ← Vᵀxᵢ: the inner products of row i with each column of V."""
 
 
 @row_scores.case(DenseRows)
 def _(X, i, V, z):
-    d = X.values.shape[1]
     if V.shape[1] == 1:
-        v = flat(V)
-        total = V.dtype.type(0)
-        for j in range(d):
-            total += X.values[i, j] * v[j]
-        z[0] = total
+        z[0] = row_dot(X, i, V, V.dtype.type(1))
     else:
         for c in range(V.shape[1]):
             z[c] = 0.0
-        for j in range(d):
+        for j in range(X.values.shape[1]):
             for c in range(V.shape[1]):
                 z[c] += X.values[i, j] * V[j, c]
 
@@ -136,11 +192,7 @@ def _(X, i, V, z):
 @row_scores.case(CSRRows)
 def _(X, i, V, z):
     if V.shape[1] == 1:
-        v = flat(V)
-        total = V.dtype.type(0)
-        for p in range(X.indptr[i], X.indptr[i + 1]):
-            total += X.data[p] * v[X.indices[p]]
-        z[0] = total
+        z[0] = row_dot(X, i, V, V.dtype.type(1))
     else:
         for c in range(V.shape[1]):
             z[c] = 0.0
@@ -206,11 +258,17 @@ def _(X, order, s, end):
         _prefetch(X.indptr, order[s + 2 * AHEAD])
     if s + AHEAD < end:
         i = order[s + AHEAD]
-        start = X.indptr[i]
-        for p in range(start, min(X.indptr[i + 1], start + 64), 16):
-            _prefetch(X.data, p)
-            _prefetch(X.data, p + 8)
-            _prefetch(X.indices, p)
+        start, end = X.indptr[i], X.indptr[i + 1]
+        # without a loop for the shortest rows: its end would be guessed wrongly
+        _prefetch(X.data, start)
+        _prefetch(X.data, start + 8)
+        _prefetch(X.indices, start)
+        _prefetch(X.indices, start + 8)
+        if end - start > 16:
+            for p in range(start + 16, min(end, start + 64), 16):
+                _prefetch(X.data, p)
+                _prefetch(X.data, p + 8)
+                _prefetch(X.indices, p)
 
 
 @inlined

@@ -66,6 +66,10 @@ def check_rows(
             f"X is reached by row and by column ({type(X).__name__}), which only LinearSVC and LinearSVR take, in fit "
             "and predict: give an array or a sparse matrix"
         )
+    if reset and _is_plain(X, y):
+        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_features_in_ = X.shape[1]
+        return _summed(X), y
     try:
         checked = validate_data(
             estimator,
@@ -100,6 +104,21 @@ def check_rows(
         return _summed(checked)
     X, y = checked
     return _summed(X), y
+
+
+def _is_plain(X: Any, y: Any) -> bool:
+    """Whether X and y are arrays that scikit-learn's validation would return as they are."""
+    n = X.shape[0] if isinstance(X, (np.ndarray, sp.csr_matrix, sp.csr_array)) and X.ndim == 2 else 0
+    if n == 0 or X.shape[1] == 0 or X.dtype not in (np.float32, np.float64) or not X.dtype.isnative:
+        return False
+    if type(X) is np.ndarray:
+        values = X if X.flags.c_contiguous else None
+    else:
+        values = X.data if type(X) in (sp.csr_matrix, sp.csr_array) else None
+    if values is None or type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biuf":
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()) and np.isfinite(y.sum()))
 
 
 def check_source(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:

@@ -65,6 +65,20 @@ def weighted(of_example: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return of_example * weights if weights.size else of_example
 
 
+def two_labels(y: Any) -> np.ndarray | None:
+    """The two labels of an array that has two, both whole numbers, in order; None of any other, which sorting tells.
+
+    >>> two_labels(np.array([3, -1, 3]))
+    array([-1,  3])
+    """
+    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "biuf" or y.size == 0:
+        return None
+    low, high = y.min(), y.max()
+    if not low < high or not np.isfinite([low, high]).all() or low != int(low) or high != int(high):
+        return None
+    return np.array([low, high], y.dtype) if ((y == low) | (y == high)).all() else None
+
+
 class Labelled(ClassifierMixin, TrainedByRun):
     """What all classifiers do with labels."""
 
@@ -80,13 +94,18 @@ class Labelled(ClassifierMixin, TrainedByRun):
     def _examples(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """(X, labels, weights) to fit, checked."""
         X, y = self._check_data(X, y)
-        check_classification_targets(y)
-        y = column_or_1d(y)
+        if two_labels(y) is None:
+            check_classification_targets(y)
+            y = column_or_1d(y)
         return X, y, check_sample_weight(sample_weight, y.size)
 
     def _encode(self, y: np.ndarray, goes_on: bool = False) -> np.ndarray:
         """Set ``classes_`` to the labels there are, which are the old ones where training goes on; returns codes."""
-        classes, codes = np.unique(y, return_inverse=True)
+        classes = two_labels(y)
+        if classes is None:
+            classes, codes = np.unique(y, return_inverse=True)
+        else:
+            codes = (y == classes[1]).astype(np.intp)
         if classes.size < 2:
             name = type(self).__name__
             raise ValueError(f"{name} needs examples of at least 2 classes, got 1 class only: {classes.tolist()[0]!r}")

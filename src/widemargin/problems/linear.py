@@ -217,7 +217,16 @@ class Problem(Objective):
     def at_zero(self) -> tuple[float, LinearModel]:
         """The objective of w = 0, b = 0, and the model."""
         W, b = np.zeros((self.d, self.n_outputs), self.dtype), np.zeros(self.n_outputs)
-        return self.primal(W, b), LinearModel(W.T, b)
+        return float(self._losses_without_features(b).sum()), LinearModel(W.T, b)
+
+    def _losses_without_features(self, b: np.ndarray) -> np.ndarray:
+        """The losses of each output at w = 0; the data in memory is not read."""
+        X = self.X
+        if isinstance(X, CSRRows):
+            X = CSRRows(X.data[:0], X.indices[:0], np.zeros_like(X.indptr), 0)
+        elif isinstance(X, DenseRows):
+            X = DenseRows(np.empty((self.n, 0), self.dtype))
+        return replace(self, X=X, columns=None).output_losses(np.zeros((shape(X)[1], self.n_outputs), self.dtype), b)
 
     def norm_bound(self, b: np.ndarray) -> np.ndarray:
         """A radius for each output (one for all if joint) that holds the optimum for a given fixed b.
@@ -226,7 +235,7 @@ class Problem(Objective):
         or absent, equality of primal and dual improves it to λ‖w*‖² ≤ mean sᵢ,
         the radius 1/√λ of the paper.
         """
-        at_zero = self.output_losses(np.zeros((self.d, self.n_outputs), self.dtype), b)
+        at_zero = self._losses_without_features(b)
         if self.is_joint:
             at_zero[:] = at_zero.sum()
         if isinstance(losses.scalar_loss(self.target), losses.Hinge) and not b.any():

@@ -55,6 +55,7 @@ from __future__ import annotations
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -65,12 +66,12 @@ from numba.extending import intrinsic
 from ..core import losses
 from ..core.dispatch import borrow, compiled, flat, generic, inlined
 from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
-from ..core.rows import CSRRows, prefetch_rows, row_add, row_norm2, row_scores, row_size, touch
+from ..core.rows import CSRRows, prefetch_rows, row_add, row_dot, row_dots, row_norm2, row_scores, row_size, touch
 from ..core.visits import list_awake, next_pass, note_visit, shuffle
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
-from ..problems.linear import Problem
+from ..problems.linear import Affine, Problem
 from ..problems.objective import Certificate, add_conjugates, sum_of_squares
 from . import protocol
 from .protocol import Solver
@@ -82,7 +83,7 @@ RATE = 4.0
 #: Late answers pay where curvature shortens steps more than the box does: for a mean of C sᵢmᵢ² from this on.
 LATE_FROM = 0.3
 #: About as many rows give the mean row.
-MEAN_ROWS = 4096
+MEAN_ROWS = 1024
 #: Weights of float32 data are kept in float64 up to this many bytes; beyond, the cache holds twice as many in float32.
 WIDE_WEIGHTS = 2**20
 #: float32 weights are computed anew from α once in this many passes.
@@ -91,6 +92,8 @@ REFRESH = 64
 EXCHANGED = 32
 #: Looks at an exchange before a waiting thread offers its processor to others.
 LOOKS = 3000
+#: Rounding that may have made this share of a gap is not left in it.
+NEGLIGIBLE = 0.01
 #: The least curvature: the step of a row of zeros then runs to the bound.
 FLAT = 1e-100
 
@@ -480,6 +483,82 @@ def visit(data, target, span, rule, team, examples, w, sums, space):
 
 
 @compiled
+def visit_one(data, target, span, rule, examples, w, sums, g):
+    """:func:`visit` for one output and one thread; what is an array by outputs there stays in registers here."""
+    data, span, examples, w, sums, g = borrow(data), borrow(span), borrow(examples), borrow(w), borrow(sums), borrow(g)
+    X, y, s, order, W = data.X, data.y, data.s, span.order, w.W
+    alpha, q, m, U = flat(examples.alpha), examples.q, examples.m, data.U
+    loss, unit = losses.output_loss(target), W.dtype.type(1)
+    b, r, v, eta, theta = w.b[0], w.r[0], w.v[0], rule.eta[0], rule.theta
+    updates, reads = 0, 0
+    until_sample = rule.stride - (span.before + span.start) % max(rule.stride, 1)
+    for p in range(span.start, span.stop):
+        prefetch_rows(X, order, p, order.size)
+        touch(y, s, order, p, order.size)
+        touch(q, m, order, p, order.size)
+        touch(alpha, examples.rest, order, p, order.size)
+        i = order[p]
+        reads += row_size(X, i)
+        if q[i] < 0.0:
+            if U.shape[0]:
+                z, along, q[i] = row_dots(X, i, W, U)
+                m[i] = rule.along + along
+            else:
+                z, m[i], q[i] = row_dot(X, i, W, unit), rule.along, row_norm2(X, i)
+            q[i] += rule.constant
+        else:
+            z = row_dot(X, i, W, unit)
+        before, m2, after = alpha[i], m[i] * m[i], 0.0
+        cap = (rule.C * s[i] if s.size else rule.C) * losses.output_weight(target, y[i], 0)
+        if cap > 0.0:
+            score = z + b + theta * (v - r) * m[i]
+            curvature = rule.sigma * (q[i] - m2) + (1.0 - theta * (1.0 - eta)) * m2
+            after = dual_step(loss, before, score, losses.output_label(target, y[i], 0), max(curvature, FLAT), cap)
+        change = after - before
+        if change != 0.0:
+            updates += 1
+            alpha[i] = after
+            b += rule.constant * change
+            r += change * m[i]
+            g[0] = change
+            row_add(X, i, g, W)
+        v += eta * (r - v)
+        note_visit(examples.rest, examples.wait, i, change != 0.0)
+        until_sample -= 1
+        if until_sample == 0:
+            until_sample = rule.stride
+            total, weights = flat(sums.W), flat(W)
+            for j in range(weights.size):
+                total[j] += weights[j]
+            sums.b[0] += b
+            sums.lag[0] += theta * (v - r)
+            sums.samples[0] += 1.0
+    w.b[0], w.r[0], w.v[0] = b, r, v
+    return updates, reads
+
+
+@compiled
+def add_measures(X, target, y, s, C, alpha, at, z, out):
+    """out += Σ sᵢ × loss at ``at``, −Σ C sᵢ ℓ*(−αᵢ/(C sᵢ)) and Σ αᵢ⟨w, xᵢ⟩ for each output, in one pass."""
+    X, y, s, alpha, z, out = borrow(X), borrow(y), borrow(s), borrow(alpha), borrow(z), borrow(out)
+    W, b = borrow(at)
+    loss = losses.output_loss(target)
+    for i in range(y.size):
+        if W.shape[1] == 1:
+            z[0] = row_dot(X, i, W, 1.0)
+        else:
+            row_scores(X, i, W, z)
+        weight = s[i] if s.size else 1.0
+        for c in range(losses.output_count(target, z)):
+            own = weight * losses.output_weight(target, y[i], c)
+            label = losses.output_label(target, y[i], c)
+            out[2, c] += alpha[i, c] * z[c]
+            if own > 0.0:
+                out[0, c] += own * losses.value(loss, z[c] + b[c], label)
+                out[1, c] -= C * own * losses.conjugate(loss, -alpha[i, c] / (C * own), label)
+
+
+@compiled
 def split_rows(indices, indptr, cuts, out):
     """out ← the indptr of a matrix with a row for each thread's part of a row: the columns between two of the cuts."""
     indices, indptr, cuts, out = borrow(indices), borrow(indptr), borrow(cuts), borrow(out)
@@ -779,7 +858,8 @@ class SDCA(Solver):
                 "SDCA keeps a dual variable for each example and goes on with the same examples only: the state has "
                 f"{known} (examples, features, outputs), the data {shape}; fit anew, or use the solver 'pegasos'"
             )
-        fit_box(problem.target, problem.y, problem.sample_weight, problem.C, state.C, state.alpha)
+        if state.alpha.any():
+            fit_box(problem.target, problem.y, problem.sample_weight, problem.C, state.C, state.alpha)
         state.C = problem.C
         state.examples.q[:] = -1.0
         for part in (state.examples.rest, state.examples.wait, *state.sums, *state.previous):
@@ -840,10 +920,10 @@ class SDCA(Solver):
             self._compile(problem, state)
             return 0
         left = n_steps
-        with ThreadPoolExecutor(max(1, state.threads - 1)) as pool:  # starts a thread when it has work for it
+        with self._pool(state) as pool:
             while left > 0:
                 if state.position == state.awake:
-                    self._next_pass(state)
+                    self._next_pass(problem, state)
                 stop = min(state.position + left, state.awake)
                 left -= stop - state.position
                 self._visit(problem, state, state.position, stop, pool)
@@ -852,22 +932,45 @@ class SDCA(Solver):
                     self._end_pass(problem, state)
         return n_steps
 
+    @staticmethod
+    def _pool(state: State) -> Any:
+        """A context with the threads beside this one; none where it works alone."""
+        return ThreadPoolExecutor(state.threads - 1) if state.threads > 1 else nullcontext()
+
     def _compile(self, problem: Problem, state: State) -> None:
         """Compile what a run calls, without a visit."""
-        with ThreadPoolExecutor(max(1, state.threads - 1)) as pool:
+        with self._pool(state) as pool:
             self._visit(problem, state, 0, 0, pool)
         list_awake(state.examples.wait[:0], state.order)
         shuffle(state.order[:0], np.random.default_rng(0))
-        self._dual(problem, state, state.w.W[:0], state.w.b)
-        add_combination(problem.X, state.alpha[:0], np.empty(problem.n_outputs), np.zeros(state.w.W.shape))
+        nobody = state.alpha[:0]
+        self._dual(problem, nobody, state.w.W[:0], state.w.b)
+        several = np.float64 if problem.n_outputs > 1 else problem.dtype
+        self._measures(problem, problem.y[:0], nobody, np.zeros((1, problem.n_outputs), several), state.w.b)
+        if state.w.W.dtype == np.float32:
+            add_combination(problem.X, nobody, np.empty(problem.n_outputs), np.zeros((1, problem.n_outputs)))
 
-    def _visit(self, problem: Problem, state: State, start: int, stop: int, pool: ThreadPoolExecutor) -> None:
+    def _visit(self, problem: Problem, state: State, start: int, stop: int, pool: Any) -> None:
         """Visit the places start … stop − 1 of the order, with all threads."""
-        X, order, w = problem.X, state.order[: state.awake], state.w
-        outputs, threads, size = problem.n_outputs, state.threads, len(state.scores)
         constant = float(problem.intercept == "regularized")
         stride = max(8, problem.d // 4) if len(state.sums.W) else 0
         rule = Rule(problem.C, constant, state.along, state.theta, state.sigma, stride, state.eta)
+        span = Span(state.order[: state.awake], start, stop, state.counters.visits - start)
+        if state.threads == 1 and isinstance(problem.target, losses.Single):
+            data = Data(problem.X, problem.y, problem.sample_weight, state.U)
+            results = [visit_one(data, problem.target, span, rule, state.examples, state.w, state.sums, np.empty(1))]
+        else:
+            results = self._visit_outputs(problem, state, span, rule, pool)
+        counters = state.counters
+        counters.steps += stop - start
+        counters.visits += stop - start
+        counters.updates += int(results[0][0])
+        counters.feature_reads += sum(int(reads) for _, reads in results)
+
+    def _visit_outputs(self, problem: Problem, state: State, span: Span, rule: Rule, pool: Any) -> list:
+        """(visits that changed something, entries read) by thread, for any number of outputs and threads."""
+        X, order, w = problem.X, span.order, state.w
+        outputs, threads, size = problem.n_outputs, state.threads, len(state.scores)
         teams: list[Alone | Team] = [Alone()]
         if threads > 1 and isinstance(X, CSRRows):
             X = CSRRows(X.data, X.indices, state.split, X.n_features)
@@ -879,7 +982,6 @@ class SDCA(Solver):
                 turn = unshared(np.zeros(1, np.int64))
                 teams.append(Team(k, parts, unshared(state.scores), alpha, q, own_parts, board, turn))
         data = Data(X, problem.y, problem.sample_weight, state.U)
-        span = Span(order, start, stop, state.counters.visits - start)
         calls = []
         copies = [Weights(w.W, unshared(w.b), unshared(w.r), unshared(w.v)) for _ in teams]
         for team, own in zip(teams, copies, strict=True):
@@ -891,11 +993,7 @@ class SDCA(Solver):
             kept[:] = new
         if isinstance(teams[0], Team):
             state.scores[:] = teams[0].scores
-        counters = state.counters
-        counters.steps += stop - start
-        counters.visits += stop - start
-        counters.updates += int(results[0][0])
-        counters.feature_reads += sum(int(reads) for _, reads in results)
+        return results
 
     def _together(self, calls: list[tuple], board: np.ndarray, pool: ThreadPoolExecutor) -> list[tuple[int, int]]:
         """The results of all threads; this one is the first."""
@@ -906,35 +1004,43 @@ class SDCA(Solver):
             board[:, :, 0] = -1.0  # or the others would wait for this thread for ever
             raise
 
-    def _next_pass(self, state: State) -> None:
-        """List the examples awake, in a new order."""
+    def _next_pass(self, problem: Problem, state: State) -> None:
+        """List the examples awake, in a new order; once an epoch D is looked at first."""
+        if state.counters.visits - state.checked >= problem.n:
+            state.checked = state.counters.visits
+            dual = self._dual(problem, state.alpha, state.w.W, state.w.b)
+            fell = dual < state.dual - 1e-10 * np.abs(state.dual)  # beyond rounding
+            state.eta[fell] = np.minimum(1.0, 4.0 * state.eta[fell])
+            if fell.any():
+                state.sigma = min(2.0 * state.sigma, max(1, len(state.scores)))
+            state.dual[:] = dual
         if not self.shrinking:
             state.examples.wait[:] = 0
         state.awake, state.position = next_pass(state.order, state.examples.wait, state.rng), 0
 
     def _end_pass(self, problem: Problem, state: State) -> None:
-        """Close a pass: its mean becomes the previous one, its gap is known, and once an epoch D is looked at."""
+        """Close a pass: its mean becomes the previous one."""
         state.passes += 1
         for old, new in zip(state.previous, state.sums, strict=True):
             old[:] = new
             new[:] = 0.0
         if state.w.W.dtype == np.float32 and state.passes % REFRESH == 0:
             self._refresh(problem, state)
-        if state.counters.visits - state.checked >= problem.n:
-            state.checked = state.counters.visits
-            dual = self._dual(problem, state, state.w.W, state.w.b)
-            fell = dual < state.dual - 1e-10 * np.abs(state.dual)  # beyond rounding
-            state.eta[fell] = np.minimum(1.0, 4.0 * state.eta[fell])
-            if fell.any():
-                state.sigma = min(2.0 * state.sigma, max(1, len(state.scores)))
-            state.dual[:] = dual
 
-    def _dual(self, problem: Problem, state: State, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def _dual(self, problem: Problem, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """The dual value D/λ of each output, where w(α) = (W, b)."""
         out, norm2 = np.zeros(problem.n_outputs), b**2
-        add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, state.alpha, out)
+        add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, alpha, out)
         add_squares(W, norm2)
         return out - 0.5 * norm2
+
+    def _measures(
+        self, problem: Problem, y: np.ndarray, alpha: np.ndarray, W: np.ndarray, b: np.ndarray
+    ) -> np.ndarray:
+        """What :func:`add_measures` adds."""
+        out, s, at = np.zeros((3, problem.n_outputs)), problem.sample_weight, Affine(W, b)
+        add_measures(problem.X, problem.target, y, s, problem.C, alpha, at, np.empty(problem.n_outputs), out)
+        return out
 
     # -- output
 
@@ -958,8 +1064,20 @@ class SDCA(Solver):
 
     def certificate(self, problem: Problem, state: State) -> Certificate:
         """Primal value of the weights, dual value of α itself or of zero, whichever is larger, and their difference."""
-        W, b, _ = self._combined(problem, state)
+        W, b = self.weights(problem, state)
+        if problem.n_outputs > 1:  # in float64; a single output's scores are anyhow
+            W = W.astype(np.float64, copy=False)
+        loss, gain, inner = self._measures(problem, problem.y, state.alpha, W, b).sum(axis=1)
+        primal = problem.penalty(W, b) + float(loss) / problem.n
+        # ‖w(α)‖² to first order in what rounding has made of w since it was zero: of each update at most a unit
+        norm2, drift = sum_of_squares(state.w.W), np.finfo(state.w.W.dtype).eps * state.counters.updates
+        doubt = 2.0 * drift * norm2
+        if not len(state.sums.W):  # the scores are those of w itself: what is left out is of second order
+            norm2, doubt = 2.0 * float(inner) - norm2, drift**2 * norm2
+        dual = problem.lam * (float(gain) - 0.5 * (norm2 + sum_of_squares(state.w.b)))
+        if not 0.5 * problem.lam * doubt <= NEGLIGIBLE * (primal - dual):
+            W, b, _ = self._combined(problem, state)
+            dual = problem.lam * float(self._dual(problem, state.alpha, W, b).sum())
         # no loss is negative, so 0 is a dual value too; late answers may take α below it for a while
-        dual = max(0.0, problem.lam * float(self._dual(problem, state, W, b).sum()))
-        primal = problem.primal(*self.weights(problem, state))
+        dual = max(0.0, dual)
         return Certificate(primal, dual, primal - dual)
