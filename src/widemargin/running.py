@@ -4,7 +4,8 @@
 second, stops the clock, evaluates, records, calls the callbacks, decides whether
 to stop, and starts the clock again. Checkpoints stand at 1, 2, 4, 8 … epochs and
 at the end, so that evaluation stays a small part of the work however long it
-lasts, and ``tol`` compares objectives between which the work doubled.
+lasts, and ``tol`` compares objectives between which the work doubled. Where a solver's gap falls steadily, there are
+checkpoints where it should reach ``tol`` too.
 
 An exact solver that is stopped before its end returns the best model it has seen, never a worse one than w = 0. Under
 a time limit it is looked at between checkpoints too, as often as that costs a twentieth of the time.
@@ -26,7 +27,7 @@ import numpy as np
 from .files import dump, load
 from .history import History, Stopwatch
 from .solvers.protocol import Solver
-from .stopping import Limits, Patience, reason_to_stop
+from .stopping import Limits, Patience, foreseen, reason_to_stop
 
 #: Seconds a compiled slice should take, so that Ctrl-C and time limits are prompt.
 SLICE = 0.1
@@ -175,16 +176,22 @@ class _Run:
         # the first slice feels out how fast steps are; no slice is more than 16 times the one before
         self.done, self.rate, self.previous = 0, solver.first_slice(problem) / SLICE, math.nan
         self.reason = self.doubt = ""
+        # where the next look should find the gap closed, by what the looks so far saw of it
+        self.gaps: list[tuple[float, float]] = [(0.0, math.inf)]
+        self.foreseen = self.last
+        self.foresees = solver.steady and validation is None and limits.checkpoints is None
         limited = limits.max_feature_reads is not None
         self.most_reads = solver.most_reads(problem) if limited else 1
 
     def go(self) -> Outcome:
         """Train until there is a reason to stop, and return the outcome."""
         chooses = self.solver.at_checkpoint(self.state) is not None
-        stops = iter(()) if chooses else self.limits.stops(self.per_epoch)
+        stops, stop = iter(()) if chooses else self.limits.stops(self.per_epoch), 0
         with self.interrupts:
             while not self.reason:
-                self._work(min(next(stops, self.last), self.last))
+                if stop <= self.done:
+                    stop = next(stops, self.last)
+                self._work(min(stop, self.foreseen, self.last))
                 model, measured, is_last = self._record()
                 self._decide(measured)
         if self.reason == "max_iter" and self.limits.tol > 0.0 and not self.doubt:
@@ -270,6 +277,9 @@ class _Run:
                 self.doubt = self.solver.doubt(self.problem, self.state, tol)
                 self.reason = "tol" if not self.doubt else "max_iter" if over else ""
         self.previous = measured["objective"]
+        if self.foresees and "gap" in measured:
+            self.gaps.append((float(self.done), gap / max(abs(measured["objective"]), math.ulp(0.0))))
+            self.foreseen = math.ceil(min(foreseen(self.gaps, tol), self.last))
 
     def _outcome(self, model: Any, objective: float, is_last: bool) -> Outcome:
         """The model at the end, or a better one that was seen."""

@@ -84,6 +84,23 @@ class Patience:
         return False
 
 
+def foreseen(gaps: list[tuple[float, float]], tol: float) -> float:
+    """The step at which a gap that falls as evenly as in the last half of the work reaches tol; infinite if it rose.
+
+    ``gaps`` are (steps, share of the objective that the gap is) in order. The next look is an eighth of the steps ahead
+    at least, so that looks stay few, and a little late rather than early.
+
+    >>> foreseen([(100.0, 1e-1), (200.0, 1e-2)], 1e-3)
+    305.0
+    """
+    steps, gap = gaps[-1]
+    earlier, wide = next((look for look in reversed(gaps) if 2.0 * look[0] <= steps), gaps[0])
+    if not 0.0 < tol < gap < wide < math.inf:
+        return math.inf
+    ahead = (steps - earlier) * math.log(gap / tol) / math.log(wide / gap)
+    return steps + max(1.05 * ahead, steps / 8)
+
+
 def reason_to_stop(
     measured: dict[str, float], previous: float, tol: float, over: bool, patience: Patience, stalled: bool
 ) -> str:

@@ -115,7 +115,7 @@ class _Linear(Streamed):
         loss, y, slope = losses.scalar_loss(problem.target), problem.y, 1.0
         if loss.lipschitz == math.inf:
             slope = loss.smoothness * (1.0 if problem.n_outputs > 1 else max(1.0, float(np.abs(y).max())))
-        check_features(as_matrix(problem.X), problem.C, self.intercept, slope * problem.mean_weight)
+        check_features(problem.X, problem.C, self.intercept, slope * problem.mean_weight)
 
     def _attributes(self, model: LinearModel) -> dict[str, Any]:
         return {"coef_": model.coef, "intercept_": model.intercept}

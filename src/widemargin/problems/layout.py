@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.kernel_matrix import KernelMatrix
 from ..core.kernels import as_kernel, class_of, resolve_gamma
 from ..core.measures import Absolute, sizes
-from ..core.rows import as_matrix, as_rows, dtype_of, shape, take_rows
+from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape, take_rows
 from ..files import savable
 from .kernel import KernelProblem
 
@@ -50,7 +50,8 @@ FLOAT32_ROUNDING = 2.0**-24
 
 def largest_entry(X: Any) -> float:
     """The largest absolute value of an entry of X, 0 if there is none."""
-    entries = X.data if sp.issparse(X) else np.asarray(X)
+    entries = X.values if isinstance(X, DenseRows) else X.data if sp.issparse(X) or isinstance(X, CSRRows) else X
+    entries = np.asarray(entries)
     return max(abs(float(entries.max())), abs(float(entries.min()))) if entries.size else 0.0
 
 
@@ -273,7 +274,7 @@ def warn_if_unequal(X: Any, name: str) -> None:
 
 def check_features(X: Any, C: float, intercept: str, slope: float = 1.0) -> None:
     """Refuse features whose squares overflow; warn of features that are too small for C, losses having that slope."""
-    n, width = X.shape
+    n, width = shape(X)
     most = largest_entry(X)
     largest = float(width) * most * most if most < math.sqrt(OVERFLOWS) else math.inf
     if most > 0.0:

@@ -70,10 +70,13 @@ def _add_slopes(X, target, y, s, at, width, z, g, out):
         smoothed_slopes(target, z, y[i], width, g)
         weight = s[i] if s.size else 1.0
         total += weight * losses.total_conjugate(target, g, y[i])
+        some = False
         for c in range(z.size):
             g[c] *= weight
             a[c] += g[c]
-        row_add(X, i, g, A)
+            some = some or g[c] != 0.0
+        if some:
+            row_add(X, i, g, A)
     return total
 
 
@@ -188,6 +191,11 @@ class Problem(Objective):
         return losses.is_joint(self.target)
 
     @property
+    def mean_entries(self) -> float:
+        """Stored entries of a row, on average, of data in memory; at least 1."""
+        return max(1.0, (self.X.data.size if isinstance(self.X, CSRRows) else self.X.values.size) / self.n)
+
+    @property
     def mean_weight(self) -> float:
         """The mean of the sample weights, 1 without them."""
         return float(self.sample_weight.mean()) if self.sample_weight.size else 1.0
@@ -222,6 +230,8 @@ class Problem(Objective):
     def _losses_without_features(self, b: np.ndarray) -> np.ndarray:
         """The losses of each output at w = 0; the data in memory is not read."""
         X = self.X
+        if isinstance(self.target, losses.Single) and not self.loss.is_regression and not b.any():
+            return np.full(1, losses.value(self.loss, 0.0, 1.0) * self.mean_weight)  # of either label
         if isinstance(X, CSRRows):
             X = CSRRows(X.data[:0], X.indices[:0], np.zeros_like(X.indptr), 0)
         elif isinstance(X, DenseRows):

@@ -47,7 +47,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +55,7 @@ import numpy as np
 from ..core import losses
 from ..core.bias import balanced_slopes
 from ..core.dispatch import borrow, compiled, inlined
-from ..core.rows import prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
+from ..core.rows import CSRRows, prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
 from ..core.step_sizes import StepSize, step_size
 from ..core.visits import draw_subsets, shuffle
 from ..files import savable
@@ -128,6 +128,8 @@ AVERAGES = tuple(AVERAGE)
 FLOAT32_LIMIT = 1e20
 #: A feature r times smaller than the largest is learnt r² times more slowly: beyond this in thousands of epochs.
 OUT_OF_REACH = 32.0
+#: The trials that find η₀ read so many entries of the data each, of so many rows at least.
+TRIAL_ENTRIES, FEW_ROWS = 2**16, 128
 #: A scale of v below this is folded into v.
 SMALLEST_SCALE = 1e-3
 
@@ -524,6 +526,12 @@ class Pegasos(Solver):
         """The policy of step sizes as an object, where ``step`` is its name too."""
         return STEPS[self.step]() if isinstance(self.step, str) else self.step
 
+    def first_slice(self, problem: Problem | StructuredProblem) -> int:
+        """Steps that certainly take less than a slice; those of structured outputs may take any time."""
+        if not (isinstance(problem, Problem) and problem.is_open):
+            return super().first_slice(problem)
+        return max(1, int(protocol.ENTRIES / (problem.mean_entries * problem.n_outputs * self.batch_size)))
+
     def steps_per_epoch(self, problem: Problem | StructuredProblem) -> int:
         """Steps of k examples that visit n: n/k, rounded up."""
         return -(-problem.n // self.batch_size)
@@ -816,6 +824,8 @@ class Pegasos(Solver):
             return min(1.0, 1.0 / problem.lam)
         policy = self.policy
         size = min(problem.n, policy.sample if isinstance(policy, Bottou) else problem.n)
+        if problem.is_open:
+            size = min(size, max(self.batch_size, FEW_ROWS, int(TRIAL_ENTRIES / problem.mean_entries)))
         rng = np.random.default_rng(state.rng.integers(2**63))
         sample = problem.take(np.sort(rng.choice(problem.n, size, replace=False))) if size < problem.n else problem
         norms2 = np.empty(size)
@@ -832,13 +842,20 @@ class Pegasos(Solver):
         k = min(self.batch_size, size)
         solver = Pegasos(Bottou(1.0), "none", "fixed", k, False)
         order = rng.permutation(size).astype(np.int32)
+        start = state.w
+        if isinstance(sample.X, CSRRows) and sample.X.indices.size < problem.d and not start.V.any():
+            # features that the sample lacks stay at zero
+            features, places = np.unique(sample.X.indices, return_inverse=True)
+            width = max(1, features.size)
+            X = sample.X._replace(indices=places.astype(sample.X.indices.dtype), n_features=width)
+            sample, start = replace(sample, X=X, columns=None), start._replace(V=start.V[:width])
         no_average = Average(*(part[:0] if part.ndim == 2 else part.copy() for part in state.average))
         results: dict[int, float] = {}
 
         def objective(power: int) -> float:
             if power not in results:
                 trial = State(
-                    w=deepcopy(state.w), average=no_average, order=order, position=0, t=0,
+                    w=deepcopy(start), average=no_average, order=order, position=0, t=0,
                     eta0=2.0**power / typical, radius2=state.radius2, rng=rng,
                 )  # fmt: skip
                 solver._advance(sample, trial, size // k)

@@ -23,6 +23,8 @@ from ..history import Counters
 
 #: Steps of the first slice of a run, where a solver with long steps does not say otherwise.
 FIRST_SLICE = 64
+#: Entries of the data that linear solvers certainly read in less than a slice.
+ENTRIES = 2**20
 
 
 class State:
@@ -75,6 +77,8 @@ class Solver:
     state_class: ClassVar[type] = State
     #: Whether its aim is the objective, so that a gap left says something.
     minimises: ClassVar[Any] = True
+    #: Whether its gap falls at an even rate, so that a run is looked at where it should reach ``tol``.
+    steady: ClassVar[bool] = False
     #: Whether it goes to the optimum of an objective it knows, so that the model with the lowest one is the best.
     #: Pegasos' last iterate is its paper's choice, budgeted SGD only estimates its objective, and the Perceptron and
     #: the ν-form have another aim.

@@ -771,6 +771,7 @@ class SDCA(Solver):
     state_class = State
     warm = True
     exact = True
+    steady = True
 
     def check(self, problem: Problem) -> None:
         """Refuse what this method cannot do, in one sentence each."""
@@ -796,6 +797,10 @@ class SDCA(Solver):
     def can_go_on(self, problem: Problem, state: object) -> bool:
         """Whether the state is one of this method's, with a variable for each of as many examples and outputs."""
         return isinstance(state, State) and state.alpha.shape == (problem.n, problem.n_outputs)
+
+    def first_slice(self, problem: Problem) -> int:
+        """Visits that certainly take less than a slice."""
+        return max(1, int(protocol.ENTRIES / (problem.mean_entries * problem.n_outputs)))
 
     def steps_per_epoch(self, problem: Problem) -> int:
         """A step is a visit."""
@@ -1034,9 +1039,7 @@ class SDCA(Solver):
         add_squares(W, norm2)
         return out - 0.5 * norm2
 
-    def _measures(
-        self, problem: Problem, y: np.ndarray, alpha: np.ndarray, W: np.ndarray, b: np.ndarray
-    ) -> np.ndarray:
+    def _measures(self, problem: Problem, y: np.ndarray, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """What :func:`add_measures` adds."""
         out, s, at = np.zeros((3, problem.n_outputs)), problem.sample_weight, Affine(W, b)
         add_measures(problem.X, problem.target, y, s, problem.C, alpha, at, np.empty(problem.n_outputs), out)
