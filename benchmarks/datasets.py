@@ -47,6 +47,10 @@ def news20(dtype=np.float32):
     return *load("news20-bigram", 1181833, dtype), *load("news20-bigram.t", 1181833, dtype)
 
 
+def reuters(dtype=np.float32):
+    return *load("reuters-money-fx", 15257, dtype), *load("reuters-money-fx.t", 15257, dtype)
+
+
 def cov1(dtype=np.float32):
     """Class 1 of covtype against the rest, scaled to unit maximum, a tenth held out as in the Pegasos paper."""
     X, y = load("covtype", 54, dtype)

@@ -12,6 +12,7 @@ weights of one feature stand together, so a row costs one gather per non-zero
 however many outputs share it.
 """
 
+import platform
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,12 @@ from .dispatch import borrow, compiled, flat, generic, inlined
 
 #: How many rows ahead of their use the memory of rows is asked for.
 AHEAD = 4
-#: Weights of so many bytes are in a near cache, and beyond ``FAR`` they are too far for prefetches to hide the way.
-NEAR, FAR = 2**20, 2**23
+#: Weights of up to NEAR bytes are in a near cache. Up to FAR they are asked for ahead, entry by entry, where machines
+#: have no instruction that gathers them; one that has is faster without (20 ms against 31 on a Xeon, 33 against 18 on a
+#: Neoverse, for 4.7 million entries of 1.2 million features).
+NEAR, FAR = 2**20, 0 if platform.machine().lower() in ("x86_64", "amd64") else 2**23
+#: How many entries ahead of their use.
+ENTRIES_AHEAD = 32
 
 
 class DenseRows(NamedTuple):
@@ -134,7 +139,7 @@ def _(X, i, V, unit):
     if NEAR < v.size * v.itemsize <= FAR:
         last = X.indptr[i + 1] - 1
         for p in range(X.indptr[i], X.indptr[i + 1]):
-            _prefetch(v, X.indices[min(p + 32, last)])
+            _prefetch(v, X.indices[min(p + ENTRIES_AHEAD, last)])
             total += unit * X.data[p] * v[X.indices[p]]
     else:
         for p in range(X.indptr[i], X.indptr[i + 1]):

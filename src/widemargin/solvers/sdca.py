@@ -1072,8 +1072,8 @@ class SDCA(Solver):
             W = W.astype(np.float64, copy=False)
         loss, gain, inner = self._measures(problem, problem.y, state.alpha, W, b).sum(axis=1)
         primal = problem.penalty(W, b) + float(loss) / problem.n
-        # ‖w(α)‖² to first order in what rounding has made of w since it was zero: of each update at most a unit
-        norm2, drift = sum_of_squares(state.w.W), np.finfo(state.w.W.dtype).eps * state.counters.updates
+        # ‖w(α)‖² to first order in what rounding has made of w: at most a unit of its last place with each update
+        norm2, drift = sum_of_squares(state.w.W), np.finfo(state.w.W.dtype).eps * (1 + state.counters.updates)
         doubt = 2.0 * drift * norm2
         if not len(state.sums.W):  # the scores are those of w itself: what is left out is of second order
             norm2, doubt = 2.0 * float(inner) - norm2, drift**2 * norm2
