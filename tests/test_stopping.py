@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from widemargin.stopping import STOP_REASONS, TELLING, Limits, Patience, reason_to_stop
+from widemargin.stopping import STOP_REASONS, TELLING, Limits, Patience, foreseen, reason_to_stop
 
 
 def test_every_stop_reason_has_its_explanation():
@@ -85,3 +85,14 @@ def test_the_verdict_at_a_checkpoint(given, reason):
     patience = Patience(3, unimproved=3 if impatient else 2)
     assert reason_to_stop(measured, 2.0 + change, tol, over, patience, stalled) == reason
     assert reason in ("", *STOP_REASONS)
+
+
+def test_a_gap_that_falls_evenly_is_foreseen_to_close():
+    gaps = [(0.0, math.inf)]
+    assert foreseen([*gaps, (100.0, 0.5)], 1e-3) == math.inf  # one look tells no rate
+    looks = [(100.0 * k, 0.5**k) for k in (1, 2, 4)]
+    due = foreseen([*gaps, *looks], 2.0**-12)
+    assert 1200.0 < due <= 1.05 * 1200.0
+    assert foreseen([*gaps, *looks, (450.0, 0.07)], 0.06) == pytest.approx(450.0 * 1.125)  # looks stay few
+    assert foreseen([*gaps, *looks[:2], (400.0, 0.3)], 1e-3) == math.inf  # it rose
+    assert foreseen([*gaps, *looks], 0.0) == math.inf

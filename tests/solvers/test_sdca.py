@@ -18,6 +18,7 @@ from widemargin.core import losses
 from widemargin.core.rows import as_matrix, as_rows
 from widemargin.problems.linear import Problem
 from widemargin.running import load_state, run, save_state
+from widemargin.solvers import sdca
 from widemargin.solvers.sdca import EXCHANGED, dual_step
 
 LOSSES = [
@@ -466,3 +467,18 @@ def test_linear_svc_goes_on_from_its_dual_variables(rng):
 def test_a_single_class_is_refused(rng):
     with pytest.raises(ValueError, match="class"):
         LinearSVC(solver="sdca").fit(rng.normal(size=(10, 2)), np.ones(10))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_certificate_of_rounded_weights_is_that_of_the_dual_variables(dtype, rng, monkeypatch):
+    X = sp.random(60, 140_000, density=2e-4, format="csr", random_state=rng, dtype=np.float64)  # w in the data's dtype
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    target = losses.Single(losses.Hinge())
+    problem = Problem(as_rows(X.astype(dtype)), y, target, 1 / 60, intercept="regularized")
+    state = run(SDCA(), problem, rng=rng, max_epochs=3).state
+    assert state.w.W.dtype == dtype
+    quick = SDCA().certificate(problem, state)
+    monkeypatch.setattr(sdca, "NEGLIGIBLE", -1.0)
+    exact = SDCA().certificate(problem, state)
+    assert quick.primal == exact.primal
+    assert quick.dual == pytest.approx(exact.dual, rel=1e-9)
