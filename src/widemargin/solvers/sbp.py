@@ -367,15 +367,14 @@ class StochasticBatchPerceptron(Solver):
         """
         state.reached = self.certificate(problem, state).primal
         cache, _ = state.work(problem, Workspace).rows_of(problem)
-        alpha, f, bias, _ = self.predictor(problem, state)
+        alpha = self.predictor(problem, state)[0]
         feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
         state.drop_workspace()  # its memory is SMO's now
         if 2.0 * feasible.sum() > alpha.sum() and np.count_nonzero(feasible) <= 2 * cache.capacity:
             state.polish = self._smo.init(problem, deepcopy(state.rng), problem.signs * feasible, cache=cache)
         else:
             del cache
-            matter = np.flatnonzero(problem.y * (f[0] + bias[0]) < MATTERS)
-            state.polish = self._smo.init(problem, deepcopy(state.rng), promising=matter)
+            state.polish = self._smo.init(problem, deepcopy(state.rng), promising=self.promising(problem, state)[0])
         state.polish.counters = state.counters
 
     def _seek_nu(self, problem: KernelProblem, state: BatchState, most: int) -> int:

@@ -1032,9 +1032,8 @@ class SMO(Solver):
         closing = self._closing(problem, variables, state)
         if closing.values > most:
             return None
-        self._add_all(
-            problem, Counters(), closing, Workspace(variables, passing=True)
-        )  # what is done for a look is not counted
+        # what is done for a look is neither counted nor kept
+        self._add_all(problem, Counters(), closing, Workspace(variables, passing=True))
         alpha, f = state.alpha.copy(), state.f.copy()
         alpha[episode.active] = episode.alpha
         self._add(problem, f, closing)
