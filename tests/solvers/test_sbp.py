@@ -14,6 +14,7 @@ from widemargin.core.rows import as_rows
 from widemargin.core.water_level import draw, pieces, pour
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
+from widemargin.solvers import sbp
 
 INTERCEPTS = ["unregularized", "regularized", "none"]
 
@@ -419,3 +420,47 @@ def test_dual_variables_of_the_average_lie_in_the_box(rng):
     assert state.polish is None
     largest = np.abs(solver.predictor(problem, state)[0]).max()  # above 0.05 for nearly all seeds
     assert np.abs(solver.duals(problem, state)).max() == pytest.approx(min(largest, 0.05), rel=1e-9)
+
+
+def handed_over(problem, rng):
+    """A state right after SMO took over, and the draws before the step that did it."""
+    solver = StochasticBatchPerceptron()
+    state = solver.init(problem, rng)
+    while state.polish is None:
+        before = state.t * solver.batch_size
+        solver.advance(problem, state, 1)
+    return solver, state, before
+
+
+@pytest.mark.parametrize("C", [0.02, 1000.0])
+def test_smo_takes_over_after_a_quarter_of_the_wet_examples_with_the_coefficients_if_they_fit(C, rng):
+    n = 3000
+    X = rng.normal(size=(n, 20))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    problem = KernelProblem(
+        RBF(0.05), as_rows(X), y, Single(Hinge()), 1.0 / (C * n), intercept="unregularized"
+    )  # fmt: skip
+    solver, state, before = handed_over(problem, rng)
+    draws = state.t * solver.batch_size
+    assert before < draws
+    assert draws >= min(n / 5, state.wet / 4)
+    assert before < n / 5
+    assert before < state.wet / 4 or state.t - 1 & (state.t - 2) == 0  # wet is looked at in steps that are powers of 2
+    alpha = solver.predictor(problem, state)[0][0]
+    polish = state.polish
+    if C == 1000.0:  # all within their bounds
+        assert np.count_nonzero(polish.alpha) > 0
+        assert np.all(polish.alpha <= alpha * (1.0 + 1e-12))
+        np.testing.assert_allclose(polish.f, gram(problem) @ (y * polish.alpha), atol=1e-5 * polish.alpha.sum())
+    else:
+        assert not polish.alpha.any()
+        assert 0 < polish.promising.size <= n
+    assert solver.evaluate(problem, state, None)["handed_over_after"] == draws
+
+
+def test_the_sample_is_a_small_part_of_many_examples_and_half_of_few():
+    for n in (40, 900, 3000, 20_000, 10**6):
+        size = sbp.largest_sample(n)
+        assert size <= min(4000, n // 2)
+        assert size <= max(500, n // 8)
+        assert size >= min(n // 2, 500)

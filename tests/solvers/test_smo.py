@@ -426,6 +426,63 @@ def test_narrow_and_whole_sets_of_variables_lead_to_the_same_optimum(C, rows, rn
     assert certificate.gap <= 1e-4 * certificate.primal
 
 
+def after_the_sample(problem, rng):
+    """(state with the second episode open, workspace-free) of a run whose first episode was a sample."""
+    solver = SMO()
+    state = solver.init(problem, rng)
+    while state.episodes < 1:
+        solver.advance(problem, state, 1)
+    first = state.alpha.copy(), state.narrow
+    solver.advance(problem, state, 1)
+    return state, *first
+
+
+def clean(rng, n, C, d=100, **more):
+    """Examples that can be separated, so that with a large C most support vectors are free; wide, so rows are dear."""
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    return KernelProblem(RBF(1.0 / d), as_rows(X), y, Single(Hinge()), 1.0 / (C * n), intercept="unregularized", **more)
+
+
+def test_a_free_sample_is_followed_by_all_variables_and_a_bounded_one_by_those_that_matter(rng):
+    n = 2400
+    state, alpha, narrow = after_the_sample(clean(rng, n, 1000.0), rng)
+    assert not narrow
+    assert np.count_nonzero(alpha) > 0
+    assert alpha.max() <= 1000.0
+    assert state.episode.active.size == n
+    assert state.episode.position == n  # the worst violators from the start
+    problem = clean(rng, n, 1e-3)
+    state, alpha, narrow = after_the_sample(problem, rng)
+    assert narrow
+    assert alpha.max() <= 1e-3 * (1.0 + 1e-12)  # the sample's bound over eight
+    assert state.episode.active.size < n or np.all(problem.y * state.f < 1.1)
+
+
+def test_the_set_is_narrowed_when_rows_that_were_let_go_have_cost_too_much(rng):
+    n, seed = 2400, int(rng.integers(2**32))
+    small, large = (
+        solved(clean(np.random.default_rng(seed), n, 1000.0, cache_bytes=4.0 * n * rows), rng, tol=1e-5).state
+        for rows in (40, n)
+    )
+    assert small.narrow
+    assert not large.narrow
+    # each row of all examples at most once, and the sample's own
+    assert large.counters.kernel_computed <= n * n + (n // 8) ** 2
+    assert small.primal == pytest.approx(large.primal, rel=2e-5)
+
+
+def test_additions_to_the_responses_are_among_what_is_spent(rng):
+    problem = clean(rng, 600, 1000.0)  # no sample: the first episode has all variables
+    solver = SMO()
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, 3)
+    assert state.episode.spent[0] >= state.counters.visits > 0
+    state.episode.spent[0] = 1e12
+    solver.advance(problem, state, 1)
+    assert state.narrow
+
+
 def test_what_smo_cannot_solve_is_refused_in_a_sentence(rng):
     problem = make(rng)
     problem = replace(problem, target=Single(SquaredHinge()))
