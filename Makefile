@@ -2,9 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Numba's cache watches single files; a folder named by all of src/ never serves stale machine code.
-SOURCES := $(shell find src -name '*.py' | LC_ALL=C sort)
-export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache/$(shell cat $(SOURCES) | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
 .PHONY: demo test check bench clean
 

@@ -1,20 +1,15 @@
-"""Shared by all tests: a cache of machine code that belongs to these very sources, and small problems."""
+"""Shared by all tests: a folder for machine code, and small problems."""
 
-import hashlib
 import os
-import tempfile
 import time
 from pathlib import Path
 
-SOURCES = Path(__file__).parents[1] / "src"
-if "NUMBA_CACHE_DIR" not in os.environ:
-    digest = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(SOURCES.rglob("*.py")))).hexdigest()[:16]
-    os.environ["NUMBA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"widemargin-{digest}")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".numba_cache"))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-from hypothesis import settings  # noqa: E402
+import numpy as np
+import pytest
+from hypothesis import settings
 
 # compiled code makes the first example slow; deadlines would measure the compiler
 settings.register_profile("widemargin", deadline=None, print_blob=True)

@@ -1,18 +1,22 @@
 """Machine code: shared by arrays that differ in nothing a loop sees, kept where it can be, and its making announced."""
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numba import config
 from numba.core.dispatcher import Dispatcher
 
 import widemargin
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, IncrementalSVC, LinearSVC, LinearSVR
+from widemargin.core import machine_code
 
 # ---------------------------------------------------------------- one code for all arrays of a kind
 
@@ -154,12 +158,12 @@ def test_machine_code_goes_to_a_folder_of_the_users_own_where_no_other_can_be_wr
 def test_a_folder_that_others_could_have_filled_is_not_trusted(nowhere, spoil, tmp_path):
     """Code found there would be run. Then nothing is kept, which is said once."""
     script = ONE_LOOP.format(silence=1e9)
-    python("import widemargin.core.dispatch as d; d._temporary_folder()", **nowhere)
+    python("from widemargin.core import machine_code as m; m.folders('')", **nowhere)
     (made,) = Path(nowhere["TMPDIR"]).iterdir()
     if spoil == "others may write":
         made.chmod(0o777)
     else:
-        made.rmdir()
+        shutil.rmtree(made)
         made.symlink_to(tmp_path) if spoil == "link" else made.write_text("")
     said, warned = python(script, **nowhere)
     assert said == "0 None"
@@ -185,3 +189,218 @@ def test_machine_code_for_a_class_that_cannot_be_imported_is_no_hindrance(tmp_pa
     folder, known = str(tmp_path / "code"), f"import sys; sys.path.append({str(tmp_path)!r}); from mine import Mine"
     for own, value in ((known, "Mine(norm2, age)"), ("", "Expansion(None, None, norm2, age)")):
         assert python(STRANGER.format(own=own, value=value), NUMBA_CACHE_DIR=folder)[0] == "1"
+
+
+# ---------------------------------------------------------------- what is kept is current, and whole
+
+LOOP = """
+from widemargin.core.dispatch import compiled
+from . import parts
+from .parts import ADDED, Doubled, changed
+
+@compiled
+def loop(thing, number):
+    return changed(thing) + ADDED + number
+
+def result(number=0):
+    return loop(Doubled(1), number)
+"""
+PARTS = """
+from typing import NamedTuple
+from widemargin.core.dispatch import generic
+
+ADDED = {added}
+
+class Doubled(NamedTuple):
+    number: int
+
+@generic
+def changed(thing):
+    "What a case makes of it."
+
+@changed.case(Doubled)
+def _(thing):
+    return {factor} * thing.number
+"""
+
+
+class Workshop:
+    """A small package, compiled into a folder of its own, as a new process would find both."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.package, self.kept, self._patch = folder / "workshop", folder / "kept", monkeypatch
+        self.package.mkdir()
+        (self.package / "__init__.py").write_text("")
+        (self.package / "loops.py").write_text(LOOP)
+        self.write()
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        monkeypatch.setattr(config, "CACHE_DIR", str(self.kept))
+
+    def write(self, added: int = 1, factor: int = 2) -> None:
+        (self.package / "parts.py").write_text(PARTS.format(added=added, factor=factor))
+
+    def loops(self):
+        """The module of loops in a process that begins now."""
+        for name in [name for name in sys.modules if name.split(".")[0] == "workshop"]:
+            self._patch.delitem(sys.modules, name)
+        importlib.invalidate_caches()
+        for remembered in (machine_code._source, machine_code._remove_unused, machine_code._say_that_it_is_lost):
+            remembered.cache_clear()
+        self._patch.setattr(machine_code, "_BEGINNING", time.time() + 10)
+        return importlib.import_module("workshop.loops")
+
+    def compiled(self, loops) -> int:
+        return sum(loops.loop.stats.cache_misses.values())
+
+    def files(self) -> list[Path]:
+        return sorted(self.kept.rglob("*.*"))
+
+
+@pytest.fixture
+def workshop(tmp_path, monkeypatch):
+    yield Workshop(tmp_path, monkeypatch)
+    machine_code.GENERICS[:] = [each for each in machine_code.GENERICS if each.__module__ != "workshop.parts"]
+
+
+def test_a_second_process_compiles_nothing_until_a_source_of_the_loop_changes(workshop):
+    """The loop's own file never does: a constant and a case that it takes from another one do."""
+    kept = []
+    for change, result in ({}, 3), ({"added": 10}, 12), ({"added": 10, "factor": 5}, 15):
+        workshop.write(**change)
+        for misses in (1, 0):
+            loops = workshop.loops()
+            assert loops.result() == result
+            assert workshop.compiled(loops) == misses
+        (file,) = workshop.files()  # what is out of date is removed
+        kept.append(file.name)
+    assert len(set(kept)) == len(kept)
+    assert loops.result(0.5) == 15.5  # other types have a file of their own
+    assert len(workshop.files()) == 2
+
+
+def test_a_source_that_changed_after_it_was_imported_is_not_taken_for_what_runs(workshop, monkeypatch):
+    loops = workshop.loops()
+    workshop.write(added=10)
+    monkeypatch.setattr(machine_code, "_BEGINNING", time.time() - 10)
+    assert loops.result() == 3
+    assert workshop.files() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"not machine code"])
+def test_a_file_that_cannot_be_read_is_compiled_anew(workshop, content):
+    workshop.loops().result()
+    (file,) = workshop.files()
+    whole = file.read_bytes()
+    file.write_bytes(content or whole[:1000])
+    loops = workshop.loops()
+    assert loops.result() == 3
+    assert workshop.compiled(loops) == 1
+    assert workshop.compiled(workshop.loops()) == 0
+
+
+def test_a_folder_that_can_only_be_read_is_read(workshop, tmp_path, monkeypatch):
+    workshop.loops().result()
+    elsewhere, can_be_written = tmp_path / "elsewhere", machine_code._can_be_written
+    monkeypatch.setattr(
+        machine_code, "_can_be_written", lambda f: can_be_written(f) if elsewhere in f.parents else False
+    )
+    monkeypatch.setattr(machine_code, "_temporary_folder", lambda own: elsewhere / own)
+    machine_code.folders.cache_clear()
+    loops = workshop.loops()
+    loops.result()
+    assert workshop.compiled(loops) == 0
+    loops.result(0.5)  # what is new goes where there is room
+    assert len(workshop.files()) == len(list(elsewhere.rglob("*.nbc"))) == 1
+    machine_code.folders.cache_clear()
+
+
+def test_a_full_disk_is_no_hindrance_and_is_told_once(workshop, monkeypatch, caplog):
+    def full(*paths):
+        raise OSError(28, "No space left on device")
+
+    loops = workshop.loops()
+    monkeypatch.setattr(os, "replace", full)
+    assert [loops.result(), loops.result(0.5)] == [3, 3.5]
+    assert workshop.files() == []
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "widemargin"]
+    assert "No space left on device" in said
+
+
+def test_what_nobody_asks_for_is_removed_in_the_end(workshop):
+    loops, old = workshop.loops(), time.time() - (machine_code.UNUSED + 1) * 86400
+    loops.result(0.5)
+    loops.result(0)
+    for each in workshop.files():
+        os.utime(each, (old, old))
+    loops = workshop.loops()
+    loops.result(0)  # asked for: it stays
+    loops.result(1j)  # written: what is old goes
+    assert workshop.compiled(loops) == 1
+    assert len(workshop.files()) == 2
+
+
+def test_every_case_is_beside_its_generic_function_or_its_class():
+    """Else what a loop is made of would depend on which other modules a process has imported."""
+    for name in widemargin.__all__:
+        getattr(widemargin, name)
+    for generic in machine_code.GENERICS:
+        for cls, case in generic.table.items():
+            if case.__module__.startswith("widemargin."):
+                assert case.__module__ in (generic.__module__, cls.__module__)
+
+
+# ---------------------------------------------------------------- many processes
+
+KINDS = """
+import sys
+import numpy as np
+from widemargin.core.rows import as_rows, row_norms2
+out = np.empty(2)
+row_norms2(as_rows(np.ones((2, 3), dtype=sys.argv[1])), out)
+assert out.tolist() == [3.0, 3.0]
+print(sum(row_norms2.stats.cache_misses.values()))
+"""
+
+
+def test_processes_that_compile_one_loop_for_several_kinds_at_once_keep_all(tmp_path):
+    """Numba's own cache loses some of them, or takes one for another."""
+    kinds, environment = ("float32", "float64"), {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for misses in ("1", "0"):
+        runs = [
+            subprocess.Popen([sys.executable, "-c", KINDS, kind], stdout=subprocess.PIPE, text=True, env=environment)
+            for kind in kinds
+        ]
+        assert [run.communicate(timeout=300)[0].strip() for run in runs] == [misses] * len(kinds)
+    assert len(list(tmp_path.rglob("*.nbc"))) == len(list(tmp_path.rglob("*.*"))) == len(kinds)
+
+
+CHILDREN = """
+import multiprocessing
+import joblib
+import numpy as np
+from numba.core import event
+
+def fit(*_):
+    from widemargin import LinearSVC
+    X = np.random.default_rng(0).normal(size=(100, 5))
+    with event.install_recorder("numba:compile") as compilations:
+        LinearSVC(random_state=0).fit(X, X[:, 0] > 0).predict(X)
+    return len(compilations.buffer)
+
+if __name__ == "__main__":
+    fit()
+    for way in ("fork", "spawn"):
+        if way in multiprocessing.get_all_start_methods():
+            with multiprocessing.get_context(way).Pool(1) as pool:
+                print(way, pool.map(fit, [0]))
+    print("joblib", joblib.Parallel(n_jobs=2)(joblib.delayed(fit)() for _ in range(2)))
+"""
+
+
+def test_children_by_fork_by_spawn_and_by_joblib_compile_nothing(tmp_path):
+    (tmp_path / "children.py").write_text(CHILDREN)
+    done = subprocess.run([sys.executable, "children.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert {"spawn [0]", "joblib [0, 0]"} <= set(told) <= {"fork [0]", "spawn [0]", "joblib [0, 0]"}

@@ -1,4 +1,4 @@
-"""Importing the package is nearly free, and the first fit starts from the cache on disk."""
+"""Importing the package is nearly free."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import widemargin
 
 
 def python(script):
-    """What the script prints in a process of its own, with the cache of machine code that this one has."""
+    """What the script prints in a process of its own."""
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=os.environ)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -34,19 +34,3 @@ def test_an_unknown_name_is_a_sentence_with_the_names_there_are():
         _ = widemargin.SVMC
     with pytest.raises(ImportError):
         exec("from widemargin import SVMC", {})
-
-
-FIRST_FIT = """
-import numpy
-from numba.core import event
-from widemargin import LinearSVC
-X = numpy.random.default_rng(0).normal(size=(100, 5))
-with event.install_recorder("numba:compile") as compilations:
-    LinearSVC(random_state=0).fit(X, X[:, 0] > 0)
-print(len(compilations.buffer))
-"""
-
-
-def test_the_first_fit_of_a_second_process_compiles_nothing():
-    python(FIRST_FIT)  # fills the cache
-    assert python(FIRST_FIT) == ["0"]

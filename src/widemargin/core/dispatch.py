@@ -18,27 +18,17 @@ starts with :func:`borrow` on its arrays: the same memory, not counted. The
 caller holds the arrays for as long as the loop runs, so only arguments may be
 borrowed, never arrays made inside.
 
-Where machine code is kept is Numba's choice: ``NUMBA_CACHE_DIR``, beside the
-sources, or in the user's cache folder. Where none of them can be written, as in
-a container with read-only sources and no home, it is kept in a folder of the
-user's own among the temporary files; failing that, nowhere, with one warning.
+Where machine code is kept, and when it is out of date, is in :mod:`.machine_code`.
 """
 
 import gc
-import hashlib
 import logging
-import os
-import stat
-import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from numba import config, njit, types
+from numba import njit, types
 from numba.core import cgutils, event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -47,6 +37,8 @@ from numba.core.errors import TypingError
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
+
+from .machine_code import GENERICS, MachineCode
 
 #: Reductions may be re-ordered and multiply-adds fused; nothing else is relaxed
 #: (NaN and infinity keep their meaning).
@@ -58,38 +50,10 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": REORDER, "error_model": "n
 SILENCE = 1.0
 
 
-def compiled(function: Callable[..., Any], **options: Any) -> Any:
+def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call, and keep the machine code on disk where some folder can be written."""
-    options = {**OPTIONS, **options}
-    try:
-        return _for_strangers(njit(cache=True, **options)(function))
-    except RuntimeError:  # Numba found no folder
-        dispatcher, folder, chosen = njit(**options)(function), _temporary_folder(), config.CACHE_DIR
-        if folder is not None:
-            try:
-                config.CACHE_DIR = folder
-                dispatcher.enable_caching()
-            finally:
-                config.CACHE_DIR = chosen
-        return _for_strangers(dispatcher)
-
-
-def _for_strangers(dispatcher: Any) -> Any:
-    """Let the list of machine code on disk be empty where it names a class that this process cannot import.
-
-    Such as a policy of a user's own, in a file of another project.
-    """
-    listed = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if listed is not None:
-        load = listed._load_index
-
-        def load_what_is_known() -> Any:
-            try:
-                return load()
-            except (ImportError, AttributeError):
-                return {}
-
-        listed._load_index = load_what_is_known
+    dispatcher = njit(**OPTIONS)(function)
+    dispatcher._cache = MachineCode(function)
     return dispatcher
 
 
@@ -159,32 +123,6 @@ def _compile_within(function: Callable[..., Any], choose: Callable[..., Any], fo
     """
     options = {**OPTIONS, "forceinline": forced, "no_cfunc_wrapper": True, "pipeline_class": _Parts}
     overload(function, strict=False, jit_options=options)(choose)
-
-
-@cache
-def _temporary_folder() -> str | None:
-    """A folder for machine code of these very sources that nobody else can write to; None, and a warning, if none."""
-    try:
-        sources = Path(__file__).parents[1]
-        digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(sources.rglob("*.py")))).hexdigest()
-        user = os.getuid() if hasattr(os, "getuid") else "user"
-        folder = Path(tempfile.gettempdir()) / f"widemargin-{user}-{digest[:16]}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        # machine code is run as it is found: the folder must be nobody else's, nor a link to elsewhere
-        own = stat.S_ISDIR(found.st_mode) and (user == "user" or (found.st_uid == user and not found.st_mode & 0o022))
-        tempfile.TemporaryFile(dir=folder).close()
-        if own:
-            return str(folder)
-    except OSError:
-        pass
-    warnings.warn(
-        "widemargin finds no folder to keep machine code in, so every process compiles anew: set NUMBA_CACHE_DIR to "
-        "a folder that can be written",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-    return None
 
 
 class _NoCollection(event.Listener):
@@ -335,4 +273,5 @@ def generic(stub: Callable[..., Any]) -> Any:
     call.__qualname__ = stub.__qualname__
     call.__doc__ = stub.__doc__
     call.__module__ = stub.__module__
+    GENERICS.append(call)
     return call
