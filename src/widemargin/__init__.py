@@ -34,6 +34,7 @@ _HOMES = {
     "load": "files",
     "plots": "plots",
     "teaching": "teaching",
+    "warmup": "warming",
 }
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "plots",
     "svm_path",
     "teaching",
+    "warmup",
 ]
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from .solvers.simba import Simba as Simba
     from .solvers.smo import SMO as SMO
     from .solvers.tracking import Tracker as Tracker
+    from .warming import warmup as warmup
 
 
 def __getattr__(name: str) -> Any:

@@ -329,6 +329,15 @@ def test_rows_that_agree_make_threads_careful_not_wrong(rng):
     assert outcome.stop_reason == "tol"
 
 
+def test_a_dual_that_fell_changes_values_and_no_types(rng):
+    """Or the loop would be compiled once more, in the midst of a run."""
+    problem, solver = drawn(rng, losses.Hinge()), SDCA()
+    state = solver.init(problem, np.random.default_rng(0))
+    state.dual[:], state.checked = 1e9, -problem.n
+    solver._next_pass(problem, state)
+    assert type(state.sigma) is float
+
+
 def test_data_that_threads_do_not_share_is_left_to_one(rng):
     for problem in (drawn(rng, losses.Hinge(), True), drawn(rng, losses.Hinge(), n=10, d=30)):
         assert started(SDCA(n_jobs=2), problem).threads == 1

@@ -180,7 +180,7 @@ class _CompilationNotice(event.Listener):
         kept = f"kept in {folder}, and later processes start from it" if folder else "not kept on disk"
         logging.getLogger("widemargin").warning(
             "widemargin is compiling %s.%s and what comes after it for this kind of data, which takes some seconds "
-            "to a minute, once; the machine code is %s",
+            "to a minute, once (widemargin.warmup() compiles ahead); the machine code is %s",
             function.__module__,
             function.__name__,
             kept,

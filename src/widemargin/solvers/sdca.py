@@ -1017,7 +1017,7 @@ class SDCA(Solver):
             fell = dual < state.dual - 1e-10 * np.abs(state.dual)  # beyond rounding
             state.eta[fell] = np.minimum(1.0, 4.0 * state.eta[fell])
             if fell.any():
-                state.sigma = min(2.0 * state.sigma, max(1, len(state.scores)))
+                state.sigma = min(2.0 * state.sigma, float(max(1, len(state.scores))))
             state.dual[:] = dual
         if not self.shrinking:
             state.examples.wait[:] = 0

@@ -1,0 +1,283 @@
+"""Compiling ahead: small fits of the real estimators, in processes of their own, fill the folder of machine code."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.pool import ThreadPool
+from multiprocessing.spawn import get_executable
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+import scipy.sparse as sp
+from numba import config
+from numba.core import event
+from sklearn.base import BaseEstimator, clone, is_classifier
+
+from .arguments import one_of, threads
+from .core.machine_code import folders
+from .estimators.budgeted import BudgetedSVC, BudgetedSVR
+from .estimators.incremental import IncrementalSVC
+from .estimators.kernel import SVC, SVR
+from .estimators.linear import LinearSVC, LinearSVR
+
+#: What is compiled by name; those that take longest come first.
+NAMED: dict[str, Callable[[], Any]] = {
+    "BudgetedSVC": BudgetedSVC,
+    "IncrementalSVC": IncrementalSVC,
+    "LinearSVC": LinearSVC,
+    "SVC": SVC,
+    "BudgetedSVR": BudgetedSVR,
+    "LinearSVR": LinearSVR,
+    "StochasticBatchPerceptron": lambda: SVC(solver="sbp"),
+    "SVR": SVR,
+}
+DTYPES = "float64", "float32"
+LAYOUTS = "dense", "sparse"
+
+#: Fits that end early and kernel rows that find no room take other loops than those that go well.
+VARIANTS: tuple[dict[str, Any], ...] = ({}, {"max_iter": 1}, {"cache_size": 1e-3})
+
+
+class Warmed(NamedTuple):
+    """What one part of a warm-up took: loops that were not on disk, and seconds."""
+
+    compiled: int
+    seconds: float
+
+
+class _Part(NamedTuple):
+    """An estimator on one kind of data."""
+
+    title: str
+    estimator: Any
+    dtype: str
+    layout: str
+
+
+def warmup(
+    estimators: Any = None,
+    *,
+    dtypes: str | Iterable[str] = DTYPES,
+    layouts: str | Iterable[str] = LAYOUTS,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> dict[str, Warmed]:
+    """Compile what fits and predictions need and keep it on disk, so that those of later processes start at once.
+
+    Processes of their own fit the estimators to a few examples. What is on disk already is not compiled again, so
+    that a second call takes as long as starting Python. Of machines with kernels, the RBF kernel is compiled, and of
+    the losses and solvers those by default; give an estimator with other parameters for other loops.
+
+    Parameters
+    ----------
+    estimators : str, estimator, or several of them, optional
+        "LinearSVC", "LinearSVR", "SVC", "SVR", "BudgetedSVC", "BudgetedSVR", "IncrementalSVC" or
+        "StochasticBatchPerceptron", for their default parameters, or an estimator with others, such as
+        ``SVC(kernel="poly")``, which is not changed. By default all those named.
+    dtypes : {"float64", "float32"} or several of them
+    layouts : {"dense", "sparse"} or several of them
+    n_jobs : int, optional
+        Processes at a time; by default, and for −1, as many as there are processors. Each takes about 0.4 GB.
+    verbose : int, default=0
+        1 writes a line to standard error for each part.
+
+    Returns
+    -------
+    dict of str to Warmed
+        For each estimator and kind of data ``compiled``, how many loops were not on disk, and ``seconds``.
+
+    Examples
+    --------
+    >>> import widemargin
+    >>> done = widemargin.warmup("LinearSVC", dtypes="float64", layouts="dense")
+    >>> again = widemargin.warmup("LinearSVC", dtypes="float64", layouts="dense")
+    >>> {part: warmed.compiled for part, warmed in again.items()}
+    {'LinearSVC, float64, dense': 0}
+    """
+    kinds = [
+        (one_of("dtypes", dtype, DTYPES), one_of("layouts", layout, LAYOUTS))
+        for layout in _several(layouts)
+        for dtype in _several(dtypes)
+    ]
+    # parts of one kind side by side have little in common, those of one estimator often do
+    titled = [_titled(each) for each in _several(NAMED if estimators is None else estimators)]
+    parts = [
+        _Part(f"{title}, {dtype}, {layout}", estimator, dtype, layout)
+        for dtype, layout in kinds
+        for title, estimator in titled
+    ]
+    processes = min(joblib.cpu_count() if n_jobs is None else threads(n_jobs), len(parts))
+    if not parts:
+        raise ValueError("warmup has nothing to compile: name estimators, dtypes and layouts, or leave them out")
+    if folders(config.CACHE_DIR).written is None:
+        raise RuntimeError(
+            "warmup finds no folder to keep machine code in: set NUMBA_CACHE_DIR to a folder that can be written"
+        )
+    done: dict[str, Warmed] = {}
+    for part, warmed in _run(parts, processes):
+        done[part.title] = warmed
+        if verbose:
+            loops = f"{warmed.compiled} loops compiled" if warmed.compiled else "nothing to compile"
+            print(
+                f"widemargin.warmup: {part.title}: {loops}, {warmed.seconds:.1f} s ({len(done)} of {len(parts)})",
+                file=sys.stderr,
+                flush=True,
+            )
+    return {part.title: done[part.title] for part in parts}
+
+
+def _several(given: Any) -> list[Any]:
+    """One thing or several, as a list."""
+    return [given] if isinstance(given, (str, BaseEstimator)) or not isinstance(given, Iterable) else list(given)
+
+
+def _titled(given: Any) -> tuple[str, Any]:
+    """An estimator, and what it is called, from a name or an estimator."""
+    if isinstance(given, BaseEstimator) and type(given).__module__.startswith("widemargin."):
+        return repr(given), clone(given)
+    if not isinstance(given, str) or given not in NAMED:
+        known = ", ".join(map(repr, sorted(NAMED)))
+        raise ValueError(f"estimators must be among {known}, or estimators of widemargin, got {given!r}")
+    return given, NAMED[given]()
+
+
+# ---------------------------------------------------------------- processes
+
+
+def _run(parts: list[_Part], processes: int) -> Iterator[tuple[_Part, Warmed]]:
+    """The parts as they are done."""
+    if getattr(sys, "frozen", False) or not get_executable():
+        yield from ((part, _warm(part)) for part in parts)  # no interpreter of its own that could be started
+        return
+    helpers: queue.SimpleQueue[_Helper] = queue.SimpleQueue()
+    started = [_Helper() for _ in range(processes)]
+    for helper in started:
+        helpers.put(helper)
+
+    def by_a_helper(part: _Part) -> tuple[_Part, Warmed]:
+        helper = helpers.get()
+        warmed = helper.warm(part)
+        helpers.put(helper)
+        return part, warmed
+
+    pool = ThreadPool(processes)
+    try:
+        yield from pool.imap_unordered(by_a_helper, parts)
+    finally:
+        for helper in started:
+            helper.end()
+        pool.terminate()
+
+
+class _Helper:
+    """A Python process that warms one part after the other.
+
+    It is started as a program of its own, for those of :mod:`multiprocessing` need a main module that can be imported,
+    which prompts, notebooks and scripts without a guard have not.
+    """
+
+    def __init__(self) -> None:
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        self._told = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [os.fsdecode(get_executable()), "-P", "-W", "ignore", "-c", f"from {__name__} import serve; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._told,
+            env={**os.environ, **one_thread, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": config.CACHE_DIR},
+        )
+
+    def warm(self, part: _Part) -> Warmed:
+        """Have the part compiled."""
+        asked = base64.b64encode(pickle.dumps(part)) + b"\n"
+        try:
+            self._process.stdin.write(asked)  # type: ignore[union-attr]
+            self._process.stdin.flush()  # type: ignore[union-attr]
+            answer = self._process.stdout.readline()  # type: ignore[union-attr]
+        except OSError:
+            answer = b""
+        if not answer:
+            self._told.seek(0)
+            told = self._told.read().decode(errors="replace").strip().splitlines()
+            last = told[-1] if told else "it said nothing"
+            raise RuntimeError(
+                f"warmup of {part.title}: the process ended with status {self._process.wait()} ({last}); fewer at a "
+                "time, by n_jobs, take less memory"
+            )
+        found = json.loads(answer)
+        if "failed" in found:
+            raise RuntimeError(f"warmup of {part.title} failed: {found['failed']}")
+        return Warmed(**found)
+
+    def end(self) -> None:
+        """End the process, whatever it is at."""
+        self._process.kill()
+        self._process.communicate()
+        self._told.close()
+
+
+def serve() -> None:
+    """What a helper does: a part in each line of standard input, what it took in a line of standard output."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # estimators may print
+    for line in sys.stdin:
+        try:
+            answer = _warm(pickle.loads(base64.b64decode(line)))._asdict()
+        except Exception as failure:
+            answer = {"failed": f"{type(failure).__name__}: {failure}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+# ---------------------------------------------------------------- small fits
+
+
+class _Count(event.Listener):
+    """Counts loops that are compiled, not their parts."""
+
+    def __init__(self) -> None:
+        self.loops = self._depth = 0
+
+    def on_start(self, found: event.Event) -> None:
+        self.loops += self._depth == 0
+        self._depth += 1
+
+    def on_end(self, found: event.Event) -> None:
+        self._depth -= 1
+
+
+def _warm(part: _Part) -> Warmed:
+    """Fit, go on and predict, on little data of the kind, of two classes and of three."""
+    rng, since, count = np.random.default_rng(0), time.perf_counter(), _Count()
+    X = rng.normal(size=(120, 4)) * (rng.random((120, 4)) < 0.5)
+    y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=len(X))
+    classes = [np.digitize(y, np.quantile(y, cuts)) for cuts in ([0.5], [0.3, 0.6])]
+    X = X.astype(part.dtype)
+    if part.layout == "sparse":
+        X = sp.csr_matrix(X)
+    with event.install_listener("numba:compile", count):
+        for target in classes if is_classifier(part.estimator) else [y]:
+            for variant in VARIANTS:
+                _use(part.estimator, X, target, variant)
+    return Warmed(count.loops, time.perf_counter() - since)
+
+
+def _use(estimator: Any, X: Any, y: np.ndarray, variant: dict[str, Any]) -> None:
+    model = clone(estimator)
+    known = model.get_params(deep=False)
+    if not set(variant) <= set(known):
+        return
+    if known.get("budget") is not None:
+        variant = {**variant, "budget": min(known["budget"], 20)}  # vectors are merged once there are more
+    model.set_params(**variant, random_state=0).fit(X, y).predict(X)
+    if hasattr(model, "partial_fit"):
+        model.partial_fit(X, y).predict(X)

@@ -1,0 +1,88 @@
+"""``warmup``: what it compiles is what fits need, a second call compiles nothing, and errors are sentences."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import widemargin
+from widemargin import SVC, warming, warmup
+from widemargin.core.machine_code import Folders
+
+#: No main module that a child could import, as at a prompt or in a notebook.
+PROMPT = """
+import numpy as np
+import widemargin
+once = [widemargin.warmup("LinearSVC", dtypes="float64", layouts="dense", n_jobs=1, verbose=1) for _ in range(2)]
+print(list(once[1]), sum(each.compiled for each in once[1].values()))
+
+from numba.core import event
+rng = np.random.default_rng(1)
+X = rng.normal(size=(3000, 20))
+y = X[:, 0] + rng.normal(size=3000)
+with event.install_recorder("numba:compile") as compilations:
+    for target in (y > 0, np.digitize(y, [-0.5, 0.5])):
+        for more in ({}, {"max_iter": 1}, {"intercept": "regularized"}):
+            model = widemargin.LinearSVC(**more).fit(X, target, sample_weight=rng.random(3000))
+            model.partial_fit(X[:10], target[:10]).decision_function(X)
+print(len(compilations.buffer))
+"""
+
+
+def test_fits_compile_nothing_after_a_warmup_nor_does_a_second_one():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-"], input=PROMPT, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["['LinearSVC, float64, dense'] 0", "0"]
+    lines = [line for line in done.stderr.splitlines() if line.startswith("widemargin.warmup: LinearSVC")]
+    assert len(lines) == 2
+    assert "nothing to compile" in lines[1]
+    assert "(1 of 1)" in lines[1]
+
+
+def test_every_estimator_has_a_name():
+    estimators = {name for name in widemargin.__all__ if hasattr(getattr(widemargin, name), "fit")}
+    assert estimators <= set(warming.NAMED) <= set(widemargin.__all__)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"estimators": "SVMC"}, ValueError, "'BudgetedSVC', .*'SVR'.*, got 'SVMC'"),
+        (
+            {"estimators": ["SVC", LogisticRegression()]},
+            ValueError,
+            "of widemargin, got LogisticRegression",
+        ),
+        ({"estimators": 3}, ValueError, "got 3"),
+        ({"estimators": []}, ValueError, "nothing to compile"),
+        ({"dtypes": "float16"}, ValueError, "dtypes must be one of 'float64', 'float32', got 'float16'"),
+        ({"layouts": ["dense", "csc"]}, ValueError, "layouts must be one of 'dense', 'sparse', got 'csc'"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
+        ({"n_jobs": 1.5}, TypeError, "n_jobs must be None or an integer, got 1.5"),
+    ],
+)
+def test_arguments_are_refused_in_a_sentence(arguments, error, words):
+    with pytest.raises(error, match=words):
+        warmup(**arguments)
+
+
+def test_an_estimator_that_cannot_be_fitted_is_named_with_its_reason():
+    with pytest.raises(RuntimeError, match=r"SVC\(kernel='precomputed'\), float64, dense failed: ValueError: "):
+        warmup(SVC(kernel="precomputed"), dtypes="float64", layouts="dense")
+
+
+@pytest.mark.skipif(shutil.which("false") is None, reason="there is no program that ends at once")
+def test_a_process_that_ends_is_an_error_and_not_a_wait(monkeypatch):
+    monkeypatch.setattr(warming, "get_executable", lambda: shutil.which("false"))
+    with pytest.raises(RuntimeError, match="the process ended with status 1"):
+        warmup("SVC", n_jobs=2)
+
+
+def test_where_nothing_can_be_kept_there_is_nothing_to_do(monkeypatch):
+    monkeypatch.setattr(warming, "folders", lambda chosen: Folders([], None))
+    with pytest.raises(RuntimeError, match="set NUMBA_CACHE_DIR"):
+        warmup()
