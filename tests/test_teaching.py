@@ -158,6 +158,37 @@ def test_lessons_end_with_the_pool_the_teacher_or_ctrl_c(examples):
     assert lesson.history_["labels"][-1] == 11
 
 
+@pytest.mark.parametrize("given", [0, 4, 17])
+@pytest.mark.parametrize("error", [RuntimeError("the line is dead"), KeyboardInterrupt(), None])
+def test_a_lesson_that_the_oracle_ends_is_not_lost(examples, error, given):
+    """What was answered is learnt, the first answers of a batch too; Ctrl-C returns the lesson, an error carries it."""
+    X, y = examples
+    asked = []
+
+    def oracle(i):
+        if len(asked) == given:
+            if error is None:
+                return None
+            raise error
+        asked.append(i)
+        return y[i]
+
+    learner = GaussianNB()
+    options = {"labels": 30, "classes": ["down", "up"], "random_state": 0}
+    if isinstance(error, KeyboardInterrupt):
+        lesson = teach(learner, X, RandomTeacher(), oracle, **options)
+        assert lesson.stop_reason == "interrupted"
+    else:
+        said = "the line is dead" if error else r"the oracle must say the label of example \d+ of the pool, got None"
+        with pytest.raises(RuntimeError if error else TypeError, match=said) as caught:
+            teach(learner, X, RandomTeacher(), oracle, **options)
+        lesson = caught.value.lesson
+        assert lesson.stop_reason == "error"
+    assert lesson.indices == asked
+    assert lesson.labels == [y[i] for i in asked]
+    assert (learner.class_count_.sum() if given else 0) == given
+
+
 @pytest.mark.parametrize(("options", "error", "sentence"), [
     ({"learner": SVC()}, TypeError, "SVC has no partial_fit"),
     ({"teacher": 3}, TypeError, "teacher must be a callable"),

@@ -184,7 +184,7 @@ class Lesson:
     labels : list
         Their labels.
     stop_reason : str
-        "labels", "pool" (nothing is left), "teacher" (it returned None) or "interrupted".
+        "labels", "pool" (nothing is left), "teacher" (it returned None), "interrupted" or "error".
     """
 
     history_: History = field(default_factory=History)
@@ -232,6 +232,8 @@ def teach(
     Returns
     -------
     Lesson
+        Also after Ctrl-C. An error of the oracle, the teacher or the learner carries the lesson so far as its attribute
+        ``lesson``; the labels given by then have been learnt.
 
     Examples
     --------
@@ -256,20 +258,27 @@ def teach(
     named = {} if _is_fitted(learner) else {"classes": _classes(classes, oracle, start)}
     lesson, course = Lesson(), _Course(learner, among, ask, _test(test), every)
     with Interrupts() as interrupts:
-        first = among.draw(min(start, labels))
-        if first.size:
-            course.learn(lesson, first.tolist(), named)
-        while not lesson.stop_reason:
-            if len(lesson.labels) >= labels:
-                lesson.stop_reason = "labels"
-            elif interrupts.seen:
-                lesson.stop_reason = "interrupted"
-            elif not len(among):
-                lesson.stop_reason = "pool"
-            elif (chosen := teacher(learner, among)) is None:
-                lesson.stop_reason = "teacher"
-            else:
-                course.learn(lesson, [_place(chosen, among.unseen.size)], {})
+        try:
+            first = among.draw(min(start, labels))
+            if first.size:
+                course.learn(lesson, first.tolist(), named)
+            while not lesson.stop_reason:
+                if len(lesson.labels) >= labels:
+                    lesson.stop_reason = "labels"
+                elif interrupts.seen:
+                    lesson.stop_reason = "interrupted"
+                elif not len(among):
+                    lesson.stop_reason = "pool"
+                elif (chosen := teacher(learner, among)) is None:
+                    lesson.stop_reason = "teacher"
+                else:
+                    course.learn(lesson, [_place(chosen, among.unseen.size)], {})
+        except KeyboardInterrupt:  # while the oracle or the teacher was asked
+            lesson.stop_reason = "interrupted"
+        except Exception as error:
+            lesson.stop_reason = "error"
+            error.lesson = lesson  # type: ignore[attr-defined]
+            raise
         course.measure(lesson, last=True)
     return lesson
 
@@ -283,10 +292,17 @@ class _Course:
         self.next, self.seconds = 0, 0.0
 
     def learn(self, lesson: Lesson, places: list[int], options: dict[str, Any]) -> None:
-        """Ask for the labels of these examples, and learn them."""
+        """Ask for the labels of these examples, and learn them: those that were given, if the oracle fails."""
+        answers: list[Any] = []
         for i in places:
             self.pool.remove(i)
-        answers = [self.ask(i) for i in places]
+        try:
+            answers.extend(_answer(self.ask(i), i) for i in places)
+        finally:
+            if answers:
+                self._learn(lesson, places[: len(answers)], answers, options)
+
+    def _learn(self, lesson: Lesson, places: list[int], answers: list[Any], options: dict[str, Any]) -> None:
         lesson.indices += places
         lesson.labels += answers
         since = time.perf_counter()
@@ -352,6 +368,13 @@ def _place(chosen: Any, n: int) -> int:
     if not 0 <= place < n:
         raise ValueError(f"a teacher returns the place of an example, from 0 to {n - 1}, got {place}")
     return place
+
+
+def _answer(label: Any, i: int) -> Any:
+    """The label that the oracle gave example i."""
+    if label is None:
+        raise TypeError(f"the oracle must say the label of example {i} of the pool, got None")
+    return label
 
 
 def _is_fitted(learner: Any) -> bool:
