@@ -270,10 +270,12 @@ def test_a_running_model_keeps_what_it_is_made_of(rng):
     X, y = data(rng)
     model = IncrementalSVC(gamma=1.0).partial_fit(X, y, classes=[0, 1])
     before = model.decision_function(X)
-    for name, value in {"C": 2.0, "intercept": "none", "window": 10, "gamma": 2.0}.items():
+    for name, value in {"C": 2.0, "intercept": "none", "window": 10, "gamma": 2.0, "memory": "support"}.items():
         old = getattr(model, name)
         with pytest.raises(ValueError, match="a running model keeps its"):
             model.set_params(**{name: value}).partial_fit(X, y)
+        model.duality_gap()
+        assert model._archive.n == y.size  # a look gives nothing up either
         model.set_params(**{name: old})
         np.testing.assert_array_equal(model.decision_function(X), before)
         assert model.n_samples_seen_ == y.size

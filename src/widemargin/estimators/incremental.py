@@ -308,7 +308,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         """What a running model keeps."""
         solver = self._configured()
         limits = {"window": solver.window, "budget": solver.budget}
-        return {"C": float(self.C), "intercept": self._intercept(), "algorithm": solver.algorithm, **limits}
+        kind = {"C": float(self.C), "intercept": self._intercept(), "algorithm": solver.algorithm}
+        return {**kind, "memory": self.memory, **limits}
 
     # -- problems
 
@@ -392,13 +393,13 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
     def _remembered(self) -> np.ndarray:
         """The places in the archive of the examples that are remembered."""
         state, n, window = self._state, self._archive.n, self._kind["window"]
-        if window is None and (self.memory == "support" or self._kind["budget"] is not None):
+        if window is None and (self._kind["memory"] == "support" or self._kind["budget"] is not None):
             return np.union1d(state.example[state.vectors], self._configured().coefficients(state)[0])
         return np.arange(max(0, n - (window or n)), n)
 
     def _give_up_rows(self, solver: Any, at_once: bool) -> None:
         """Take examples that are not remembered out of the archive: now, or when they are many."""
-        everything = self.memory == "all" and self._kind["budget"] is None and self._kind["window"] is None
+        everything = self._kind["memory"] == "all" and self._kind["budget"] is None and self._kind["window"] is None
         most = self._state.count if self._kind["window"] is None else self._kind["window"]
         if everything or not (at_once or self._archive.n > IDLE * most + IDLE_ROWS):
             return
@@ -577,7 +578,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         lost = given[numbers[order][found] != given] if numbers.size else given
         if lost.size:
             raise ValueError(
-                f"example {lost[0]} is not remembered any more: it was forgotten (memory={self.memory!r}, "
+                f"example {lost[0]} is not remembered any more: it was forgotten (memory={self._kind['memory']!r}, "
                 f"window={self._kind['window']}, budget={self._kind['budget']}) or unlearnt before"
             )
         return np.sort(remembered[order][found])
