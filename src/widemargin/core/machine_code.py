@@ -144,14 +144,11 @@ class Folders(NamedTuple):
 @cache
 def folders(chosen: str) -> Folders:
     """The folders of this process, where ``chosen`` is ``NUMBA_CACHE_DIR``; a warning if none can be written."""
-    own = "widemargin-" + hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:16]
-    shared = [Path(chosen) / own] if chosen else []
-    shared.append(PACKAGE / "__pycache__" / "machine_code")
     read: list[Path] = []
-    for folder in (*shared, Path(AppDirs("numba", appauthor=False).user_cache_dir) / own, _temporary_folder(own)):
-        if folder is not None and _can_be_written(folder):
+    for folder, is_shared in _candidates(chosen):
+        if _can_be_written(folder):
             return Folders([*read, folder], folder)
-        if folder in shared and folder.is_dir():
+        if is_shared and folder.is_dir():
             read.append(folder)
     warnings.warn(
         "widemargin finds no folder to keep machine code in, so every process compiles anew: set NUMBA_CACHE_DIR to "
@@ -160,6 +157,18 @@ def folders(chosen: str) -> Folders:
         stacklevel=2,
     )
     return Folders(read, None)
+
+
+def _candidates(chosen: str) -> Iterator[tuple[Path, bool]]:
+    """Folders in order of preference, and whether what others wrote there is trusted, as the sources are."""
+    own = "widemargin-" + hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:16]
+    if chosen:
+        yield Path(chosen) / own, True
+    yield PACKAGE / "__pycache__" / "machine_code", True
+    yield Path(AppDirs("numba", appauthor=False).user_cache_dir) / own, False
+    temporary = _temporary_folder(own)
+    if temporary is not None:
+        yield temporary, False
 
 
 def _can_be_written(folder: Path) -> bool:
