@@ -262,17 +262,7 @@ def teach(
             first = among.draw(min(start, labels))
             if first.size:
                 course.learn(lesson, first.tolist(), named)
-            while not lesson.stop_reason:
-                if len(lesson.labels) >= labels:
-                    lesson.stop_reason = "labels"
-                elif interrupts.seen:
-                    lesson.stop_reason = "interrupted"
-                elif not len(among):
-                    lesson.stop_reason = "pool"
-                elif (chosen := teacher(learner, among)) is None:
-                    lesson.stop_reason = "teacher"
-                else:
-                    course.learn(lesson, [_place(chosen, among.unseen.size)], {})
+            course.follow(lesson, teacher, labels, interrupts)
         except KeyboardInterrupt:  # while the oracle or the teacher was asked
             lesson.stop_reason = "interrupted"
         except Exception as error:
@@ -290,6 +280,20 @@ class _Course:
         self.learner, self.pool, self.ask, self.test = learner, pool, ask, test
         self.every = every if every is None else whole("every", every)
         self.next, self.seconds = 0, 0.0
+
+    def follow(self, lesson: Lesson, teacher: Any, labels: int, interrupts: Interrupts) -> None:
+        """Learn what the teacher chooses, until there is a reason to stop."""
+        while not lesson.stop_reason:
+            if len(lesson.labels) >= labels:
+                lesson.stop_reason = "labels"
+            elif interrupts.seen:
+                lesson.stop_reason = "interrupted"
+            elif not len(self.pool):
+                lesson.stop_reason = "pool"
+            elif (chosen := teacher(self.learner, self.pool)) is None:
+                lesson.stop_reason = "teacher"
+            else:
+                self.learn(lesson, [_place(chosen, self.pool.unseen.size)], {})
 
     def learn(self, lesson: Lesson, places: list[int], options: dict[str, Any]) -> None:
         """Ask for the labels of these examples, and learn them: those that were given, if the oracle fails."""
