@@ -87,7 +87,7 @@ def warmup(
     dtypes : {"float64", "float32"} or several of them
     layouts : {"dense", "sparse"} or several of them
     n_jobs : int, optional
-        Processes at a time; by default, and for −1, as many as there are processors. Each takes about 0.4 GB.
+        Processes at a time; by default, and for −1, as many as there are processors. Each takes up to 0.8 GB of memory.
     verbose : int, default=0
         1 writes a line to standard error for each part.
 
@@ -258,8 +258,9 @@ class _Count(event.Listener):
 def _warm(part: _Part) -> Warmed:
     """Fit, go on and predict, on little data of the kind, of two classes and of three."""
     rng, since, count = np.random.default_rng(0), time.perf_counter(), _Count()
-    X = rng.normal(size=(120, 4)) * (rng.random((120, 4)) < 0.5)
-    y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=len(X))
+    n = 240  # of fewer, buffers would not grow
+    X = rng.normal(size=(n, 4)) * (rng.random((n, 4)) < 0.5)
+    y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=n)
     classes = [np.digitize(y, np.quantile(y, cuts)) for cuts in ([0.5], [0.3, 0.6])]
     X = X.astype(part.dtype)
     if part.layout == "sparse":
