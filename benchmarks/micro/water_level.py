@@ -23,7 +23,8 @@ from benchmarks.papers.sbp_fig2 import usps_8
 from benchmarks.peers.sbp import covtype_2
 from widemargin import StochasticBatchPerceptron
 from widemargin.core import losses
-from widemargin.core.dispatch import borrow, compiled
+from widemargin.core.borrowing import borrow
+from widemargin.core.dispatch import compiled
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.core.water_level import draw, pieces, pour

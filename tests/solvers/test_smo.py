@@ -402,7 +402,7 @@ def test_rows_used_again_are_those_that_a_cache_has_let_go(rounds, capacity):
     for now, rows in enumerate(rounds, 1):
         resident = {r for r in range(12) if r in uses and len(set(uses[len(uses) - uses[::-1].index(r) :])) < capacity}
         seen, wanted = set(uses), np.array(sorted(rows))
-        again = use_again(last, ages, wanted, now, capacity)
+        again = use_again(last, ages, wanted, wanted.size, now, capacity)
         assert len((rows & seen) - resident) <= again <= len(rows & seen)
         assert again == 0 or len(seen) > capacity
         assert np.array_equal(np.bincount(last, minlength=ages.size), ages)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled, generic, inlined
+from .borrowing import borrow
+from .dispatch import apart, compiled, generic, inlined
 from .losses import (
     MulticlassHinge,
     MulticlassLog,
@@ -63,7 +64,7 @@ for _joint in (MulticlassHinge, MulticlassLog):
         slopes(target, z, y, g)
 
 
-@inlined
+@apart
 def _derivative(loss, z, y, s, width, b):
     total = 0.0
     for i in range(z.size):
@@ -79,8 +80,8 @@ class BestBias(NamedTuple):
     share: float
 
 
-@compiled
-def best_bias(loss, z, y, s, width):
+@apart
+def find_bias(loss, z, y, s, width):
     """The :class:`BestBias`: D(lo) ≤ 0 ≤ D(hi) for neighbours lo ≤ hi, and share·D(lo) + (1 − share)·D(hi) = 0.
 
     Any b in [lo, hi] is optimal to rounding. Where D never reaches zero, as in a
@@ -123,6 +124,9 @@ def best_bias(loss, z, y, s, width):
     return BestBias(lo, hi, above / (above - below))
 
 
+best_bias = compiled(find_bias)
+
+
 @inlined
 def mixed_slope(loss, z, y, width, best):
     """The slope of one example under the mixture that :func:`best_bias` returns."""
@@ -143,7 +147,7 @@ def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
             scores[r] = Z[r, c]
             own[r] = output_label(target, y[r], c)
             weight[r] = s[r] * output_weight(target, y[r], c)
-        best = best_bias(loss, scores, own, weight, 0.0)
+        best = find_bias(loss, scores, own, weight, 0.0)
         for r in range(y.size):
             G[r, c] = weight[r] * mixed_slope(loss, scores[r], own[r], 0.0, best)
         b[c] = 0.5 * (best.lo + best.hi)
@@ -155,14 +159,16 @@ def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
 RAY_EXAMPLES = 2**14
 
 
-@compiled
-def weighted_losses(loss, f, multiple, bias, y, cap):
+@apart
+def sum_losses(loss, f, multiple, bias, y, cap):
     """Σ Cᵢ ℓ(s fᵢ + b, yᵢ)."""
-    f, y, cap = borrow(f), borrow(y), borrow(cap)
     total = 0.0
     for i in range(f.size):
         total += cap[i] * value(loss, multiple * f[i] + bias, y[i])
     return total
+
+
+weighted_losses = compiled(sum_losses)
 
 
 @compiled
@@ -176,7 +182,7 @@ def best_on_ray(loss, f, y, cap, norm2, free):
     multiple, low, high, bias, scores = 1.0, 0.0, 0.0, 0.0, np.zeros(f.size)
     if norm2 > 0.0:
         # ½s²‖w‖² is no more than the value at w = 0
-        high = np.sqrt(2.0 * weighted_losses(loss, f, 0.0, 0.0, y, cap) / norm2)
+        high = np.sqrt(2.0 * sum_losses(loss, f, 0.0, 0.0, y, cap) / norm2)
         multiple = 0.5 * high
     least = 1e-12 * high
     for _ in range(100):
@@ -184,7 +190,7 @@ def best_on_ray(loss, f, y, cap, norm2, free):
         if free:
             for i in range(f.size):
                 scores[i] = multiple * f[i]
-            best = best_bias(loss, scores, y, cap, 0.0)
+            best = find_bias(loss, scores, y, cap, 0.0)
         bias = 0.5 * (best.lo + best.hi)
         if high - low <= 1e-6 * high or high <= least:
             break

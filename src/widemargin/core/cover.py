@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled, inlined
+from .borrowing import borrow
+from .dispatch import compiled, inlined
 from .sampler import NARROW, block_of, blocks
 
 

@@ -12,13 +12,8 @@ here parts stay unfinished until the loop that Python calls is compiled whole,
 which takes half the time where loops are deep. Where Python calls a part, as
 tests do, it is interpreted.
 
-Numba counts references to the arrays of a tuple each time they are touched, and
-those atomic increments cost more than a short sparse row. A loop therefore
-starts with :func:`borrow` on its arrays: the same memory, not counted. The
-caller holds the arrays for as long as the loop runs, so only arguments may be
-borrowed, never arrays made inside.
-
-Where machine code is kept, and when it is out of date, is in :mod:`.machine_code`.
+Where machine code is kept, and when it is out of date, is in :mod:`.machine_code`;
+what a loop may do with its arguments in :mod:`.borrowing`.
 """
 
 import gc
@@ -29,14 +24,12 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit, types
-from numba.core import cgutils, event
+from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
-from numba.core.errors import TypingError
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
-from numba.np.arrayobj import populate_array
 
 from .machine_code import GENERICS, MachineCode
 
@@ -44,7 +37,7 @@ from .machine_code import GENERICS, MachineCode
 #: (NaN and infinity keep their meaning).
 REORDER = {"reassoc", "contract"}
 
-OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": REORDER, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": REORDER, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 #: Seconds of compilation in silence; then a line says what takes so long.
 SILENCE = 1.0
@@ -52,7 +45,7 @@ SILENCE = 1.0
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call, and keep the machine code on disk where some folder can be written."""
-    dispatcher = njit(**OPTIONS)(function)
+    dispatcher = njit(pipeline_class=_LOOPS, **OPTIONS)(function)
     dispatcher._cache = MachineCode(function)
     return dispatcher
 
@@ -72,7 +65,14 @@ def apart(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-class _Unfinished(JITCodeLibrary):
+class _Whole(JITCodeLibrary):
+    """Code of a loop: optimised once, with all its parts, and not each function before that."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+
+class _Unfinished(_Whole):
     """Code of a part: the loop that it is linked to optimises it and makes machine code of it, once."""
 
     def get_pointer_to_function(self, name: str) -> int:
@@ -93,27 +93,30 @@ class _Unfinished(JITCodeLibrary):
         """Objects of Python, of which compiled parts have none."""
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(NativeLowering):
-    """Numba's, into a library that stays unfinished."""
+def _pipeline(library: type[JITCodeLibrary], name: str) -> type[CompilerBase]:
+    """Numba's pipeline, whose end puts its code into a library of this kind."""
 
-    _name = "widemargin_part_lowering"
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class Lowering(NativeLowering):
+        _name = name
 
-    def run_pass(self, state: Any) -> bool:
-        state.library = _Unfinished(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        return super().run_pass(state)
+        def run_pass(self, state: Any) -> bool:
+            state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+            return super().run_pass(state)
+
+    class Pipeline(CompilerBase):
+        def define_pipelines(self) -> list[Any]:
+            pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            pipeline.passes = [(Lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
+            pipeline._finalized = False
+            pipeline.finalize()
+            return [pipeline]
+
+    return Pipeline
 
 
-class _Parts(CompilerBase):
-    """Numba's pipeline without its end."""
-
-    def define_pipelines(self) -> list[Any]:
-        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        pipeline.passes = [(_Lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
-        pipeline._finalized = False
-        pipeline.finalize()
-        return [pipeline]
+_LOOPS, _PARTS = _pipeline(_Whole, "widemargin_loop_lowering"), _pipeline(_Unfinished, "widemargin_part_lowering")
 
 
 def _compile_within(function: Callable[..., Any], choose: Callable[..., Any], forced: bool = True) -> None:
@@ -121,7 +124,7 @@ def _compile_within(function: Callable[..., Any], choose: Callable[..., Any], fo
 
     Where it is ``forced``, at every place that calls it; else once, unless it is short.
     """
-    options = {**OPTIONS, "forceinline": forced, "no_cfunc_wrapper": True, "pipeline_class": _Parts}
+    options = {**OPTIONS, "forceinline": forced, "pipeline_class": _PARTS}
     overload(function, strict=False, jit_options=options)(choose)
 
 
@@ -189,47 +192,6 @@ class _CompilationNotice(event.Listener):
 
 event.register("numba:compile", _CompilationNotice())
 event.register("numba:compile", _NoCollection())
-
-
-def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """Emit the same array, or the same tuple of arrays and other things, without an owner."""
-    if isinstance(kind, types.BaseTuple):
-        for place, part in enumerate(kind):
-            held = _uncounted(context, builder, part, builder.extract_value(value, place))
-            value = builder.insert_value(value, held, place)
-    elif isinstance(kind, types.Array):
-        view = context.make_array(kind)(context, builder, value)
-        view.meminfo = cgutils.get_null_value(view.meminfo.type)
-        view.parent = cgutils.get_null_value(view.parent.type)
-        value = view._getvalue()
-    return value
-
-
-@intrinsic
-def borrow(typingctx, value):
-    """The same array, or NamedTuple with arrays, without reference counting; for arguments of a compiled loop only."""
-
-    def codegen(context, builder, signature, args):
-        return _uncounted(context, builder, signature.args[0], args[0])
-
-    return value(value), codegen
-
-
-@intrinsic
-def flat(typingctx, array):
-    """A C-ordered array as one borrowed dimension: its stride is then known to the compiler."""
-    if array.layout != "C":
-        raise TypingError("flat takes C-ordered arrays only")
-    line = types.Array(array.dtype, 1, "C", readonly=not array.mutable)
-
-    def codegen(context, builder, signature, args):
-        source = context.make_array(signature.args[0])(context, builder, args[0])
-        view = context.make_array(signature.return_type)(context, builder)
-        itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
-        populate_array(view, source.data, [source.nitems], [itemsize], itemsize, meminfo=None)
-        return view._getvalue()
-
-    return line(array), codegen
 
 
 @intrinsic

@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .dispatch import apart, borrow, compiled, flat, generic, inlined, use_wide_registers
+from .borrowing import borrow, flat
+from .dispatch import apart, compiled, generic, inlined, use_wide_registers
 from .kernels import finish
 from .measures import Absolute, Inner, Squared
 from .rows import CSRRows, DenseRows, as_rows, row_size

@@ -4,8 +4,7 @@ A row is the same bits with whichever rows it is computed (see :mod:`.tiles`), s
 it was kept or computed anew. The buffer stays within the bytes given; at least :data:`LEAST_ROWS` rows are
 held whatever was asked.
 
-Compiled loops get the cache as :class:`Held`, and rows by :func:`fetch_rows`: where the kernel is one that compiled
-code can compute, missing rows appear without a return to Python.
+Compiled loops get the cache as :class:`Held`, and return to Python for rows that are missing.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled, generic
+from .borrowing import borrow
+from .dispatch import compiled
 from .kernel_matrix import KernelMatrix
-from .tiles import Packed, PairByPair, Scattered, compute_rows
 
 #: A solver can always hold this many rows at once.
 LEAST_ROWS = 16
@@ -44,6 +43,7 @@ def claim(held, wanted, slots, missing):
     Rows that are not held get the slots least recently used, and their places in ``wanted`` stand in ``missing``;
     returns how many they are. The caller fills them.
     """
+    held = borrow(held)
     slot_of, row_in, used, counts = held.slot_of, held.row_in, held.used, held.counts
     counts[0] += 1
     lacking = 0
@@ -77,36 +77,6 @@ def claim(held, wanted, slots, missing):
         slot_of[row] = slot
         used[slot] = counts[0]
     return lacking
-
-
-class Elsewhere(NamedTuple):
-    """In place of a recipe: missing rows are computed in Python."""
-
-
-@generic
-def fetch_rows(recipe, held, wanted, slots, missing):
-    """slots ← those of the wanted rows, as :func:`claim`; False, and nothing changed, if Python must compute some."""
-
-
-@fetch_rows.case(Elsewhere)
-def _(recipe, held, wanted, slots, missing):
-    for k in range(wanted.size):
-        if held.slot_of[wanted[k]] < 0:
-            return False
-    claim(held, wanted, slots, missing)
-    return True
-
-
-def _fetch_by_recipe(recipe, held, wanted, slots, missing):
-    lacking = claim(held, wanted, slots, missing)
-    if lacking > 0:
-        places = missing[:lacking]
-        compute_rows(recipe, wanted[places], slots[places], 0, held.rows.shape[1], held.rows)
-    return True
-
-
-for _recipe in (Packed, Scattered, PairByPair):
-    fetch_rows.case(_recipe)(_fetch_by_recipe)
 
 
 class RowCache:
@@ -159,12 +129,6 @@ class RowCache:
     def n_bytes(self) -> int:
         """Bytes of the buffer of rows."""
         return self.rows.nbytes
-
-    @property
-    def recipe(self) -> Any:
-        """How :func:`fetch_rows` gets missing rows: in compiled code where one thread computes them there."""
-        recipe = self.matrix.recipe if self.matrix.threads == 1 else None
-        return Elsewhere() if recipe is None else recipe
 
     def fetch(self, wanted: np.ndarray) -> np.ndarray:
         """Slots of the wanted rows, which must be distinct and at most ``capacity``; computes what is missing."""

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .dispatch import borrow, compiled
+from .borrowing import borrow
+from .dispatch import compiled
 from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
 from .rows import CSRRows, DenseRows, as_matrix, shape

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled, generic
+from .borrowing import borrow
+from .dispatch import compiled, generic
 from .rows import CSRRows, DenseRows, n_rows, row_norm2
 
 

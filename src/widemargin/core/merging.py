@@ -45,7 +45,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import apart, borrow, compiled, inlined
+from .borrowing import borrow
+from .dispatch import apart, compiled, inlined
 from .exp import exp
 
 #: Steps of the grid of h from which the place of a pair with several classes is polished.

@@ -6,7 +6,8 @@ against class j stands in row j − (j > i). Pairs (i, j) with i < j are numbere
 
 import numpy as np
 
-from .dispatch import borrow, compiled
+from .borrowing import borrow
+from .dispatch import compiled
 
 
 @compiled

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled, inlined
+from .borrowing import borrow
+from .dispatch import compiled, inlined
 from .kernels import between
 from .measures import Absolute, Inner, Overlap, Squared, own_size
 from .rows import CSRRows, DenseRows, dtype_of, shape, take_rows

@@ -22,7 +22,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .dispatch import borrow, compiled, flat, generic, inlined
+from .borrowing import borrow, flat
+from .dispatch import compiled, generic, inlined
 
 #: How many rows ahead of their use the memory of rows is asked for.
 AHEAD = 4

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import borrow, compiled, inlined
+from .borrowing import borrow
+from .dispatch import compiled, inlined
 
 
 class Sampler(NamedTuple):

@@ -36,7 +36,8 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from .dispatch import borrow, compiled, generic, inlined
+from .borrowing import borrow
+from .dispatch import compiled, generic, inlined
 from .kernels import between, finish, measure_of
 from .measures import Absolute, Inner, Overlap, Squared
 from .rows import CSRRows, DenseRows, n_rows
@@ -415,7 +416,7 @@ def _map(recipe, I, places, a, last, sums, sizes, kept, out):
 @compiled
 def compute_rows(recipe, I, places, first, last, out):
     """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last, in place; first is a multiple of CHUNK."""
-    _compute(recipe, borrow(I), borrow(places), first, last, borrow(out))
+    _compute(borrow(recipe), borrow(I), borrow(places), first, last, borrow(out))
 
 
 @compiled

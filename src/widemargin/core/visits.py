@@ -6,7 +6,8 @@ whose visits change nothing rests for 1 pass, then 3, 7, 15, at most 31; nothing
 
 import numpy as np
 
-from .dispatch import borrow, compiled, inlined
+from .borrowing import borrow
+from .dispatch import compiled, inlined
 
 #: Between the states of the splitmix64 generator.
 STRIDE = np.uint64(0x9E3779B97F4A7C15)

@@ -37,7 +37,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import apart, borrow, compiled, inlined
+from .borrowing import borrow
+from .dispatch import apart, compiled, inlined
 
 #: The window should hold one in NEAR of the points, and the one inside it FEW; so few are sorted at once.
 NEAR, FEW = 16, 128

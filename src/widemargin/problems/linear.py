@@ -17,7 +17,8 @@ import numpy as np
 
 from ..core import losses
 from ..core.bias import best_bias, mixed_slope, smoothed_slopes
-from ..core.dispatch import borrow, compiled
+from ..core.borrowing import borrow
+from ..core.dispatch import compiled
 from ..core.rows import (
     CSRRows,
     DenseRows,
@@ -61,7 +62,8 @@ class Affine(NamedTuple):
 def _add_slopes(X, target, y, s, at, width, z, g, out):
     """out += (Σ sᵢxᵢgᵢᵀ, Σ sᵢgᵢ) for the slopes at ``at``, smoothed over width; returns Σ sᵢℓ*(gᵢ)."""
     X, y, s, z, g = borrow(X), borrow(y), borrow(s), borrow(z), borrow(g)
-    (W, b), (A, a) = borrow(at), borrow(out)
+    at, out = borrow(at), borrow(out)
+    W, b, A, a = at.W, at.b, out.W, out.b
     total = 0.0
     for i in range(y.size):
         row_scores(X, i, W, z)

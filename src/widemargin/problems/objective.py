@@ -23,7 +23,8 @@ import numpy as np
 
 from ..core import losses
 from ..core.bias import lowest_on_ray, weighted_losses
-from ..core.dispatch import borrow, compiled
+from ..core.borrowing import borrow
+from ..core.dispatch import compiled
 from ..files import savable
 
 #: Treatments of the intercept (Pegasos Sec. 6): no intercept; (1) a constant feature;

@@ -20,7 +20,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..core import losses
-from ..core.dispatch import borrow, compiled, generic
+from ..core.borrowing import borrow
+from ..core.dispatch import compiled, generic
 from ..core.kernel_cache import RowCache
 from ..core.visits import next_pass, note_visit, shuffle
 from ..files import savable
@@ -56,8 +57,9 @@ class Examples(NamedTuple):
 @compiled
 def visit(rule, order, t, examples, held, constant):
     """Visit examples in order until a row is missing in the cache ``held``; returns (visits, changes)."""
-    order, held = borrow(order), borrow(held)
-    y, cap, weight, diagonal, c, f, rest, wait = borrow(examples)
+    order, held, examples = borrow(order), borrow(held), borrow(examples)
+    y, cap, weight, diagonal = examples.y, examples.cap, examples.weight, examples.diagonal
+    c, f, rest, wait = examples.c, examples.f, examples.rest, examples.wait
     rows, slot_of, used, counts = held.rows, held.slot_of, held.used, held.counts
     changes = 0
     for s in range(order.size):
@@ -82,6 +84,7 @@ def visit(rule, order, t, examples, held, constant):
 @compiled
 def would_change(rule, order, t, examples, slot_of, out):
     """out ← the first of order, and those after it that would change now, where they have no row; returns how many."""
+    examples = borrow(examples)
     y, f, c, cap = examples.y, examples.f, examples.c, examples.cap
     weight, diagonal = examples.weight, examples.diagonal
     out[0] = order[0]

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.dispatch import borrow, compiled, inlined
+from ..core.borrowing import borrow
+from ..core.dispatch import compiled, inlined
 from ..core.pairs import first_pair
 from ..files import savable
 from ..history import Counters
@@ -29,7 +30,7 @@ from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
 from . import protocol
 from .protocol import Solver
-from .smo import ROUNDING, excess, middle, solve_pairs, solve_singles, violations
+from .smo import DIAGONAL, ROUNDING, Pairs, Singles, excess, line, middle, solve, violations, way_of
 
 #: How a pair ended: not begun; its gap is closed; all its rounds made; rounding allows no further progress.
 WAITING, CLOSED, ALL_ROUNDS, STALLED = 0, 1, 2, 3
@@ -41,6 +42,7 @@ FIRST_CHECKPOINT = 2**14
 class Rule(NamedTuple):
     """What pairs are solved by; C = 0 stands for 1/(λm), and ``share`` of the dual value is a gap small enough."""
 
+    way: Pairs | Singles
     free_bias: bool
     constant: float
     C: float
@@ -119,18 +121,18 @@ def solve_against(classes, i, first, last, rule, results, space):
 
     Changes ``results`` in place; returns (examples visited, pairs of variables or variables moved).
     """
-    classes = borrow(classes)
+    classes, results, space = borrow(classes), borrow(results), borrow(space)
     ends, weight = classes.ends, classes.weight
     k, start, visits, moves = ends.size, ends[i - 1], 0, 0
     for j in range(first, last):
         before = ends[j - 1] if j > 0 else 0
         n = ends[j] - before
         m = n + ends[i] - start
-        K = space.K[: m * m].reshape(m, m)
+        K, values, row = space.K[: m * m].reshape(m, m), space.values, space.numbers[:m]
         lay_out(classes, i, j, rule.constant, K)
-        s, cap, a, e = space.values[0, :m], space.values[1, :m], space.values[2, :m], space.values[3, :m]
-        f, diagonal = space.values[4, :m], space.values[5, :m]
-        up, down, row = space.values[6, :m], space.values[7, :m], space.numbers[:m]
+        s, cap, a, e = line(values, 0, m), line(values, 1, m), line(values, 2, m), line(values, 3, m)
+        f, diagonal = line(values, 4, m), line(values, DIAGONAL, m)
+        up, down = line(values, DIAGONAL + 1, m), line(values, DIAGONAL + 2, m)
         C = rule.C if rule.C > 0.0 else 1.0 / (rule.lam * m)
         above, below = 0.0, 0.0
         for v in range(m):
@@ -166,10 +168,7 @@ def solve_against(classes, i, first, last, rule, results, space):
                 for v in range(m):
                     e[v] = s[v] - f[v]
                 tolerance = max(rule.tightening * violation, ROUNDING)
-                if rule.free_bias:
-                    moved = solve_pairs(K, diagonal, s, cap, a, e, up, down, tolerance, 100 * m)
-                else:
-                    moved = solve_singles(K, s, cap, a, e, tolerance, 100 * m)
+                moved = solve(rule.way, K, s, cap, a, e, values, tolerance, 100 * m)
                 for v in range(m):
                     f[v] = s[v] - e[v]
                 rounds += 1
@@ -328,8 +327,8 @@ class PairwiseSMO(Solver):
         taken, kept = 0, state.work(problem, lambda: Kept.of(problem))
         whole = problem.whole
         rule = Rule(
-            whole.has_free_bias, whole.constant, problem.C, problem.lam, 0.95 * self.tol, self.max_rounds,
-            self.tightening,
+            way_of(whole), whole.has_free_bias, whole.constant, problem.C, problem.lam, 0.95 * self.tol,
+            self.max_rounds, self.tightening,
         )  # fmt: skip
         classes = Classes(kept.block, kept.own, kept.places, problem.ends, problem.weights)
         if n_steps == 0:  # compiles

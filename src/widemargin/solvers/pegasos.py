@@ -54,7 +54,8 @@ import numpy as np
 
 from ..core import losses
 from ..core.bias import balanced_slopes
-from ..core.dispatch import borrow, compiled, inlined
+from ..core.borrowing import borrow
+from ..core.dispatch import apart, compiled, generic, inlined
 from ..core.rows import CSRRows, prefetch_rows, row_add, row_norm2, row_norms2, row_scores, row_size, touch
 from ..core.step_sizes import StepSize, step_size
 from ..core.visits import draw_subsets, shuffle
@@ -168,6 +169,7 @@ class Rule(NamedTuple):
     projected: bool
     tied: bool
     bias: int
+    balance: AsFound | Balanced
     average: int
 
 
@@ -197,7 +199,7 @@ def _restart_average(w, average):
     average.weights[2] *= 2.0
 
 
-@compiled
+@apart
 def _norm2(w, c, regularized_bias):
     total = 0.0
     for j in range(w.V.shape[0]):
@@ -253,7 +255,7 @@ def _find_slopes(visits, first, target, rule, w, space):
 
     Returns (Σ weight × ‖x‖² of the batch if the loss is not Lipschitz, entries of X read).
     """
-    X, y, s, order, batch = visits
+    X, y, s, order, batch = visits.X, visits.y, visits.s, visits.order, visits.batch
     z, Y, weight = space.z, space.lines[0], space.lines[1]
     outputs = losses.output_count(target, z)
     curvature, reads = 0.0, 0
@@ -282,6 +284,30 @@ def _find_slopes(visits, first, target, rule, w, space):
             for c in range(outputs):
                 space.G[r, c] = weight[r] * space.g[c]
     return curvature, reads
+
+
+class AsFound(NamedTuple):
+    """Slopes of a batch are those at w and b."""
+
+
+class Balanced(NamedTuple):
+    """b is the best bias of each batch, and the slopes are those there."""
+
+
+@generic
+def balance(how, target, b, space):
+    """space.G, b ← the slopes of a batch and its bias, in place."""
+
+
+@balance.case(AsFound)
+def _(how, target, b, space):
+    pass
+
+
+@balance.case(Balanced)
+def _(how, target, b, space):
+    lines = space.lines
+    balanced_slopes(target, space.Z, lines[0], lines[1], b, space.G, lines[2], lines[3], lines[4])
 
 
 @inlined
@@ -362,7 +388,7 @@ def take_steps(visits, target, t, w, average, rule, radius2, space):
     Returns (visits with a non-zero slope, entries of X read).
     """
     visits, w, average, space = borrow(visits), borrow(w), borrow(average), borrow(space)
-    order, batch, g, lines = visits.order, visits.batch, space.g, space.lines
+    order, batch, g = visits.order, visits.batch, space.g
     outputs = losses.output_count(target, g)
     updates, reads = 0, 0
     for first in range(0, order.size - batch + 1, batch):
@@ -370,8 +396,7 @@ def take_steps(visits, target, t, w, average, rule, radius2, space):
         # slopes at w_t for the whole batch, before anything moves
         curvature, read = _find_slopes(visits, first, target, rule, w, space)
         reads += read
-        if rule.bias == EXACT_BIAS:
-            balanced_slopes(target, space.Z, lines[0], lines[1], w.b, space.G, lines[2], lines[3], lines[4])
+        balance(rule.balance, target, w.b, space)
         eta = _step_size(rule, t, curvature, batch)
         if rule.average == SUFFIX and t >= average.weights[2]:
             _restart_average(w, average)
@@ -600,8 +625,10 @@ class Pegasos(Solver):
             # a stream's later parts must not shrink the ball that earlier ones needed
             known = np.where(np.isfinite(state.radius2), state.radius2, 0.0)
             state.radius2 = np.maximum(known, problem.norm_bound(fixed) ** 2)
-            for c in range(problem.n_outputs):
-                state.w.norm2[c] = _norm2(state.w, c, problem.intercept == "regularized")
+            w = state.w
+            w.norm2[:] = np.square(w.V, dtype=np.float64).sum(axis=0) * w.scale**2
+            if problem.intercept == "regularized":
+                w.norm2[:] += w.b**2
         if isinstance(self.policy, Bottou) and math.isnan(state.eta0):
             state.eta0 = self.policy.eta0 or self._find_eta0(problem, state)
 
@@ -654,7 +681,8 @@ class Pegasos(Solver):
         loss = losses.scalar_loss(problem.target)
         smoothness = loss.smoothness if loss.lipschitz == math.inf else 0.0
         bias, average = BIAS[problem.intercept], AVERAGE[self.average]
-        return Rule(lam, step, smoothness, bool(self.projection), problem.is_joint, bias, average)
+        how = Balanced() if bias == EXACT_BIAS else AsFound()
+        return Rule(lam, step, smoothness, bool(self.projection), problem.is_joint, bias, how, average)
 
     def advance(self, problem: Problem | StructuredProblem, state: State, n_steps: int) -> int:
         """Take n_steps steps, in place."""

@@ -53,7 +53,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core import losses
-from ..core.dispatch import borrow, compiled
+from ..core.borrowing import borrow
+from ..core.dispatch import compiled
 from ..core.kernel_cache import RowCache
 from ..core.water_level import draw, pieces, pour
 from ..files import savable

@@ -64,7 +64,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from ..core import losses
-from ..core.dispatch import borrow, compiled, flat, generic, inlined
+from ..core.borrowing import borrow, flat
+from ..core.dispatch import compiled, generic, inlined
 from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
 from ..core.rows import CSRRows, prefetch_rows, row_add, row_dot, row_dots, row_norm2, row_scores, row_size, touch
 from ..core.visits import list_awake, next_pass, note_visit, shuffle
@@ -541,7 +542,8 @@ def visit_one(data, target, span, rule, examples, w, sums, g):
 def add_measures(X, target, y, s, C, alpha, at, z, out):
     """out += Σ sᵢ × loss at ``at``, −Σ C sᵢ ℓ*(−αᵢ/(C sᵢ)) and Σ αᵢ⟨w, xᵢ⟩ for each output, in one pass."""
     X, y, s, alpha, z, out = borrow(X), borrow(y), borrow(s), borrow(alpha), borrow(z), borrow(out)
-    W, b = borrow(at)
+    at = borrow(at)
+    W, b = at.W, at.b
     loss = losses.output_loss(target)
     for i in range(y.size):
         if W.shape[1] == 1:

@@ -38,9 +38,10 @@ import numpy as np
 
 from ..arguments import not_negative, positive, whole
 from ..core import losses
+from ..core.borrowing import borrow
 from ..core.columns import as_columns
 from ..core.cover import find_tops, take_sums, tops_of
-from ..core.dispatch import borrow, compiled, generic, inlined
+from ..core.dispatch import compiled, generic, inlined
 from ..core.exp import exp_near_0
 from ..core.extremes import larger, smaller
 from ..core.importance import (

@@ -52,9 +52,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import losses
-from ..core.dispatch import apart, borrow, compiled, inlined
+from ..core.borrowing import borrow
+from ..core.dispatch import apart, compiled, generic, inlined
 from ..core.extremes import larger, smaller
-from ..core.kernel_cache import RowCache, fetch_rows
+from ..core.kernel_cache import RowCache
 from ..core.visits import shuffle
 from ..files import savable
 from ..history import Counters
@@ -81,6 +82,8 @@ BLOCK_SHARE = 0.5
 BLOCK_VALUES = 2**23
 #: Violations this small are rounding.
 ROUNDING = 1e-14
+#: The row of a Space's values that has the diagonal of its K.
+DIAGONAL = 5
 #: Smallest curvature of a direction; an indefinite kernel can have less.
 TAU = 1e-12
 
@@ -101,8 +104,6 @@ def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter
     K[v, w] is the kernel between the rows of v and w; ``up`` and ``down`` are working space: 0 where σα can rise
     (fall), else −∞ (+∞). Returns the number of pairs moved.
     """
-    K, diagonal, sigma, cap = borrow(K), borrow(diagonal), borrow(sigma), borrow(cap)
-    alpha, e, up, down = borrow(alpha), borrow(e), borrow(up), borrow(down)
     m = alpha.size
     top, bottom = -np.inf, np.inf
     for v in range(m):
@@ -151,7 +152,6 @@ def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter
 @inlined
 def solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter):
     """Maximise the dual over all variables given, one at a time, largest gain first; changes alpha and e in place."""
-    K, sigma, cap, alpha, e = borrow(K), borrow(sigma), borrow(cap), borrow(alpha), borrow(e)
     m = alpha.size
     for step in range(max_iter):
         i, best, worst, move = -1, 0.0, 0.0, 0.0
@@ -179,16 +179,54 @@ def solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter):
     return max_iter
 
 
-@compiled
-def add_kernel_rows(rows, slots, coefficients, f):
+class Pairs(NamedTuple):
+    """Working sets are solved with Σ σα kept, for a free bias."""
+
+
+class Singles(NamedTuple):
+    """Working sets are solved one variable at a time."""
+
+
+@inlined
+def line(values, k, size):
+    """The first numbers of a row."""
+    return values[k, :size]
+
+
+@generic
+def solve(way, K, sigma, cap, alpha, e, values, tolerance, max_iter):
+    """Maximise the dual over a working set, in place; ``values`` has K's diagonal, and two more rows to work in."""
+
+
+@solve.case(Pairs)
+def _(way, K, sigma, cap, alpha, e, values, tolerance, max_iter):
+    m = alpha.size
+    diagonal, up, down = line(values, DIAGONAL, m), line(values, DIAGONAL + 1, m), line(values, DIAGONAL + 2, m)
+    return solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter)
+
+
+@solve.case(Singles)
+def _(way, K, sigma, cap, alpha, e, values, tolerance, max_iter):
+    return solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter)
+
+
+def way_of(problem: KernelProblem) -> Pairs | Singles:
+    """How working sets of a problem are solved."""
+    return Pairs() if problem.has_free_bias else Singles()
+
+
+@apart
+def add_rows(rows, slots, coefficients, f):
     """f += Σ coefficient × row, in place: four rows at a time, the columns in pieces that stay in cache."""
-    rows, f = borrow(rows), borrow(f)
-    used, count = np.full(slots.size + 3, slots[0] if slots.size else 0), 0
-    factors = np.zeros(slots.size + 3, np.float64)
-    for r in range(slots.size):
+    rows, slots, coefficients, f = borrow(rows), borrow(slots), borrow(coefficients), borrow(f)
+    size, count = coefficients.size, 0
+    used, factors = np.empty(size + 3, np.int64), np.empty(size + 3)
+    for r in range(size):
         if coefficients[r] != 0.0:
             used[count], factors[count] = slots[r], coefficients[r]
             count += 1
+    for r in range(count, count + 3):
+        used[r], factors[r] = used[0], 0.0
     for first in range(0, f.size, 2048):
         part = slice(first, min(first + 2048, f.size))
         piece = f[part]
@@ -199,11 +237,12 @@ def add_kernel_rows(rows, slots, coefficients, f):
                 piece[x] += a * A[x] + b * B[x] + c * C[x] + d * D[x]
 
 
-@compiled
+add_kernel_rows = compiled(add_rows)
+
+
+@apart
 def violations(sigma, h, cap, row, alpha, f, up, down):
     """up[v] ← e_v where σ_vα_v can rise, else −∞; down[v] ← e_v where it can fall, else +∞; returns their extremes."""
-    sigma, h, cap, row, alpha = borrow(sigma), borrow(h), borrow(cap), borrow(row), borrow(alpha)
-    f, up, down = borrow(f), borrow(up), borrow(down)
     top, bottom = -np.inf, np.inf
     for v in range(alpha.size):
         e = h[v] - f[row[v]]
@@ -213,7 +252,7 @@ def violations(sigma, h, cap, row, alpha, f, up, down):
     return top, bottom
 
 
-@compiled
+@apart
 def excess(sigma, h, cap, row, alpha, f, b):
     """(duality gap Σ (C_v [σ_v(e_v − b)]₊ − α_vσ_v(e_v − b)), dual value) of the variables given, as if all."""
     gap, dual = 0.0, 0.0
@@ -240,7 +279,7 @@ class Part(NamedTuple):
 
 class Space(NamedTuple):
     """Working space of a round: over variables ``up``, ``down`` and ``taken``; over rounds ``ages``, how many rows were
-    last used in each; over the working set the rest.
+    last used in each; ``begun``, what is known of a round whose rows are awaited; over the working set the rest.
     """
 
     up: np.ndarray
@@ -253,6 +292,7 @@ class Space(NamedTuple):
     K: np.ndarray
     values: np.ndarray
     ages: np.ndarray
+    begun: np.ndarray
 
     @classmethod
     def of(cls, variables: int, largest: int, rounds: int) -> Space:
@@ -261,19 +301,22 @@ class Space(NamedTuple):
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
             np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64),
             np.empty(largest, np.int64), np.empty(largest * largest, np.float32), np.empty((8, largest)),
-            np.empty(rounds + 1, np.int64),
+            np.empty(rounds + 1, np.int64), np.zeros(4),
         )  # fmt: skip
 
 
 class Rule(NamedTuple):
-    """What a round goes by: new variables it takes, free ones it keeps, the free bias, what is added to the kernel."""
+    """What a round goes by: new variables it takes, free ones it keeps, the way to solve it, the kernel's constant."""
 
     most: int
     keep: int
+    way: Pairs | Singles
     free_bias: bool
     constant: float
 
 
+#: Of a round that has begun: its variables (0: it has not), their distinct rows, the position after it, the violation.
+SIZE, ROWS, AFTER, VIOLATION = 0, 1, 2, 3
 #: How rounds end: as many as allowed were made; the target is reached; rows are missing; patience is at an end.
 GOING_ON, REACHED, MISSING, TIRED = 0, 1, 2, 3
 
@@ -289,8 +332,8 @@ def middle(top, bottom):
 
 
 @inlined
-def use_again(last, ages, wanted, now, capacity):
-    """Note that rows are used in round ``now``; returns how many of them a cache of this capacity has let go before.
+def use_again(last, ages, wanted, count, now, capacity):
+    """Note that wanted[:count] are used in round ``now``; returns how many a cache of this capacity has let go before.
 
     ``last`` has the round of each row's last use, 0 if there was none, and ``ages`` the rows of each round. The cache
     holds the rows used last, so the answer is the same whether it was made anew in between or not.
@@ -300,24 +343,23 @@ def use_again(last, ages, wanted, now, capacity):
         resident += ages[gone]
         gone -= 1
     again = 0
-    for k in range(wanted.size):
+    for k in range(count):
         before = last[wanted[k]]
         again += 0 < before <= gone
         ages[before] -= 1
         last[wanted[k]] = now
-    ages[now] += wanted.size
+    ages[now] += count
     return again
 
 
 @apart
-def take_extremes(values, sign, limit, count, taken, chosen, found):
+def take_extremes(values, sign, limit, count, space, found):
     """Append to chosen[:found] the ``count`` largest sign × values above the limit; returns the new number found.
 
     The best so far are kept in order, which most values do not disturb.
     """
-    values = borrow(values)
-    best, where, held = np.empty(count), np.empty(count, np.int64), 0
-    edge = limit
+    taken, chosen, best, where = space.taken, space.chosen, space.values[0], space.missing
+    edge, held = limit, 0
     for v in range(values.size):
         value = sign * values[v]
         if value > edge:
@@ -339,13 +381,16 @@ def take_extremes(values, sign, limit, count, taken, chosen, found):
 
 
 @apart
-def choose(part, rule, space, bias, top, bottom, position, rounds, previous):
-    """space.chosen ← the next working set, ``taken`` marks it; returns its size and the new position in the order."""
+def choose(part, rule, space, bias, top, bottom, position, untouched, previous):
+    """space.chosen ← the next working set, ``taken`` marks it; returns its size and the new position in the order.
+
+    Of variables that no round has touched and that are all 0, those that come first in the order are as good as any.
+    """
     alpha, cap, sigma, h, f, row, order = part.alpha, part.cap, part.sigma, part.h, part.f, part.row, part.order
     chosen, taken, m = space.chosen, space.taken, part.alpha.size
-    taken[:] = False
+    for v in range(m):
+        taken[v] = False
     found, looked = 0, 0
-    untouched = rounds == 0 and not np.any(alpha)
     while position < m and found < rule.most:
         v = order[position]
         position += 1
@@ -362,8 +407,8 @@ def choose(part, rule, space, bias, top, bottom, position, rounds, previous):
         if rule.free_bias and np.isfinite(top) and np.isfinite(bottom):
             floor, ceiling = bottom, top
         half = max(1, (rule.most - found) // 2)
-        found = take_extremes(space.up, 1.0, floor, half, taken, chosen, found)
-        found = take_extremes(space.down, -1.0, -ceiling, half, taken, chosen, found)
+        found = take_extremes(space.up, 1.0, floor, half, space, found)
+        found = take_extremes(space.down, -1.0, -ceiling, half, space, found)
     for k in range(max(0, previous.size - rule.keep), previous.size):
         v = previous[k]
         if not taken[v]:
@@ -403,80 +448,84 @@ class Worked(NamedTuple):
 
 
 @compiled
-def work(recipe, held, part, rule, space, goal, previous, position, rounds, n_rounds):
+def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
     """Up to n_rounds rounds on a part after ``rounds`` others, in place; returns :class:`Worked`."""
+    held, part, space = borrow(held), borrow(part), borrow(space)
     sigma, h, cap, row, alpha, f = part.sigma, part.h, part.cap, part.row, part.alpha, part.f
+    chosen, wanted, slots, ages, begun = space.chosen, space.wanted, space.slots, space.ages, space.begun
+    rows, slot_of = held.rows, held.slot_of
     visits, moves = 0, 0
-    space.ages[:] = 0
-    for r in range(part.last.size):
-        space.ages[part.last[r]] += 1
+    if begun[SIZE] == 0.0:
+        for r in range(ages.size):
+            ages[r] = 0
+        for r in range(part.last.size):
+            ages[part.last[r]] += 1
     for made in range(n_rounds):
-        top, bottom = violations(sigma, h, cap, row, alpha, f, space.up, space.down)
-        bias, violation = 0.0, max(top, -bottom, 0.0)
-        if rule.free_bias:
-            violation = top - bottom
-            bias = middle(top, bottom)
-        gap, dual = excess(sigma, h, cap, row, alpha, f, bias)
-        enough = goal.target if goal.target > 0.0 else goal.share * abs(dual)
-        used = 0
-        for v in range(alpha.size):
-            used += alpha[v] > 0.0
-        tired = part.spent[0] > goal.patience * max(used, rule.most)
-        if (gap <= enough and rounds + made > 0) or tired or violation <= ROUNDING or not np.isfinite(gap):
-            return Worked(TIRED if tired else REACHED, made, visits, moves, position, previous, 0)
-        size, after = choose(part, rule, space, bias, top, bottom, position, rounds + made, previous)
-        chosen = space.chosen[:size]
-        listed = 0
-        for k in range(size):
-            r, first = row[chosen[k]], True
-            if row.size != f.size:  # two variables may have one row
-                for other in range(listed):
-                    first = first and space.wanted[other] != r
-            if first:
-                space.wanted[listed] = r
-                listed += 1
-        wanted = space.wanted[:listed]
-        slots = space.slots[:listed]
-        if not fetch_rows(recipe, held, wanted, slots, space.missing):
-            return Worked(MISSING, made, visits, moves, position, previous, listed)
-        part.spent[0] += goal.price * use_again(part.last, space.ages, wanted, rounds + made + 1, held.rows.shape[0])
-        position = after
+        if begun[SIZE] == 0.0:
+            top, bottom = violations(sigma, h, cap, row, alpha, f, space.up, space.down)
+            bias, violation = 0.0, max(top, -bottom, 0.0)
+            if rule.free_bias:
+                violation = top - bottom
+                bias = middle(top, bottom)
+            gap, dual = excess(sigma, h, cap, row, alpha, f, bias)
+            enough = goal.target if goal.target > 0.0 else goal.share * abs(dual)
+            used = 0
+            for v in range(alpha.size):
+                used += alpha[v] > 0.0
+            tired = part.spent[0] > goal.patience * max(used, rule.most)
+            if (gap <= enough and rounds + made > 0) or tired or violation <= ROUNDING or not np.isfinite(gap):
+                return Worked(TIRED if tired else REACHED, made, visits, moves, position, previous, 0)
+            untouched = rounds + made == 0 and used == 0
+            size, after = choose(part, rule, space, bias, top, bottom, position, untouched, previous)
+            listed = 0
+            for k in range(size):
+                r, first = row[chosen[k]], True
+                if row.size != f.size:  # two variables may have one row
+                    for other in range(listed):
+                        first = first and wanted[other] != r
+                if first:
+                    wanted[listed] = r
+                    listed += 1
+            begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION] = size, listed, after, violation
+        size, listed, violation = np.int64(begun[SIZE]), np.int64(begun[ROWS]), begun[VIOLATION]
+        for k in range(listed):
+            if slot_of[wanted[k]] < 0:
+                return Worked(MISSING, made, visits, moves, position, previous, listed)
+        begun[SIZE], position = 0.0, np.int64(begun[AFTER])
+        held.counts[0] += 1
+        for k in range(listed):
+            held.used[slot_of[wanted[k]]] = held.counts[0]
+        again = use_again(part.last, ages, wanted, listed, rounds + made + 1, rows.shape[0])
+        part.spent[0] += goal.price * again + size
+        values = space.values
+        s, c, a, e = line(values, 0, size), line(values, 1, size), line(values, 2, size), line(values, 3, size)
+        start, diagonal = line(values, 4, size), line(values, DIAGONAL, size)
         K = space.K[: size * size].reshape(size, size)
-        s, c, a, e, start = (space.values[0, :size], space.values[1, :size], space.values[2, :size],
-                             space.values[3, :size], space.values[4, :size])  # fmt: skip
         for k in range(size):
             v = chosen[k]
-            s[k], c[k], a[k], e[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]]
-            start[k] = a[k]
-            values = held.rows[held.slot_of[row[v]]]
+            s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]
+            slots[k] = slot_of[row[v]]
             for other in range(size):
-                K[k, other] = values[row[chosen[other]]] + np.float32(rule.constant)
-            space.values[5, k] = K[k, k]
+                K[k, other] = rows[slots[k], row[chosen[other]]] + np.float32(rule.constant)
+            diagonal[k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
-        if rule.free_bias:
-            diagonal, up, down = space.values[5, :size], space.values[6, :size], space.values[7, :size]
-            moves += solve_pairs(K, diagonal, s, c, a, e, up, down, tolerance, 100 * size)
-        else:
-            moves += solve_singles(K, s, c, a, e, tolerance, 100 * size)
+        moves += solve(rule.way, K, s, c, a, e, values, tolerance, 100 * size)
         shift, kept = 0.0, 0
         for k in range(size):
-            v = chosen[k]
-            alpha[v] = a[k]
+            alpha[chosen[k]] = a[k]
             start[k] = s[k] * (a[k] - start[k])
             shift += start[k]
-            space.slots[k] = held.slot_of[row[v]]
             kept += 0.0 < a[k] < c[k]
-        add_kernel_rows(held.rows, space.slots[:size], start, f)
+        add_rows(rows, slots, start, f)
         if rule.constant != 0.0:
-            f += rule.constant * shift
-        previous = np.empty(kept, np.int64)
-        kept = 0
+            for r in range(f.size):
+                f[r] += rule.constant * shift
+        previous, kept = np.empty(kept, np.int64), 0
         for k in range(size):
             if 0.0 < a[k] < c[k]:
                 previous[kept] = chosen[k]
                 kept += 1
         visits += size
-        part.spent[0] += size
     return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
 
 
@@ -737,15 +786,16 @@ class SMO(Solver):
 
     def _compile(self, problem: KernelProblem) -> None:
         """Compile the rounds for this kind of problem, if that has not been done."""
-        kind = type(problem.kernel), type(problem.X), problem.threads == 1 and problem.shared is None
+        kind = type(problem.kernel), type(problem.X), problem.has_free_bias
         if kind not in _compiled_for:
             rows = np.arange(min(2, problem.n))
             cache = RowCache(problem.matrix(rows, rows), 0.0)
+            cache.fetch(rows)
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
-            rule = Rule(2, 0, problem.has_free_bias, problem.constant)
+            rule = Rule(2, 0, way_of(problem), problem.has_free_bias, problem.constant)
             previous = np.empty(0, np.int64)
-            work(cache.recipe, cache.held, part, rule, Space.of(2, 2, 0), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
+            work(cache.held, part, rule, Space.of(2, 2, 0), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
@@ -811,7 +861,7 @@ class SMO(Solver):
         # a working set must fit into the cache
         most = max(2, min(self.working_set, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
         keep = max(0, min(self.working_set, cache.capacity - most))
-        rule = Rule(most, keep, problem.has_free_bias, problem.constant)
+        rule = Rule(most, keep, way_of(problem), problem.has_free_bias, problem.constant)
         space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep, self.max_rounds))
         return space.kept
 
@@ -826,7 +876,7 @@ class SMO(Solver):
         while end == MISSING:
             misses = cache.misses
             worked = work(
-                cache.recipe, cache.held, kept.part, kept.rule, kept.space, goal, episode.previous, episode.position,
+                cache.held, kept.part, kept.rule, kept.space, goal, episode.previous, episode.position,
                 episode.rounds, n_rounds - total,
             )  # fmt: skip
             end = worked.end
@@ -972,10 +1022,11 @@ class SMO(Solver):
         self, problem: KernelProblem, variables: Variables, alpha: np.ndarray, f: np.ndarray
     ) -> tuple[float, float, float]:
         """The bias, the primal and the dual value of α with the responses f."""
-        v = variables
-        space = np.empty(v.h.size), np.empty(v.h.size)
-        top, bottom = violations(v.sigma, v.h, v.cap, v.row, alpha, f, *space)
-        bias = middle(top, bottom) if problem.has_free_bias else 0.0
+        v, bias = variables, 0.0
+        if problem.has_free_bias:
+            e, more, less = v.h - f[v.row], alpha < v.cap, alpha > 0.0
+            rises, falls = np.where(v.sigma > 0.0, more, less), np.where(v.sigma > 0.0, less, more)
+            bias = middle(e[rises].max(initial=-np.inf), e[falls].min(initial=np.inf))
         signed = v.sigma * alpha
         norm2 = float(signed @ f[v.row])
         primal = problem.value(f[None] + bias, np.array([norm2])) / problem.lam

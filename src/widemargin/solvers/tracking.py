@@ -39,7 +39,8 @@ import numpy as np
 
 from ..arguments import flag, one_of, positive, whole
 from ..core import losses
-from ..core.dispatch import borrow, compiled, inlined
+from ..core.borrowing import borrow
+from ..core.dispatch import compiled, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernels import names_of
 from ..core.panels import (

@@ -33,7 +33,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import borrow, compiled, inlined, use_wide_registers
+from ...core.borrowing import borrow
+from ...core.dispatch import compiled, inlined, use_wide_registers
 from ...core.expansion import (
     FIRST_ROWS,
     as_data,
