@@ -58,10 +58,9 @@ def _survey(c, y, s, two, lows, highs, masses, near, mass, total):
     """The one pass. In place: masses ← of the points below the window, by basin and piece; mass, total ← their mass and
     Σ mass × height, by basin; near ← the points inside the window. Returns how many are near.
     """
-    c, y, s, near, lows, highs = borrow(c), borrow(y), borrow(s), borrow(near), borrow(lows), borrow(highs)
     low, other_low = lows[0], lows[1]
     n_near = 0
-    mass[:], total[:] = 0.0, 0.0
+    mass[0], mass[1], total[0], total[1] = 0.0, 0.0, 0.0, 0.0
     for piece in range(masses.shape[1]):
         first = piece * PIECE
         C, Y = c[first : first + PIECE], y[first : first + PIECE]
@@ -150,14 +149,12 @@ class Surface(NamedTuple):
 @apart
 def _gathered(c, y, s, two, sign, near, n_near):
     """Points of a basin that are inside the window, with their heights and weights."""
-    points, heights, weights = np.empty(n_near, np.int64), np.empty(n_near), np.ones(n_near)
+    points, heights, weights = np.empty(n_near, np.int64), np.empty(n_near), np.empty(n_near)
     k = 0
     for r in range(n_near):
         i = near[r]
         if (not two or y[i] == sign) and (s.size == 0 or s[i] > 0.0):
-            points[k], heights[k] = i, y[i] * c[i]
-            if s.size > 0:
-                weights[k] = s[i]
+            points[k], heights[k], weights[k] = i, y[i] * c[i], s[i] if s.size > 0 else 1.0
             k += 1
     return Points(points[:k], heights[:k], weights[:k])
 
@@ -178,15 +175,36 @@ def _look(c, y, s, two, window, whole, masses, near):
 
 
 @apart
-def _chosen(points, order):
+def _chosen(points, order, count):
     """Some of the points, in an order."""
-    return Points(points.places[order], points.heights[order], points.weights[order])
+    places, heights, weights = np.empty(count, np.int64), np.empty(count), np.empty(count)
+    for r in range(count):
+        i = order[r]
+        places[r], heights[r], weights[r] = points.places[i], points.heights[i], points.weights[i]
+    return Points(places, heights, weights)
 
 
 @apart
 def _in_order(heights):
-    """The places of heights, from the lowest to the highest."""
-    return np.argsort(heights)
+    """The places of heights, from the lowest to the highest; Numba's own sort takes two seconds to compile."""
+    n, width = heights.size, 1
+    order, merged = np.empty(n, np.int64), np.empty(n, np.int64)
+    for r in range(n):
+        order[r] = r
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, end = min(low + width, n), min(low + 2 * width, n)
+            i, j = low, middle
+            for r in range(low, end):
+                if i < middle and (j == end or heights[order[i]] <= heights[order[j]]):
+                    merged[r] = order[i]
+                    i += 1
+                else:
+                    merged[r] = order[j]
+                    j += 1
+        order, merged = merged, order
+        width *= 2
+    return order
 
 
 @apart
@@ -200,11 +218,13 @@ def _split(points, low, high):
         n_below += int(heights[r] < low)
         inside[n_inside] = r
         n_inside += int((heights[r] >= low) & (heights[r] < high))
-    inside = inside[:n_inside]
-    ranks = _in_order(heights[inside])
+    between = np.empty(n_inside)
+    for r in range(n_inside):
+        between[r] = heights[inside[r]]
+    ranks = _in_order(between)
     for r in range(n_inside):
         order[n_below + r] = inside[ranks[r]]
-    return _chosen(points, order[: n_below + n_inside]), n_below
+    return _chosen(points, order, n_below + n_inside), n_below
 
 
 @inlined
@@ -214,7 +234,8 @@ def _moves(volume, two, window, view):
     With masses m covered and R the volume missing, m du + ½ρdu² = R; with two basins m⁺du + m⁻dv = R
     and m⁺ + ρ⁺du = m⁻ + ρ⁻dv.
     """
-    m, density, missing = np.zeros(2), np.zeros(2), volume
+    m, density, missing = np.empty(2), np.empty(2), volume
+    m[0], m[1], density[0], density[1] = 0.0, 0.0, 0.0, 0.0
     for a in range(2 if two else 1):
         points = view.first if a == 0 else view.second
         heights, weights = points.heights, points.weights
@@ -281,7 +302,6 @@ def _climb(volume, two, final, first, second, walk):
 
     ``final`` says that the window holds everything.
     """
-    first, second, walk = borrow(first), borrow(second), borrow(walk)
     mass, total, taken, part = walk.mass, walk.total, walk.taken, walk.part
     last, following, basins = walk.last, walk.following, 2 if two else 1
     reached, steps, level = max(mass[0], mass[1]), 0, np.inf
@@ -376,7 +396,7 @@ def _lowest_of(points):
     for r in range(heights.size):
         order[count] = r
         count += int(heights[r] == lowest)
-    return _chosen(points, order[:count]), lowest
+    return _chosen(points, order, count), lowest
 
 
 @inlined
@@ -395,10 +415,12 @@ def _lay_window(n, whole, view, surface, window):
     """window ← about the levels found, of a width to go on with, in place."""
     if whole:
         # the height of a slice of the points about the level
-        heights = view.first.heights[_in_order(view.first.heights)]
-        middle, reach = np.searchsorted(heights, surface.u), max(1, n // (2 * NEAR))
-        about = heights[max(0, middle - reach) : middle + reach]
-        width = 0.5 * (about[-1] - about[0])
+        heights, middle, reach = view.first.heights, 0, max(1, n // (2 * NEAR))
+        for r in range(heights.size):
+            middle += int(heights[r] < surface.u)
+        order = _in_order(heights)
+        lowest, highest = order[max(0, middle - reach)], order[min(middle + reach, heights.size) - 1]
+        width = 0.5 * (heights[highest] - heights[lowest])
         window[2] = width if width > 0.0 else np.inf
     else:
         wanted = max(n // NEAR, FEW)
@@ -429,6 +451,7 @@ def pour(c, y, s, volume, two, window, masses, near):
     Changes in place: ``window``, (u, v, half-width) to look in first, becomes the levels found and a width to go on
     with; ``masses`` (see :func:`pieces`) those below the window; ``near`` is scratch of n integers.
     """
+    c, y, s, window, masses, near = borrow(c), borrow(y), borrow(s), borrow(window), borrow(masses), borrow(near)
     passes = 0
     while True:
         passes += 1
@@ -449,7 +472,10 @@ def pour(c, y, s, volume, two, window, masses, near):
 @compiled
 def draw(c, y, s, two, found, masses, basin, uniforms, out):
     """out ← points of a basin (0: positive ones, or all of one basin), drawn from p* by numbers in [0, 1), in place."""
-    listed, _, weights = found.first if basin == 0 else found.second
+    c, y, s, found, masses = borrow(c), borrow(y), borrow(s), borrow(found), borrow(masses)
+    uniforms, out = borrow(uniforms), borrow(out)
+    points = found.first if basin == 0 else found.second
+    listed, weights = points.places, points.weights
     low, below = found.lows[basin], found.below[basin]
     total = below
     for r in range(listed.size):
