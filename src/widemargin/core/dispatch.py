@@ -45,7 +45,7 @@ SILENCE = 1.0
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call, and keep the machine code on disk where some folder can be written."""
-    dispatcher = njit(pipeline_class=_LOOPS, **OPTIONS)(function)
+    dispatcher = njit(pipeline_class=_LOOP, **OPTIONS)(function)
     dispatcher._cache = MachineCode(function)
     return dispatcher
 
@@ -93,8 +93,12 @@ class _Unfinished(_Whole):
         """Objects of Python, of which compiled parts have none."""
 
 
-def _pipeline(library: type[JITCodeLibrary], name: str) -> type[CompilerBase]:
-    """Numba's pipeline, whose end puts its code into a library of this kind."""
+def _pipeline(name: str, library: type[JITCodeLibrary], forced: bool) -> type[CompilerBase]:
+    """Numba's pipeline, whose end puts its code into a library of this kind, to be inlined wherever it is called if so
+    ``forced``.
+
+    That is said at the end and not by an option, since what a function calls is compiled again for other options.
+    """
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class Lowering(NativeLowering):
@@ -103,6 +107,8 @@ def _pipeline(library: type[JITCodeLibrary], name: str) -> type[CompilerBase]:
         def run_pass(self, state: Any) -> bool:
             state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
             state.library.enable_object_caching()
+            state.flags = state.flags.copy()
+            state.flags.forceinline = forced
             return super().run_pass(state)
 
     class Pipeline(CompilerBase):
@@ -116,7 +122,11 @@ def _pipeline(library: type[JITCodeLibrary], name: str) -> type[CompilerBase]:
     return Pipeline
 
 
-_LOOPS, _PARTS = _pipeline(_Whole, "widemargin_loop_lowering"), _pipeline(_Unfinished, "widemargin_part_lowering")
+_LOOP = _pipeline("widemargin_loop", _Whole, False)
+_PART, _INLINED_PART = (
+    _pipeline("widemargin_part", _Unfinished, False),
+    _pipeline("widemargin_inlined_part", _Unfinished, True),
+)
 
 
 def _compile_within(function: Callable[..., Any], choose: Callable[..., Any], forced: bool = True) -> None:
@@ -124,7 +134,7 @@ def _compile_within(function: Callable[..., Any], choose: Callable[..., Any], fo
 
     Where it is ``forced``, at every place that calls it; else once, unless it is short.
     """
-    options = {**OPTIONS, "forceinline": forced, "pipeline_class": _PARTS}
+    options = {**OPTIONS, "pipeline_class": _INLINED_PART if forced else _PART}
     overload(function, strict=False, jit_options=options)(choose)
 
 
