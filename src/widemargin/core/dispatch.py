@@ -28,7 +28,8 @@ from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
 from numba.extending import intrinsic, overload
 
 from .machine_code import GENERICS, MachineCode
@@ -93,6 +94,10 @@ class _Unfinished(_Whole):
         """Objects of Python, of which compiled parts have none."""
 
 
+#: Passes that find nothing to do: there are no closures in loops, and no expressions over whole arrays.
+IDLE = (InlineClosureLikes, NopythonRewrites, InlineOverloads)
+
+
 def _pipeline(name: str, library: type[JITCodeLibrary], forced: bool) -> type[CompilerBase]:
     """Numba's pipeline, whose end puts its code into a library of this kind, to be inlined wherever it is called if so
     ``forced``.
@@ -114,7 +119,9 @@ def _pipeline(name: str, library: type[JITCodeLibrary], forced: bool) -> type[Co
     class Pipeline(CompilerBase):
         def define_pipelines(self) -> list[Any]:
             pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            pipeline.passes = [(Lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
+            pipeline.passes = [
+                (Lowering if step is NativeLowering else step, why) for step, why in pipeline.passes if step not in IDLE
+            ]
             pipeline._finalized = False
             pipeline.finalize()
             return [pipeline]
