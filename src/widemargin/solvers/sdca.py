@@ -62,12 +62,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
+from scipy.sparse import csr_array
 
 from ..core import losses
 from ..core.borrowing import borrow, flat
 from ..core.dispatch import compiled, generic, inlined
 from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
-from ..core.rows import CSRRows, prefetch_rows, row_add, row_dot, row_dots, row_norm2, row_scores, row_size, touch
+from ..core.rows import (
+    CSRRows,
+    DenseRows,
+    prefetch_rows,
+    row_add,
+    row_dot,
+    row_dots,
+    row_norm2,
+    row_scores,
+    row_size,
+    touch,
+)
 from ..core.visits import list_awake, next_pass, note_visit, shuffle
 from ..files import savable
 from ..history import Counters
@@ -596,26 +608,11 @@ def add_combination(X, alpha, g, W):
     return reads
 
 
-@compiled
-def add_rows(X, n, step, g, U):
-    """U += g Σ xᵢ over i = 0, step, 2 step … < n; returns the entries of X read."""
-    X, g, U = borrow(X), borrow(g), borrow(U)
-    reads = 0
-    for i in range(0, n, step):
-        reads += row_size(X, i)
-        row_add(X, i, g, U)
-    return reads
-
-
-@compiled
-def sum_along(X, n, step, U, along, z):
-    """Σ ⟨u, xᵢ⟩² over i = 0, step, 2 step … < n."""
-    X, U, z = borrow(X), borrow(U), borrow(z)
-    total = 0.0
-    for i in range(0, n, step):
-        row_scores(X, i, U, z)
-        total += (z[0] + along) ** 2
-    return total
+def some_rows(X: DenseRows | CSRRows, step: int) -> Any:
+    """Rows 0, step, 2 step … as an array, dense or sparse."""
+    if isinstance(X, DenseRows):
+        return X.values[::step]
+    return csr_array((X.data, X.indices, X.indptr), (X.indptr.size - 1, X.n_features))[::step]
 
 
 @compiled
@@ -667,21 +664,6 @@ def _(loss, a, y, cap, old_cap):
     if cap > 0.0:
         return a
     return 0.0
-
-
-@compiled
-def add_squares(W, out):
-    """out[c] += Σ W[j, c]² over j, in float64."""
-    W, out = borrow(W), borrow(out)
-    if W.shape[1] == 1:
-        total = 0.0
-        for w in flat(W):
-            total += np.float64(w) * np.float64(w)
-        out[0] += total
-    else:
-        for j in range(W.shape[0]):
-            for c in range(out.size):
-                out[c] += np.float64(W[j, c]) * np.float64(W[j, c])
 
 
 def unshared(values: np.ndarray) -> np.ndarray:
@@ -884,18 +866,17 @@ class SDCA(Solver):
     def _find_common_direction(self, problem: Problem, state: State) -> None:
         """Set u to the direction of the mean row with the constant feature, or of the latter alone on wide data."""
         constant = float(problem.intercept == "regularized")
-        n, d = problem.n, problem.d
-        step = -(-n // MEAN_ROWS)
-        count = len(range(0, n, step))
-        mean = np.zeros((d if self.lag and d <= n else 0, 1), state.w.W.dtype)
-        if mean.size:
-            state.counters.feature_reads += 2 * int(add_rows(problem.X, n, step, np.full(1, 1.0 / count), mean))
+        mean = np.zeros((0, 1), state.w.W.dtype)
+        if self.lag and problem.d <= problem.n:
+            rows = some_rows(problem.X, -(-problem.n // MEAN_ROWS))
+            mean = np.asarray(rows.mean(axis=0, dtype=np.float64), mean.dtype).reshape(-1, 1)
+            state.counters.feature_reads += 2 * int(rows.size)
         length = math.sqrt(sum_of_squares(mean) + constant)
         state.U, state.along, state.theta = mean[:0], 0.0, 0.0
         if not (self.lag and length > 0.0):
             return
         U, along = mean / mean.dtype.type(length), constant / length
-        square = sum_along(problem.X, n, step, U, along, np.empty(1)) / count if U.size else along**2
+        square = float(np.mean((rows @ U + along) ** 2)) if U.size else along**2
         if problem.C * problem.mean_weight * square >= LATE_FROM:
             state.U, state.along, state.theta = U, along, THETA
 
@@ -951,7 +932,8 @@ class SDCA(Solver):
         list_awake(state.examples.wait[:0], state.order)
         shuffle(state.order[:0], np.random.default_rng(0))
         nobody = state.alpha[:0]
-        self._dual(problem, nobody, state.w.W[:0], state.w.b)
+        if self._may_fall(state):
+            self._dual(problem, nobody, state.w.W[:0], state.w.b)
         several = np.float64 if problem.n_outputs > 1 else problem.dtype
         self._measures(problem, problem.y[:0], nobody, np.zeros((1, problem.n_outputs), several), state.w.b)
         if state.w.W.dtype == np.float32:
@@ -1012,8 +994,8 @@ class SDCA(Solver):
             raise
 
     def _next_pass(self, problem: Problem, state: State) -> None:
-        """List the examples awake, in a new order; once an epoch D is looked at first."""
-        if state.counters.visits - state.checked >= problem.n:
+        """List the examples awake, in a new order; once an epoch D is looked at first, where it may fall."""
+        if self._may_fall(state) and state.counters.visits - state.checked >= problem.n:
             state.checked = state.counters.visits
             dual = self._dual(problem, state.alpha, state.w.W, state.w.b)
             fell = dual < state.dual - 1e-10 * np.abs(state.dual)  # beyond rounding
@@ -1034,12 +1016,16 @@ class SDCA(Solver):
         if state.w.W.dtype == np.float32 and state.passes % REFRESH == 0:
             self._refresh(problem, state)
 
+    @staticmethod
+    def _may_fall(state: State) -> bool:
+        """Whether a step may lower D: with late answers, or where several examples are answered at once."""
+        return state.theta > 0.0 or state.threads > 1
+
     def _dual(self, problem: Problem, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """The dual value D/λ of each output, where w(α) = (W, b)."""
-        out, norm2 = np.zeros(problem.n_outputs), b**2
+        out = np.zeros(problem.n_outputs)
         add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, alpha, out)
-        add_squares(W, norm2)
-        return out - 0.5 * norm2
+        return out - 0.5 * (b**2 + np.einsum("jc,jc->c", W, W, dtype=np.float64))
 
     def _measures(self, problem: Problem, y: np.ndarray, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """What :func:`add_measures` adds."""
