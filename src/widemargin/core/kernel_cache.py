@@ -36,49 +36,6 @@ class Held(NamedTuple):
     counts: np.ndarray
 
 
-@compiled
-def claim(held, wanted, slots, missing):
-    """slots ← those of the wanted rows, which are distinct and at most as many as there are slots.
-
-    Rows that are not held get the slots least recently used, and their places in ``wanted`` stand in ``missing``;
-    returns how many they are. The caller fills them.
-    """
-    held = borrow(held)
-    slot_of, row_in, used, counts = held.slot_of, held.row_in, held.used, held.counts
-    counts[0] += 1
-    lacking = 0
-    for k in range(wanted.size):
-        slots[k] = slot_of[wanted[k]]
-        if slots[k] >= 0:
-            used[slots[k]] = counts[0]
-        else:
-            missing[lacking] = k
-            lacking += 1
-    counts[1] += wanted.size - lacking
-    counts[2] += lacking
-    free = min(used.size - counts[3], lacking)
-    for k in range(free):
-        slots[missing[k]] = counts[3] + k
-        used[counts[3] + k] = counts[0]
-    counts[3] += free
-    if lacking > free:
-        for k in range(free, lacking):
-            oldest = 0
-            for slot in range(used.size):
-                if used[slot] < used[oldest]:
-                    oldest = slot
-            slots[missing[k]] = oldest
-            used[oldest] = counts[0]
-    for k in range(lacking):
-        slot, row = slots[missing[k]], wanted[missing[k]]
-        if row_in[slot] >= 0:
-            slot_of[row_in[slot]] = -1
-        row_in[slot] = row
-        slot_of[row] = slot
-        used[slot] = counts[0]
-    return lacking
-
-
 class RowCache:
     """Rows of a kernel matrix, float32.
 
@@ -130,10 +87,30 @@ class RowCache:
         """Bytes of the buffer of rows."""
         return self.rows.nbytes
 
+    def _claim(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The slots of the wanted rows, which are distinct and at most ``capacity``; and the places of those missing.
+
+        Rows that are not held get the slots least recently used; the caller fills them.
+        """
+        slot_of, row_in, used, counts = self.held.slot_of, self.held.row_in, self.held.used, self.held.counts
+        slots = slot_of[wanted]
+        missing = np.flatnonzero(slots < 0)
+        counts[:3] += 1, wanted.size - missing.size, missing.size
+        used[slots[slots >= 0]] = counts[0]
+        if missing.size:
+            free = np.arange(counts[3], min(counts[3] + missing.size, self.capacity))
+            used[free] = counts[0]
+            counts[3] += free.size
+            more = missing.size - free.size
+            claimed = np.concatenate([free, np.argpartition(used, more - 1)[:more]]) if more else free
+            gone, slots[missing] = row_in[claimed], claimed
+            slot_of[gone[gone >= 0]] = -1
+            row_in[claimed], slot_of[wanted[missing]], used[claimed] = wanted[missing], claimed, counts[0]
+        return slots, missing
+
     def fetch(self, wanted: np.ndarray) -> np.ndarray:
         """Slots of the wanted rows, which must be distinct and at most ``capacity``; computes what is missing."""
-        slots, missing = np.empty(wanted.size, np.int64), np.empty(wanted.size, np.int64)
-        missing = missing[: claim(self.held, wanted, slots, missing)]
+        slots, missing = self._claim(wanted)
         if missing.size:
             try:
                 self.matrix.fill(wanted[missing], slots[missing], self.rows)
@@ -147,8 +124,8 @@ class RowCache:
 
         Rows that were held get the new values; none of them counts as found or computed.
         """
-        slots, counted = np.empty(wanted.size, np.int64), self.held.counts[1:3].copy()
-        claim(self.held, wanted, slots, np.empty(wanted.size, np.int64))
+        counted = self.held.counts[1:3].copy()
+        slots, _ = self._claim(wanted)
         self.held.counts[1:3] = counted
         self.rows[slots] = values
         return slots
@@ -160,10 +137,6 @@ class RowCache:
         self.slot_of[unwanted] = -1
         self.held.row_in[slots] = -1
         self.held.used[slots] = 0
-
-    def count_computed(self, since: int) -> None:
-        """Tell the matrix of the rows that compiled code has computed since there were ``since`` misses."""
-        self.matrix.evaluations += (self.misses - since) * self.rows.shape[1]
 
     def holds(self, wanted: np.ndarray) -> np.ndarray:
         """Which of the wanted rows are here."""
@@ -178,8 +151,6 @@ class Part:
     """Some rows and columns of the matrix of a cache; as a :class:`KernelMatrix`, where ``evaluations`` are the values
     that had to be computed, whole rows of that matrix.
     """
-
-    recipe = None
 
     def __init__(self, cache: RowCache, rows: np.ndarray, columns: np.ndarray):
         self.cache, self._rows, self._columns = cache, rows, columns

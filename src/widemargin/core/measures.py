@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .borrowing import borrow
-from .dispatch import compiled, generic
-from .rows import CSRRows, DenseRows, n_rows, row_norm2
+from .dispatch import generic
+from .rows import CSRRows, DenseRows, row_norm2, shape
+
+#: Entries whose terms are held at once.
+SOME_ENTRIES = 2**18
 
 
 class Inner(NamedTuple):
@@ -155,12 +157,21 @@ def _(measure, X, i):
     return row_norm1(X, i)
 
 
-@compiled
-def sizes(measure, X):
+def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows) -> tuple[float, float]:
     """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows."""
-    X = borrow(X)
-    largest, total = 0.0, 0.0
-    for i in range(n_rows(X)):
-        size = own_size(measure, X, i)
-        largest, total = max(largest, size), total + size
-    return largest, total / max(1, n_rows(X))
+    n, d = shape(X)
+    largest, total, few = 0.0, 0.0, max(1, SOME_ENTRIES // max(1, d if isinstance(X, DenseRows) else X.data.size // n))
+    for first in range(0, n, few):
+        if isinstance(X, DenseRows):
+            entries = X.values[first : first + few].ravel()
+            ends = np.arange(0, entries.size + 1, d)
+        else:
+            ends = X.indptr[first : first + few + 1] - X.indptr[first]
+            entries = X.data[X.indptr[first] : X.indptr[first] + ends[-1]]
+        term = np.abs if isinstance(measure, Absolute) else np.square
+        starts = ends[:-1][np.diff(ends) > 0]
+        if starts.size:
+            with np.errstate(over="ignore"):  # infinity is an answer
+                own = np.add.reduceat(term(entries, dtype=np.float64), starts)
+            largest, total = max(largest, float(own.max())), total + float(own.sum())
+    return largest, total / max(1, n)

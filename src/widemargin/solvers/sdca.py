@@ -62,7 +62,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
-from scipy.sparse import csr_array
 
 from ..core import losses
 from ..core.borrowing import borrow, flat
@@ -70,7 +69,7 @@ from ..core.dispatch import compiled, generic, inlined
 from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
 from ..core.rows import (
     CSRRows,
-    DenseRows,
+    as_matrix,
     prefetch_rows,
     row_add,
     row_dot,
@@ -78,6 +77,7 @@ from ..core.rows import (
     row_norm2,
     row_scores,
     row_size,
+    take_rows,
     touch,
 )
 from ..core.visits import list_awake, next_pass, note_visit, shuffle
@@ -608,13 +608,6 @@ def add_combination(X, alpha, g, W):
     return reads
 
 
-def some_rows(X: DenseRows | CSRRows, step: int) -> Any:
-    """Rows 0, step, 2 step … as an array, dense or sparse."""
-    if isinstance(X, DenseRows):
-        return X.values[::step]
-    return csr_array((X.data, X.indices, X.indptr), (X.indptr.size - 1, X.n_features))[::step]
-
-
 @compiled
 def fit_box(target, y, s, C, old_C, alpha):
     """Take α from the box of old_C to that of C, in place: what stood at a bound stands at the new one."""
@@ -868,7 +861,7 @@ class SDCA(Solver):
         constant = float(problem.intercept == "regularized")
         mean = np.zeros((0, 1), state.w.W.dtype)
         if self.lag and problem.d <= problem.n:
-            rows = some_rows(problem.X, -(-problem.n // MEAN_ROWS))
+            rows = as_matrix(take_rows(problem.X, np.arange(0, problem.n, -(-problem.n // MEAN_ROWS))))
             mean = np.asarray(rows.mean(axis=0, dtype=np.float64), mean.dtype).reshape(-1, 1)
             state.counters.feature_reads += 2 * int(rows.size)
         length = math.sqrt(sum_of_squares(mean) + constant)

@@ -874,13 +874,11 @@ class SMO(Solver):
         goal = Goal(episode.target, ROUGHLY if episode.target == 0.0 else 0.95 * self.tol, price, patience)
         total, end = 0, MISSING
         while end == MISSING:
-            misses = cache.misses
             worked = work(
                 cache.held, kept.part, kept.rule, kept.space, goal, episode.previous, episode.position,
                 episode.rounds, n_rounds - total,
             )  # fmt: skip
             end = worked.end
-            cache.count_computed(misses)
             episode.position, episode.previous = worked.position, worked.previous
             episode.rounds += worked.made
             total += worked.made
