@@ -17,11 +17,13 @@ SPAN = 1e-4
 @inlined
 def invert(K, inverse, count):
     """inverse ← K⁻¹ of the leading count × count block, in place; kernel values that overflowed stay as they are."""
+    whole = np.empty((count, count))
     for i in range(count):
         for j in range(count):
+            whole[i, j] = K[i, j]
             if not np.isfinite(K[i, j]):
                 return
-    whole = np.linalg.inv(np.ascontiguousarray(K[:count, :count]))
+    whole = np.linalg.inv(whole)
     for i in range(count):
         for j in range(count):
             inverse[i, j] = 0.5 * (whole[i, j] + whole[j, i])
