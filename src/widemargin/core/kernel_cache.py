@@ -92,20 +92,24 @@ class RowCache:
 
         Rows that are not held get the slots least recently used; the caller fills them.
         """
-        slot_of, row_in, used, counts = self.held.slot_of, self.held.row_in, self.held.used, self.held.counts
+        _, slot_of, row_in, used, counts = self.held
         slots = slot_of[wanted]
-        missing = np.flatnonzero(slots < 0)
-        counts[:3] += 1, wanted.size - missing.size, missing.size
-        used[slots[slots >= 0]] = counts[0]
-        if missing.size:
-            free = np.arange(counts[3], min(counts[3] + missing.size, self.capacity))
-            used[free] = counts[0]
-            counts[3] += free.size
-            more = missing.size - free.size
-            claimed = np.concatenate([free, np.argpartition(used, more - 1)[:more]]) if more else free
-            gone, slots[missing] = row_in[claimed], claimed
-            slot_of[gone[gone >= 0]] = -1
-            row_in[claimed], slot_of[wanted[missing]], used[claimed] = wanted[missing], claimed, counts[0]
+        missing = (slots < 0).nonzero()[0]
+        count, now, filled = missing.size, counts[0] + 1, counts[3]
+        counts[0], counts[1], counts[2] = now, counts[1] + wanted.size - count, counts[2] + count
+        if count < wanted.size:
+            used[slots if count == 0 else slots[slots >= 0]] = now
+        if count:
+            rows, claimed = wanted[missing], np.arange(filled, min(filled + count, self.capacity))
+            counts[3] += claimed.size
+            if claimed.size < count:
+                used[claimed] = now
+                more = count - claimed.size
+                claimed = np.concatenate([claimed, np.argpartition(used, more - 1)[:more]])
+                gone = row_in[claimed]
+                slot_of[gone[gone >= 0]] = -1
+            slots[missing] = slot_of[rows] = claimed
+            row_in[claimed], used[claimed] = rows, now
         return slots, missing
 
     def fetch(self, wanted: np.ndarray) -> np.ndarray:

@@ -157,21 +157,22 @@ def _(measure, X, i):
     return row_norm1(X, i)
 
 
+@np.errstate(over="ignore")
 def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows) -> tuple[float, float]:
-    """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows."""
+    """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows; infinity where they overflow."""
     n, d = shape(X)
-    largest, total, few = 0.0, 0.0, max(1, SOME_ENTRIES // max(1, d if isinstance(X, DenseRows) else X.data.size // n))
+    square, dense = isinstance(measure, Squared), isinstance(X, DenseRows)
+    few = max(1, SOME_ENTRIES // max(1, d if dense else X.data.size // max(1, n)))
+    largest, total = 0.0, 0.0
     for first in range(0, n, few):
-        if isinstance(X, DenseRows):
-            entries = X.values[first : first + few].ravel()
-            ends = np.arange(0, entries.size + 1, d)
+        if dense:
+            part = X.values[first : first + few]
+            sums = np.einsum("ij,ij->i", part, part, dtype=np.float64) if square else np.abs(part).sum(1, np.float64)
         else:
-            ends = X.indptr[first : first + few + 1] - X.indptr[first]
-            entries = X.data[X.indptr[first] : X.indptr[first] + ends[-1]]
-        term = np.abs if isinstance(measure, Absolute) else np.square
-        starts = ends[:-1][np.diff(ends) > 0]
-        if starts.size:
-            with np.errstate(over="ignore"):  # infinity is an answer
-                own = np.add.reduceat(term(entries, dtype=np.float64), starts)
-            largest, total = max(largest, float(own.max())), total + float(own.sum())
+            ends = X.indptr[first : first + few + 1]
+            part = X.data[ends[0] : ends[-1]]
+            starts = (ends[:-1] - ends[0])[ends[1:] > ends[:-1]]
+            terms = np.square(part, dtype=np.float64) if square else np.abs(part, dtype=np.float64)
+            sums = np.add.reduceat(terms, starts) if starts.size else np.zeros(1)
+        largest, total = max(largest, float(sums.max())), total + float(sums.sum())
     return largest, total / max(1, n)

@@ -74,6 +74,8 @@ CLEARLY = 0.05
 FREQUENT = 0.5
 #: What computing a kernel value costs, in additions to f, beside one for each entry of the data that it looks at.
 PRICE = 10.0
+#: Kernel matrices that cost no more than this, priced so, are computed at once: rounds that ask for rows cost more.
+AT_ONCE = 2**22
 #: Relative gap at which an episode that only finds out which examples matter may stop.
 ROUGHLY = 0.05
 #: Responses are brought up to date by blocks of rows of this part of the cache, which is empty then.
@@ -487,11 +489,11 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
                     wanted[listed] = r
                     listed += 1
             begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION] = size, listed, after, violation
-        size, listed, violation = np.int64(begun[SIZE]), np.int64(begun[ROWS]), begun[VIOLATION]
+        size, listed, violation = int(begun[SIZE]), int(begun[ROWS]), begun[VIOLATION]
         for k in range(listed):
             if slot_of[wanted[k]] < 0:
                 return Worked(MISSING, made, visits, moves, position, previous, listed)
-        begun[SIZE], position = 0.0, np.int64(begun[AFTER])
+        begun[SIZE], position = 0.0, int(begun[AFTER])
         held.counts[0] += 1
         for k in range(listed):
             held.used[slot_of[wanted[k]]] = held.counts[0]
@@ -505,8 +507,9 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             v = chosen[k]
             s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]
             slots[k] = slot_of[row[v]]
+            known = rows[slots[k]]
             for other in range(size):
-                K[k, other] = rows[slots[k], row[chosen[other]]] + np.float32(rule.constant)
+                K[k, other] = known[row[chosen[other]]] + np.float32(rule.constant)
             diagonal[k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
         moves += solve(rule.way, K, s, c, a, e, values, tolerance, 100 * size)
@@ -872,6 +875,8 @@ class SMO(Solver):
         price = PRICE + getattr(cache.matrix, "entries_per_row", 0)
         patience = price if episode.target < 0.0 else np.inf
         goal = Goal(episode.target, ROUGHLY if episode.target == 0.0 else 0.95 * self.tol, price, patience)
+        if cache.misses == 0 and cache.capacity == episode.rows.size and episode.rows.size**2 * price <= AT_ONCE:
+            cache.fetch(np.arange(episode.rows.size))
         total, end = 0, MISSING
         while end == MISSING:
             worked = work(
