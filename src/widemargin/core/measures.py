@@ -161,11 +161,11 @@ def _(measure, X, i):
 def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows) -> tuple[float, float]:
     """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows; infinity where they overflow."""
     n, d = shape(X)
-    square, dense = isinstance(measure, Squared), isinstance(X, DenseRows)
-    few = max(1, SOME_ENTRIES // max(1, d if dense else X.data.size // max(1, n)))
+    square, per_row = isinstance(measure, Squared), d if isinstance(X, DenseRows) else X.data.size // max(1, n)
+    few = max(1, SOME_ENTRIES // max(1, per_row))
     largest, total = 0.0, 0.0
     for first in range(0, n, few):
-        if dense:
+        if isinstance(X, DenseRows):
             part = X.values[first : first + few]
             sums = np.einsum("ij,ij->i", part, part, dtype=np.float64) if square else np.abs(part).sum(1, np.float64)
         else:
