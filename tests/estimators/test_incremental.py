@@ -62,6 +62,8 @@ CONFIGURATIONS = {
     "window, auto": {"window": 20, "solver": Tracker(reprocess="auto", gap=0.05)},
     "budget": {"budget": 20},
     "linear": {"kernel": "linear"},
+    "linear, support": {"kernel": "linear", "memory": "support", "intercept": "regularized"},
+    "linear, window": {"kernel": "linear", "window": 40},
     "laplacian": {"kernel": "laplacian", "window": 40},
 }
 

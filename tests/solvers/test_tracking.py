@@ -11,7 +11,7 @@ from widemargin.core.rows import as_rows
 from widemargin.core.visits import STRIDE, uniform
 from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.kernel_sdca import KernelSDCA
-from widemargin.solvers.tracking import DRAWS, Tracker
+from widemargin.solvers.tracking import DRAWS, LIVE, NEW, Tracker
 
 HINGE = losses.Single(losses.Hinge())
 C = 2.0
@@ -178,19 +178,67 @@ def test_responses_and_boxes_hold_along_the_stream_with_many_outputs_and_little_
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_neither_memory_nor_slices_nor_a_lost_workspace_change_a_bit(name, sparse, rng):
+def test_the_w_of_a_linear_kernel_is_the_sum_of_its_vectors(name, sparse, rng):
+    """Along a stream of several outputs with little memory, after forgetting, with more outputs, and from outside."""
+    parameters, intercept = CONFIGURATIONS[name]
+    rows, X, y = data(rng, 400, sparse=sparse)
+    several = np.stack([y, np.where(X[:, 2] > 0.5, 1.0, -1.0), -y])
+    problem = problem_of(rows, several, Linear(), intercept, cache_bytes=1.0)
+    solver = Tracker(**parameters)
+
+    def check(state):
+        beta = np.zeros((state.beta.shape[0], problem.n))
+        beta[:, state.example[state.vectors]] = state.beta[:, state.vectors]
+        scale = 1e-12 * (1.0 + 400 * C * np.abs(X).max())  # rounding of some thousand steps
+        np.testing.assert_allclose(state.w[:, :-1, 0], beta @ X, rtol=0.0, atol=scale)
+        np.testing.assert_allclose(state.w[:, -1, 0], problem.constant * beta.sum(axis=1), rtol=0.0, atol=scale)
+
+    state = solver.init(problem, rng)
+    for end in (1, 2, 30, 170, 400):
+        solver.advance(problem, state, end - state.counters.visits)
+        check(state)
+    check(solver.with_outputs(state, np.array([0, 1, 2, -1])))
+    check(solver.with_outputs(state, np.array([-2, 0])))
+    solver.forget(problem, state, rng.choice(np.arange(300, 400), 40, replace=False))
+    check(state)
+    beta = several * rng.uniform(0.0, C, several.shape)
+    solver.adopt(problem, state, beta, beta @ gram(X, Linear(), problem.constant))
+    check(state)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("intercept", ["none", "unregularized"])
+def test_a_linear_kernel_takes_the_values_of_examples_that_become_vectors_alone(intercept, sparse, rng):
+    rows, _, y = data(rng, 300, sparse=sparse)
+    problem, solver, expected = problem_of(rows, y, Linear(), intercept), Tracker(), 0
+    state, whole = solver.init(problem, rng), solver.init(problem, rng)
+    for _ in range(y.size):
+        live = int(state.numbers[LIVE])
+        solver.advance(problem, state, 1)
+        expected += live if state.numbers[NEW] >= 0 else 0
+        assert state.counters.kernel_evals == expected
+    solver.advance(problem, whole, y.size)
+    assert whole.counters.kernel_evals == expected
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.7), Linear()])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_neither_memory_nor_slices_nor_a_lost_workspace_change_a_bit(name, sparse, kernel, rng):
     parameters, intercept = CONFIGURATIONS[name]
     rows, _, y = data(rng, 700, sparse=sparse)
     solver, ends = Tracker(**parameters), []
     for cache_bytes, step, drops in ((1e8, 700, False), (1.0, 700, False), (3e5, 7, False), (1e8, 100, True)):
-        problem = problem_of(rows, y, intercept=intercept, cache_bytes=cache_bytes)
+        problem = problem_of(rows, y, kernel, intercept, cache_bytes=cache_bytes)
         state = solver.init(problem, np.random.default_rng(3))
         for first in range(0, 700, step):
             solver.advance(problem, state, min(step, 700 - first))
             if drops:
                 state.drop_workspace()
         model = solver.model(problem, state)
-        ends.append([a.tobytes() for a in (model.support, model.coef, model.intercept, state.e[:, state.vectors])])
+        ends.append(
+            [a.tobytes() for a in (model.support, model.coef, model.intercept, state.e[:, state.vectors], state.w)]
+        )
     assert all(end == ends[0] for end in ends)
 
 
@@ -202,7 +250,7 @@ def test_kernel_values_stay_within_their_memory(rng):
     for _ in range(6):
         solver.advance(problem, state, 500)
         space = state.workspace[1]
-        held = space.panels.pool, space.panels.tail, space.panels.piece_of, space.rows, *space.space
+        held = space.panels.pool, space.panels.tail, space.panels.piece_of, space.rows, *space.space[:3]
         assert sum(array.nbytes for array in held) <= 1.1 * 8e6
     assert 4.0 * 3000**2 > 8e6  # all of them would not fit
     assert state.counters.kernel_computed > 3000 * 3001 // 2
@@ -210,11 +258,12 @@ def test_kernel_values_stay_within_their_memory(rng):
 
 
 @pytest.mark.parametrize("name", [n for n, (p, _) in CONFIGURATIONS.items() if not {"window", "budget"} & set(p)])
-def test_the_dual_never_decreases(name, rng):
+@pytest.mark.parametrize("kernel", [RBF(0.7), Linear()])
+def test_the_dual_never_decreases(name, kernel, rng):
     parameters, intercept = CONFIGURATIONS[name]
     rows, X, y = data(rng, 150)
-    problem, solver = problem_of(rows, y, intercept=intercept), Tracker(**{**parameters, "average": False})
-    state, K, last = solver.init(problem, rng), gram(X, constant=float(intercept == "regularized")), 0.0
+    problem, solver = problem_of(rows, y, kernel, intercept), Tracker(**{**parameters, "average": False})
+    state, K, last = solver.init(problem, rng), gram(X, kernel, float(intercept == "regularized")), 0.0
     for _ in range(y.size):
         solver.advance(problem, state, 1)
         now = textbook.dual(K, y, y * solver.duals(problem, state)[0])

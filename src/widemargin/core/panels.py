@@ -39,6 +39,8 @@ CANCELS = 0.05
 NARROW, WIDE = np.dtype(np.float32), np.dtype(np.float64)
 #: The largest reach of rows whose distances are made so, by the dtype of the sums; the range of γ in float32.
 FURTHEST = {kind: CANCELS / math.sqrt(np.finfo(kind).eps) for kind in (NARROW, WIDE)}
+#: Sparse vectors are copied to one place anew when more than this share of them has come since.
+LATE = 0.05
 LARGEST_GAMMA = float(np.finfo(NARROW).max) ** 0.75
 
 # ---------------------------------------------------------------- kernel values
@@ -322,7 +324,7 @@ class Slots:
     """Vectors in slots, which rows of the same data are held against.
 
     Dense vectors stand in tiles. Those of sparse data are the rows of the data themselves: they are copied to one
-    place when rows are held against them and others have come since.
+    place when rows are held against them; a few that have come since are held against by themselves.
     """
 
     def __init__(self, kernel: Any, X: Any, way: Way, capacity: int):
@@ -332,6 +334,7 @@ class Slots:
         self._width = shape(X)[1]
         self._slot = np.zeros(self._width if self.sparse else 0, np.int32)
         self._gathered: Any = None
+        self._late: list[np.ndarray] = []
         self.grow(capacity)
 
     def grow(self, capacity: int) -> None:
@@ -360,45 +363,66 @@ class Slots:
             return
         sizes = self.own_sums(take_rows(X, examples)) if sizes is None else sizes
         if self.sparse:
-            self._sizes[slots], self._gathered = sizes, None
+            self._sizes[slots] = sizes
+            self._late.append(slots)
         else:
             write_slots(X, examples, slots, sizes, self._tiles, self._sizes)
 
     def renumbered(self) -> None:
         """The rows of the data have other numbers now."""
-        self._gathered = None
+        self._gathered, self._late = None, []
 
-    def against(self, X: Any, index: np.ndarray, rows: Any, out: np.ndarray, sizes: np.ndarray) -> None:
-        """out[r, j] ← k(row r of ``rows``, slot j) for the slots whose examples, rows of X, are ``index``; ``sizes``
-        are the :meth:`own_sums` of ``rows``.
+    def against(
+        self, X: Any, index: np.ndarray, rows: Any, out: np.ndarray, sizes: np.ndarray, chosen: np.ndarray | None = None
+    ) -> None:  # fmt: skip
+        """out[r, j] ← k(row r of ``rows``, slot j) for the slots whose examples, rows of X, are ``index``, of all r or
+        those chosen; ``sizes`` are the :meth:`own_sums` of ``rows``.
         """
-        n, count, places = shape(rows)[0], index.size, np.arange(shape(rows)[0])
-        if n == 0 or count == 0:
+        places, count = np.arange(shape(rows)[0]) if chosen is None else chosen, index.size
+        if places.size == 0 or count == 0:
             return
-        kernel, measure, weight = self.kernel, self.way.measure, self.way.weight
-        recipe: Any
+        self.evaluations += places.size * count
         if not self.sparse:
-            recipe = Packed(kernel, measure, weight, rows, self._tiles, sizes, self._sizes, False)
-        else:
-            if self._gathered is None or shape(self._gathered)[0] != count:
-                self._gathered = take_rows(X, index)
-            if self.way.in_pairs:
-                recipe = PairByPair(kernel, rows, self._gathered, False)
-            else:
-                recipe = Scattered(kernel, measure, weight, rows, self._gathered, sizes, self._sizes, False, self._slot)
-        compute_rows(recipe, places, places, 0, count, out)
-        self.evaluations += n * count
+            way = self.way
+            recipe = Packed(self.kernel, way.measure, way.weight, rows, self._tiles, sizes, self._sizes, False)
+            compute_rows(recipe, places, places, 0, count, out)
+            return
+        known = 0 if self._gathered is None else shape(self._gathered)[0]
+        late = self._late[0] if len(self._late) == 1 else np.unique(np.concatenate(self._late or [places[:0]]))
+        if known == 0 or late.size > LATE * known:
+            self._gathered, self._late, late = take_rows(X, index), [], late[:0]
+        self._scatter(rows, self._gathered, sizes, self._sizes, places, out)
+        if late.size:
+            found = np.empty((out.shape[0], late.size), np.float32)
+            own = np.zeros(-(-late.size // CHUNK) * CHUNK, self.way.dtype)
+            own[: late.size] = self._sizes[late]
+            self._scatter(rows, take_rows(X, index[late]), sizes, own, places, found)
+            out[np.ix_(places, late)] = found[places]
 
-    def among(self, rows: Any, sizes: np.ndarray) -> np.ndarray:
-        """The kernel values of some rows, whose :meth:`own_sums` are given, with each other; none of a single row."""
-        n = shape(rows)[0]
-        out = np.empty((n, n), np.float32)
-        if n > 1:
-            other = Slots(self.kernel, rows, self.way, n)
+    def _scatter(
+        self, rows: Any, Z: Any, sizes: np.ndarray, own: np.ndarray, places: np.ndarray, out: np.ndarray
+    ) -> None:
+        """out[r, j] ← k(row r, row j of Z), sparse rows of sizes ``sizes`` and ``own``, for the r in places."""
+        kernel, way = self.kernel, self.way
+        recipe: Any = PairByPair(kernel, rows, Z, False)
+        if not way.in_pairs:
+            recipe = Scattered(kernel, way.measure, way.weight, rows, Z, sizes, own, False, self._slot)
+        compute_rows(recipe, places, places, 0, shape(Z)[0], out)
+
+    def among(
+        self, X: Any, index: np.ndarray, rows: Any, sizes: np.ndarray, chosen: np.ndarray, others: np.ndarray
+    ) -> np.ndarray:  # fmt: skip
+        """The kernel values of the chosen rows, in their places, with others; ``rows`` are the rows ``index`` of X, and
+        ``sizes`` their :meth:`own_sums`.
+        """
+        out = np.empty((index.size, others.size), np.float32)
+        if chosen.size and index.size > 1:
+            part: Any = take_rows(X, index[others])
+            other = Slots(self.kernel, part, self.way, others.size)
             if not self.sparse:
-                pack(rows.values, other._tiles)
-            other._sizes[:n] = sizes
-            other._gathered = rows
-            other.against(rows, np.arange(n), rows, out, sizes)
-            self.evaluations += n * n
+                pack(part.values, other._tiles)
+            other._sizes[: others.size] = sizes[others]
+            other._gathered, other._slot = part, self._slot
+            other.against(X, index[others], rows, out, sizes, chosen)
+            self.evaluations += other.evaluations
         return out

@@ -27,7 +27,8 @@ Forgetting, of an example that leaves a window, is the most vectors there may be
 with a free bias the others take over what Σ β lacks, those with the best e first.
 
 Costs: the kernel values of the new example and all vectors, and O(vectors) for each step; kernel values between
-vectors are kept in :mod:`widemargin.core.panels`. Several outputs on the same examples share them.
+vectors are kept in :mod:`widemargin.core.panels`. Several outputs on the same examples share them. With a linear kernel
+w is kept, each step adds to it, f of a new example is ⟨w, x⟩, and only examples that become vectors take kernel values.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from ..core.panels import (
     way_of,
     with_slots,
 )
-from ..core.rows import as_matrix, dtype_of, row_scores, shape, take_rows
+from ..core.rows import DenseRows, as_matrix, dtype_of, row_add, row_dot, row_scores, shape, take_rows
 from ..core.visits import STRIDE, uniform
 from ..files import savable
 from ..history import Counters
@@ -106,7 +107,8 @@ class Held(NamedTuple):
     become useless, and waits: whether a slot is among them; diagonal: K(x, x); top, bottom: the largest e of what can
     rise and the smallest of what can fall; owed: what Σ β lacks; mass: Σ C of all examples; losses: Σ C [1 − y f]₊ of
     all visits, each at its time; trail: the slots of an example's steps, trailed of them, with what was added to β
-    times the number of iterates before; steps: iterates of the mean; numbers: see below.
+    times the number of iterates before; steps: iterates of the mean; numbers: see below; w: Σ β x of each output, of
+    shape (outputs, features + 1, 1) with the constant's entry last, for a linear kernel, and no entries for others.
     """
 
     beta: np.ndarray
@@ -131,6 +133,7 @@ class Held(NamedTuple):
     trailed: np.ndarray
     steps: np.ndarray
     numbers: np.ndarray
+    w: np.ndarray
 
 
 #: Places in ``numbers``: slots ever used; spare ones; live ones; the next example; examples seen; examples kept; where
@@ -159,14 +162,18 @@ class Held(NamedTuple):
 BY_SLOT = ("beta", "e", "low", "high", "up", "down", "example", "live", "spare", "waits", "waiting", "diagonal")
 #: Stages of an example.
 ARRIVE, WORK, FORGET = 0, 1, 2
+#: What :func:`track` returns: all is done, or the example that arrives is wanted and has no kernel values.
+DONE, UNKNOWN = -1, -2
 
 
 class Block(NamedTuple):
-    """Examples that arrive: the first one's number, their kernel values with all slots and with each other, targets
-    and bounds; the bounds of those that leave the window; their diagonal. ``came`` gets the slots they have come to.
+    """Examples that arrive: the first one's number, their kernel values with all slots and with each other, of those
+    that ``has`` says; targets and bounds; the bounds of those that leave the window; their diagonal. ``came`` gets the
+    slots they have come to.
     """
 
     first: int
+    has: np.ndarray
     rows: np.ndarray
     within: np.ndarray
     y: np.ndarray
@@ -177,11 +184,12 @@ class Block(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Working space: two rows of kernel values, and gains."""
+    """What steps work with: two rows of kernel values, gains, and the data where w is kept, else no rows."""
 
     one: np.ndarray
     other: np.ndarray
     gains: np.ndarray
+    X: Any
 
 
 # ---------------------------------------------------------------- choice
@@ -295,7 +303,16 @@ def let_wait(held, i):
 
 
 @inlined
-def move(held, q, i, change):
+def add_to_w(held, X, constant, q, i, change):
+    """w of output q changes with β of slot i, in place, where w is kept."""
+    w = held.w[q]
+    if w.size > 0:
+        row_add(X, held.example[i], (change,), w)
+        w[-1, 0] += change * constant
+
+
+@inlined
+def move(rule, held, X, q, i, change):
     """β of slot i changes, and stands on a bound that it reaches up to rounding, in place; returns by how much."""
     before, low, high = held.beta[q, i], held.low[q, i], held.high[q, i]
     after, near = before + change, ROUNDING * (high - low)
@@ -307,6 +324,7 @@ def move(held, q, i, change):
     set_bars(held, q, i)
     if after == 0.0:
         let_wait(held, i)
+    add_to_w(held, X, rule.constant, q, i, after - before)
     return after - before
 
 
@@ -329,7 +347,7 @@ def step_single(rule, panels, held, q, i, before, space):
     row = space.one
     if not load_row(panels, i, count, row):
         return i
-    change = move(held, q, i, change)
+    change = move(rule, held, space.X, q, i, change)
     for j in range(count):
         e[j] -= change * (row[j] + rule.constant)
     note(held, q, i, change, before)
@@ -337,7 +355,7 @@ def step_single(rule, panels, held, q, i, before, space):
 
 
 @inlined
-def step_pair(panels, held, q, i, rises, before, space):
+def step_pair(rule, panels, held, q, i, rises, before, space):
     """Slot i and its best partner move against each other, in place; returns the slot whose row is missing, or −1."""
     e, diagonal, count = held.e[q], held.diagonal, held.numbers[COUNT]
     one, other = space.one, space.other
@@ -351,8 +369,8 @@ def step_pair(panels, held, q, i, rises, before, space):
     up, down = (i, j) if rises else (j, i)
     change = (e[up] - e[down]) / max(diagonal[i] + diagonal[j] - 2.0 * one[j], TAU)
     change = min(change, held.high[q, up] - held.beta[q, up], held.beta[q, down] - held.low[q, down])
-    move(held, q, up, change)
-    move(held, q, down, -change)
+    move(rule, held, space.X, q, up, change)
+    move(rule, held, space.X, q, down, -change)
     sign = change if rises else -change
     e, ups, downs, one, other = held.e[q, :count], held.up[q, :count], held.down[q, :count], one[:count], other[:count]
     top, bottom = -np.inf, np.inf
@@ -375,7 +393,7 @@ def reprocess(rule, panels, held, q, before, space):
         i, e = 0, held.e[q]
         while e[i] + held.up[q, i] < held.top[q] - TIED:
             i += 1
-        return step_pair(panels, held, q, i, True, before, space)
+        return step_pair(rule, panels, held, q, i, True, before, space)
     i = best_single(held, q, space.gains) if rule.greedy else draw(rule, held)
     missing = step_single(rule, panels, held, q, i, before, space) if i >= 0 else -1
     if missing < 0:
@@ -393,7 +411,7 @@ def process(rule, panels, held, q, space):
         return step_single(rule, panels, held, q, i, 0, space)
     if held.low[q, i] == held.high[q, i]:
         return -1
-    return step_pair(panels, held, q, i, held.high[q, i] > 0.0, 0, space)
+    return step_pair(rule, panels, held, q, i, held.high[q, i] > 0.0, 0, space)
 
 
 @inlined
@@ -424,17 +442,45 @@ def work(rule, panels, held, space):
 
 
 @inlined
-def wanted(rule, held, q, y, cap, e):
-    """Whether output q has use for an example with this e."""
+def lack(rule, held, q, y, cap, e):
+    """By how much an example with this e misses what output q has use for; below 0 where it has use for it."""
     if rule.keeps_all:
-        return True
+        return -np.inf
     if cap <= 0.0:
-        return False
+        return np.inf
     if not rule.pairs:
-        return y * e > 0.0
+        return -y * e
+    top, bottom = held.top[q], held.bottom[q]
     if y > 0.0:
-        return e > held.bottom[q] or (held.bottom[q] == np.inf and e > held.top[q])
-    return e < held.top[q] or (held.top[q] == -np.inf and e < held.bottom[q])
+        return (top if bottom == np.inf else bottom) - e
+    return e - (bottom if top == -np.inf else top)
+
+
+@inlined
+def respond(rule, held, block, X, q, r):
+    """f of example r of a block for output q: by w where it is kept, else by its kernel values."""
+    beta, w, total = held.beta[q], held.w[q], 0.0
+    if w.size > 0:
+        return w[-1, 0] + row_dot(X, block.first + r, w, 1.0)
+    row = block.rows[r]
+    for j in range(held.numbers[COUNT]):
+        total += beta[j] * (row[j] + rule.constant)
+    return total
+
+
+@compiled
+def look_ahead(rule, held, block, X, first, lacks):
+    """lacks[r] ← by how much example r of a block misses use, as things are, from first on, where it has no values yet
+    and ∞ elsewhere, in place.
+    """
+    held, block, X = borrow(held), borrow(block), borrow(X)
+    for r in range(lacks.size):
+        lacks[r] = np.inf
+        if r >= first and not block.has[r]:
+            for q in range(held.beta.shape[0]):
+                y = block.y[q, r]
+                e = y - respond(rule, held, block, X, q, r)
+                lacks[r] = min(lacks[r], lack(rule, held, q, y, block.cap[q, r], e))
 
 
 @inlined
@@ -446,41 +492,61 @@ def is_known(held, example):
     return found
 
 
+@compiled
+def write_within(block, chosen, others, values):
+    """Kernel values of chosen examples of a block, in their places, with others ← those given, in place; of each pair
+    that of the later one is looked at.
+    """
+    within, values = borrow(block.within), borrow(values)
+    for r in chosen:
+        for k in range(others.size):
+            if others[k] < r:
+                within[r, others[k]] = values[r, k]
+            else:
+                within[others[k], r] = values[r, k]
+
+
 @inlined
-def arrive(rule, panels, held, block, r):
-    """Example r of a block arrives, and gets a slot where some output has use for it, in place."""
+def arrive(rule, panels, held, block, r, X):
+    """Example r of a block arrives, and gets a slot where some output has use for it, in place; False, and nothing has
+    changed, if its kernel values must be computed first.
+    """
     numbers, outputs, row = held.numbers, held.beta.shape[0], block.rows[r]
     count, example = numbers[COUNT], block.first + r
+    again = example < numbers[KNOWN]
+    slot, fresh = count, True
+    if numbers[SPARE] > 0:
+        slot, fresh = held.spare[numbers[SPARE] - 1], False
+    wants = False
+    for q in range(outputs):
+        y = block.y[q, r]
+        # the slot is nobody's: what stands in it is not looked at unless the example comes
+        held.e[q, slot] = y - respond(rule, held, block, X, q, r)
+        wants = lack(rule, held, q, y, block.cap[q, r], held.e[q, slot]) < 0.0 or wants
+    wants = wants and not (again and is_known(held, example))
+    if wants and not block.has[r]:
+        return False
     held.trailed[:] = 0
     held.steps[:] = 0
     numbers[NEW] = -1
-    numbers[EVALS] += numbers[LIVE]
-    again = example < numbers[KNOWN]
+    if wants or held.w.size == 0:
+        numbers[EVALS] += numbers[LIVE]
     if not again:
         numbers[KNOWN] += 1
         numbers[KEPT] += 1
         numbers[CAME] += 1
-    slot, fresh = count, True
-    if numbers[SPARE] > 0:
-        slot, fresh = held.spare[numbers[SPARE] - 1], False
-    wants, highest, right = False, 0.0 if outputs == 1 else -np.inf, outputs == 1 and block.y[0, r] < 0.0
+    highest, right = 0.0 if outputs == 1 else -np.inf, outputs == 1 and block.y[0, r] < 0.0
     for q in range(outputs):
-        beta, total = held.beta[q], 0.0
-        for j in range(count):
-            total += beta[j] * (row[j] + rule.constant)
         y, cap = block.y[q, r], block.cap[q, r]
         if not again:
             held.mass[q] += cap
-        score = total + (middle(held.top[q], held.bottom[q]) if rule.pairs else 0.0)
+        score = y - held.e[q, slot] + (middle(held.top[q], held.bottom[q]) if rule.pairs else 0.0)
         held.losses[q] += cap * max(0.0, 1.0 - y * score)
         if score > highest:
             highest, right = score, y > 0.0
-        # the slot is nobody's: what stands in it is not looked at unless the example comes
-        held.e[q, slot] = y - total
-        wants = wanted(rule, held, q, y, cap, y - total) or wants
     numbers[WRONG] += not (right or again)
-    if not wants or (again and is_known(held, example)):
-        return
+    if not wants:
+        return True
     numbers[LIVE] += 1
     if fresh:
         numbers[COUNT] += 1
@@ -501,6 +567,7 @@ def arrive(rule, panels, held, block, r):
         block.rows[later, slot] = block.within[later, r]
     enter(panels, slot, row, numbers[COUNT])
     block.came[r] = slot
+    return True
 
 
 @inlined
@@ -564,6 +631,7 @@ def remove(rule, panels, held, slot, space):
             for j in range(count):
                 e[j] += own * (row[j] + rule.constant)
             held.beta[q, slot] = 0.0
+            add_to_w(held, space.X, rule.constant, q, slot, -own)
             if rule.pairs:
                 held.owed[q] += own
         for k in range(held.trailed[q]):
@@ -577,7 +645,7 @@ def remove(rule, panels, held, slot, space):
 
 
 @inlined
-def settle(panels, held, q, space):
+def settle(rule, panels, held, q, space):
     """Others take over what Σ β lacks, those with the best e first, in place; returns a missing row's slot, or −1."""
     count, e, row = held.numbers[COUNT], held.e[q], space.one
     while held.owed[q] != 0.0:
@@ -597,7 +665,7 @@ def settle(panels, held, q, space):
         else:
             change = max(owed, held.low[q, i] - held.beta[q, i])
         held.owed[q] = owed - change
-        move(held, q, i, change)
+        move(rule, held, space.X, q, i, change)
         for j in range(count):
             e[j] -= change * row[j]
         find_extremes(held, q)
@@ -614,7 +682,7 @@ def forget(rule, panels, held, slot, space):
         if missing >= 0:
             return missing
     for q in range(held.beta.shape[0]):
-        missing = settle(panels, held, q, space)
+        missing = settle(rule, panels, held, q, space)
         if missing >= 0:
             return missing
     return -1
@@ -657,13 +725,14 @@ def let_go(rule, panels, held, block, r, space):
 
 @compiled
 def track(rule, panels, held, block, space):
-    """Go on with the examples of a block, in place, until all are done or a row is missing; returns its slot, or −1."""
+    """Go on with the examples of a block, in place; returns DONE, UNKNOWN, or the slot of a row that is missing."""
     panels, held, space, block = borrow(panels), borrow(held), borrow(space), borrow(block)
     numbers = held.numbers
     while numbers[POSITION] < block.first + block.rows.shape[0]:
         r = numbers[POSITION] - block.first
         if numbers[STAGE] == ARRIVE:
-            arrive(rule, panels, held, block, r)
+            if not arrive(rule, panels, held, block, r, space.X):
+                return UNKNOWN
             numbers[STAGE] = WORK
         if numbers[STAGE] == WORK:
             missing = work(rule, panels, held, space)
@@ -677,7 +746,7 @@ def track(rule, panels, held, block, space):
         numbers[STAGE] = ARRIVE
         numbers[VISITS] += 1
         numbers[POSITION] += 1
-    return -1
+    return DONE
 
 
 @compiled
@@ -694,6 +763,17 @@ def rework(rule, panels, held, space):
     if missing < 0:
         bury(rule, panels, held)
     return missing
+
+
+@compiled
+def sum_up(held, X, constant):
+    """w ← Σ β x, in place."""
+    held, X = borrow(held), borrow(X)
+    held.w[:] = 0.0
+    for q in range(held.beta.shape[0]):
+        for i in range(held.numbers[COUNT]):
+            if held.beta[q, i] != 0.0:
+                add_to_w(held, X, constant, q, i, held.beta[q, i])
 
 
 @compiled
@@ -742,6 +822,7 @@ class State(protocol.State):
     numbers: np.ndarray
     seed: int
     reach: float = 0.0
+    w: np.ndarray = field(default_factory=lambda: np.zeros((1, 0, 1)))
     counters: Counters = field(default_factory=Counters)
 
     @property
@@ -917,6 +998,9 @@ class Tracker(Solver):
         if problem.n > state.known and state.numbers[STAGE] == ARRIVE:  # else an example is at hand still
             state.numbers[POSITION] = state.numbers[KNOWN]
         self._make_room(state, FIRST_SLOTS)
+        if problem.kernel.is_linear and state.w.size == 0:
+            state.w = np.zeros((problem.n_outputs, shape(problem.X)[1] + 1, 1))
+            sum_up(state.held, problem.X, problem.constant)
         if state.workspace is not None:  # kernel values are those of the vectors, whatever their examples' numbers
             state.workspace = problem, state.workspace[1]  # type: ignore[misc]
 
@@ -946,15 +1030,22 @@ class Tracker(Solver):
             slots = Slots(problem.kernel, problem.X, way, room)
             slots.put(problem.X, state.example[:count], np.arange(count))
             nothing = np.empty((0, room), np.float32)
-            space = Space(np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room))
-            return Workspace(slots, no_panels(room, n_bytes), space, number, nothing, np.empty((1, room), np.float32))
+            return Workspace(
+                slots, no_panels(room, n_bytes), of(room), number, nothing, np.empty((1, room), np.float32)
+            )
+
+        def of(room: int) -> Space:
+            X = problem.X if problem.kernel.is_linear else DenseRows(np.empty((0, 0)))
+            return Space(np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room), X)
 
         found = state.work(problem, make)
         if found.fetched.size < room:
             found.slots.grow(room)
             found.panels = with_slots(found.panels, room, count, n_bytes)
-            found.space = Space(np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room))
+            found.space = of(room)
             found.rows, found.fetched = np.empty((0, room), np.float32), np.empty((1, room), np.float32)
+        if problem.kernel.is_linear:
+            found.space = found.space._replace(X=problem.X)  # it may have grown
         return found
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:
@@ -976,13 +1067,17 @@ class Tracker(Solver):
             rule, held = self._rule(problem, state), state.held
             laid_out = 0
 
-            def lay_out(block: Block = block, sizes: np.ndarray = sizes, space: Workspace = space) -> None:
+            def lay_out(
+                missing: int, block: Block = block, sizes: np.ndarray = sizes, space: Workspace = space
+            ) -> None:
                 nonlocal laid_out
-                end = min(int(state.numbers[POSITION]) - block.first + 1, block.came.size)
+                end = int(state.numbers[POSITION]) - block.first + int(missing >= 0)
                 came = laid_out + (block.came[laid_out:end] >= 0).nonzero()[0]
                 # of two in a slot the later one stays
                 space.slots.put(problem.X, block.first + came, block.came[came], sizes[came])
                 laid_out = end
+                if missing == UNKNOWN:
+                    self._compute(problem, state, block, sizes, space, end)
 
             self._go(problem, state, space, lambda: track(rule, space.panels, held, block, space.space), lay_out)  # noqa: B023
             left -= block.came.size
@@ -1010,9 +1105,11 @@ class Tracker(Solver):
         while True:
             missing = int(loop())
             if lay_out is not None:
-                lay_out()
-            if missing < 0:
+                lay_out(missing)
+            if missing == DONE:
                 break
+            if missing == UNKNOWN:
+                continue
             row, example, index = space.fetched, int(state.example[missing]), state.example[: state.count]
             alone = some_rows(problem.X, example, example + 1)
             space.slots.against(problem.X, index, alone, row, space.slots.own_sums(alone))
@@ -1045,15 +1142,35 @@ class Tracker(Solver):
         space = self._workspace(problem, state)
         if space.rows.shape[0] < h:
             space.rows = np.empty((h if h < 16 else height, state.example.size), np.float32)
-        values, sizes = space.rows[:h], space.slots.own_sums(rows)
-        space.slots.against(X, state.example[:count], rows, values, sizes)
         caps = gone = self._caps(problem, slice(first, last))
         if self.window is not None:
             gone = self._caps(problem, np.maximum(np.arange(first, last) - self.window, 0))
-        return Block(
-            first, values, space.slots.among(rows, sizes), np.ascontiguousarray(problem.signs[:, first:last]), caps,
-            gone, self._diagonal(problem, rows), np.full(h, -1),
-        ), sizes, space  # fmt: skip
+        block, sizes = Block(
+            first, np.zeros(h, bool), space.rows[:h], np.empty((h, h), np.float32),
+            np.ascontiguousarray(problem.signs[:, first:last]), caps, gone, self._diagonal(problem, rows),
+            np.full(h, -1),
+        ), space.slots.own_sums(rows)  # fmt: skip
+        self._compute(problem, state, block, sizes, space)
+        return block, sizes, space
+
+    def _compute(
+        self, problem: KernelProblem, state: State, block: Block, sizes: np.ndarray, space: Workspace, asked: int = -1
+    ) -> None:  # fmt: skip
+        """Compute kernel values of examples of a block, in place: of all, or, where responses are known without, of the
+        one asked for and those that are wanted as things are. Which ones changes no bit of the model.
+        """
+        X, h, at = problem.X, block.has.size, max(asked, 0)
+        rows, chosen = some_rows(X, block.first, block.first + h), np.arange(h)
+        if problem.kernel.is_linear:
+            lacks = np.empty(h)
+            look_ahead(self._rule(problem, state), state.held, block, X, at, lacks)
+            if asked >= 0:
+                lacks[asked] = -np.inf  # whatever rounding says here
+            chosen = np.flatnonzero(lacks < 0.0)
+        space.slots.against(X, state.example[: state.count], rows, block.rows, sizes, chosen)
+        block.has[chosen] = True
+        index, others = np.arange(block.first, block.first + h), at + np.flatnonzero(block.has[at:])
+        write_within(block, chosen, others, space.slots.among(X, index, rows, sizes, chosen, others))
 
     @staticmethod
     def _diagonal(problem: KernelProblem, rows: Any) -> np.ndarray:
@@ -1137,6 +1254,8 @@ class Tracker(Solver):
         state.top, state.bottom = ups.max(axis=1), downs.min(axis=1)
         state.owed[:], state.trailed[:], state.steps[:] = 0.0, 0, 0
         state.numbers[[COUNT, SPARE, LIVE, NEW, WAITING]] = k, 0, k, -1, 0
+        if problem.kernel.is_linear:
+            sum_up(state.held, problem.X, problem.constant)
         unused = np.flatnonzero(~np.any(state.beta[:, :k], axis=0))
         if self.algorithm == "lasvm":
             state.waiting[: unused.size], state.waits[unused], state.numbers[WAITING] = unused, True, unused.size
@@ -1161,7 +1280,7 @@ class Tracker(Solver):
         new["owed"] = np.zeros(sources.size)
         for q, source in enumerate(sources):
             if source == -2:
-                for name in ("beta", "e", "trail"):
+                for name in ("beta", "e", "trail", "w"):
                     new[name][q] *= -1.0
                 new["low"][q], new["high"][q] = -old["high"][0], -old["low"][0]
                 new["up"][q], new["down"][q] = -old["down"][0], -old["up"][0]
@@ -1172,6 +1291,7 @@ class Tracker(Solver):
                 new["up"][q], new["down"][q] = -np.inf, np.where(cap > 0.0, 0.0, np.inf)
                 new["top"][q], new["bottom"][q] = -np.inf, -1.0 if cap.any() else np.inf
                 new["trailed"][q] = new["steps"][q] = 0
+                new["w"][q] = 0.0
         return replace(state, **new)
 
     # -- looks
