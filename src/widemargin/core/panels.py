@@ -39,7 +39,8 @@ CANCELS = 0.05
 NARROW, WIDE = np.dtype(np.float32), np.dtype(np.float64)
 #: The largest reach of rows whose distances are made so, by the dtype of the sums; the range of γ in float32.
 FURTHEST = {kind: CANCELS / math.sqrt(np.finfo(kind).eps) for kind in (NARROW, WIDE)}
-#: Sparse vectors are copied to one place anew when more than this share of them has come since.
+#: Sparse vectors are copied to one place anew when more than this share of them has come since. With kernels that are
+#: not linear a block asks once, and any that has come is reason enough.
 LATE = 0.05
 LARGEST_GAMMA = float(np.finfo(NARROW).max) ** 0.75
 
@@ -389,7 +390,7 @@ class Slots:
             return
         known = 0 if self._gathered is None else shape(self._gathered)[0]
         late = self._late[0] if len(self._late) == 1 else np.unique(np.concatenate(self._late or [places[:0]]))
-        if known == 0 or late.size > LATE * known:
+        if known == 0 or late.size > (LATE * known if self.kernel.is_linear else 0):
             self._gathered, self._late, late = take_rows(X, index), [], late[:0]
         self._scatter(rows, self._gathered, sizes, self._sizes, places, out)
         if late.size:
