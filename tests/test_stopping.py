@@ -87,6 +87,23 @@ def test_the_verdict_at_a_checkpoint(given, reason):
     assert reason in ("", *STOP_REASONS)
 
 
+@pytest.mark.parametrize(
+    ("gap", "change", "over", "reason"),
+    [
+        (0.2, 9.0, False, "tol"),
+        (0.2, 9.0, True, "tol"),
+        (1.9, 0.1, False, "tol"),
+        (1.9, 0.5, False, ""),
+        (1.9, 0.1, True, "max_iter"),
+        (1.9, math.nan, False, ""),  # at the first checkpoint
+        (0.2, math.nan, False, "tol"),
+    ],
+)
+def test_a_gap_that_is_not_tight_stops_a_run_and_keeps_none_going(gap, change, over, reason):
+    measured = {"objective": 2.0, "gap": gap}
+    assert reason_to_stop(measured, 2.0 + change, 0.1, over, Patience(3), False, tight=False) == reason
+
+
 def test_a_gap_that_falls_evenly_is_foreseen_to_close():
     gaps = [(0.0, math.inf)]
     assert foreseen([*gaps, (100.0, 0.5)], 1e-3) == math.inf  # one look tells no rate

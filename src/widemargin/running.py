@@ -254,7 +254,8 @@ class _Run:
         row = {"epochs": self.earlier + self.done / self.per_epoch, "seconds": self.watch.seconds, **measured}
         if self.validation is not None:
             row["validation_error"] = self.validation.errors(model)
-            if self.patience.improves(row["validation_error"], measured):
+            known = measured if self.state.tight else {"objective": objective}
+            if self.patience.improves(row["validation_error"], known):
                 self.best.validated, self.best.validated_objective = model, objective
         self.history.append(self.state.counters, **row)
         self.progress.row = self.history.rows[-1]
@@ -272,7 +273,8 @@ class _Run:
             self.reason = "callback"
         if not self.reason:
             over = self.done >= self.last
-            self.reason = reason_to_stop(measured, self.previous, tol, over, self.patience, self.state.stalled)
+            stalled, tight = self.state.stalled, self.state.tight
+            self.reason = reason_to_stop(measured, self.previous, tol, over, self.patience, stalled, tight)
             if self.reason == "tol":
                 self.doubt = self.solver.doubt(self.problem, self.state, tol)
                 self.reason = "tol" if not self.doubt else "max_iter" if over else ""

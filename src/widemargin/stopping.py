@@ -37,7 +37,8 @@ class Limits:
     max_feature_reads : stored entries of the data read, by the counter of that name; the run ends with the step that
         reaches them
     tol : stop when the duality gap, where the solver knows it, is at most this share of the objective, and
-        elsewhere when the objective changes by less than this share between checkpoints; 0 is never
+        where it knows none that is tight when the objective changes by less than this share between checkpoints; 0 is
+        never
     patience : checkpoints without an improvement of the validation error
     checkpoints : numbers of steps at which to evaluate, instead of 1, 2, 4, 8 … epochs
     """
@@ -102,11 +103,13 @@ def foreseen(gaps: list[tuple[float, float]], tol: float) -> float:
 
 
 def reason_to_stop(
-    measured: dict[str, float], previous: float, tol: float, over: bool, patience: Patience, stalled: bool
-) -> str:
+    measured: dict[str, float], previous: float, tol: float, over: bool, patience: Patience, stalled: bool,
+    tight: bool = True,
+) -> str:  # fmt: skip
     """Why the run ends at a checkpoint where all epochs are done (``over``) or not; "" if it goes on.
 
-    A gap closed counts for more than the end of the epochs, and a dual value above the primal one is rounding.
+    A gap closed counts for more than the end of the epochs, and a dual value above the primal one is rounding. A gap
+    that is not ``tight`` proves what it can, and does not keep a run going whose objective no longer changes.
     """
     share, gap = abs(measured["objective"]), measured.get("gap", math.inf)
     if over and not gap <= tol * share:
@@ -115,7 +118,7 @@ def reason_to_stop(
         return "early_stopping"
     if (stalled and not gap <= tol * share) or (tol > 0.0 and gap < -max(tol, ROUNDED) * share):
         return "stalled"
-    change = gap if "gap" in measured else abs(previous - measured["objective"])
+    change = gap if "gap" in measured and tight else min(gap, abs(previous - measured["objective"]))
     if tol > 0.0 and change <= tol * share:
         return "tol"
     return "max_iter" if over else ""

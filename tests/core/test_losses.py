@@ -174,7 +174,14 @@ def test_a_registered_loss_has_all_its_parts(cls):
     assert cls.lipschitz > 0.0
     assert cls.smoothness > 0.0
     parts = (
-        (losses.total_value, losses.slopes, losses.total_conjugate, losses.output_values, losses.output_count)
+        (
+            losses.total_value,
+            losses.slopes,
+            losses.total_conjugate,
+            losses.output_values,
+            losses.output_conjugates,
+            losses.output_count,
+        )
         if cls in losses.JOINT.values()
         else (losses.value, losses.slope, losses.conjugate)
     )
@@ -377,6 +384,15 @@ def test_single_is_the_scalar_loss():
     assert losses.total_conjugate(target, np.array([0.5]), -1.0) == -0.5
 
 
+@pytest.mark.parametrize("y", [0.0, 1.0, 2.5])
+def test_the_conjugate_of_a_structured_loss_meets_it_at_its_slopes(y):
+    loss = losses.StructuredHinge()
+    for z in (y - 3.0, y - 0.5, y + 2.0):
+        g = losses.slope(loss, z, y)
+        assert losses.value(loss, z, y) + losses.conjugate(loss, g, y) == pytest.approx(g * z, abs=ROUNDING)
+    assert losses.conjugate(loss, 0.5, y) == losses.conjugate(loss, -1.5, y) == math.inf
+
+
 # ---------------------------------------------------------------- compiled
 
 
@@ -397,6 +413,17 @@ COMPILED = [
 
 def _name(target):
     return "-".join(type(part).__name__ for part in (target, losses.scalar_loss(target)) if part is not None)
+
+
+@pytest.mark.parametrize("target", COMPILED, ids=_name)
+def test_the_conjugates_of_the_outputs_sum_to_that_of_the_row(target, rng):
+    outputs = 1 if isinstance(target, losses.Single) else 3
+    for y in (0.0, 1.0, 2.0) if outputs == 3 else (-1.0, 1.0):
+        g, parts = joint_slopes(target, rng.normal(size=outputs), y), np.zeros(outputs)
+        losses.output_conjugates(target, g, y, 0.5, parts)
+        expected = losses.total_conjugate(target, g, y)
+        assert 2.0 * parts.sum() == pytest.approx(expected, rel=ROUNDING, abs=ROUNDING)
+        assert not losses.is_joint(target) or not parts[1:].any()
 
 
 @pytest.mark.parametrize("target", COMPILED, ids=_name)

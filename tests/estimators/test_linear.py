@@ -564,6 +564,36 @@ def test_the_last_gap_is_the_certificate_however_a_fit_ends(estimator, rng, cloc
 
 
 @pytest.mark.parametrize("estimator", BOTH)
+def test_a_fit_by_pegasos_has_a_gap_that_is_told_and_stops_it(estimator, rng):
+    X, y, t = data(rng)
+    y = targets_for(estimator, y, t)
+    long = estimator(solver="pegasos", C=0.1, tol=0, max_iter=256, random_state=0).fit(X, y)
+    exact = estimator(solver="sdca", C=0.1, tol=1e-8, max_iter=10**5, random_state=0).fit(X, y).certificate_
+    assert np.all(long.history_["objective"] - long.history_["gap"] <= exact.primal * (1.0 + 1e-8))
+    assert long.certificate_.gap <= long.history_["gap"].min()
+    assert long.certificate_.gap >= long.certificate_.primal - exact.primal * (1.0 + 1e-8)
+    assert long.certificate_.relative_gap <= 0.2  # not the whole objective
+
+    # the first checkpoint at which a fit is that close by its own gap is the last one that it needs
+    shares = long.history_["gap"] / long.history_["objective"]
+    tol = 1.001 * shares[-1]
+    model = estimator(solver="pegasos", C=0.1, tol=tol, max_iter=10**4, random_state=0).fit(X, y)
+    assert model.stop_reason_ == "tol"
+    assert model.n_iter_ <= 256
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_time_that_is_up_leaves_the_gap_of_pegasos_that_was_told(estimator, rng, clock):
+    X, y, t = data(rng)
+    clock.tick = 0.01
+    model = estimator(solver="pegasos", tol=0, max_iter=10**9, max_seconds=0.3, random_state=0)
+    model.fit(X, targets_for(estimator, y, t))
+    assert model.stop_reason_ == "max_seconds"
+    assert model.certificate_.dual == max(0.0, np.max(model.history_["objective"] - model.history_["gap"]))
+    assert model.certificate_.dual > 0.0
+
+
+@pytest.mark.parametrize("estimator", BOTH)
 @pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", Pegasos(), SDCA()], ids=str)
 def test_only_solvers_that_stream_have_partial_fit(estimator, solver, rng):
     model = estimator(solver=solver)

@@ -6,7 +6,7 @@ W has shape (d, outputs), b (outputs,), Z = XW + b, and s are the sample weights
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import expit, log_expit, logsumexp, softmax
+from scipy.special import entr, expit, log_expit, logsumexp, softmax
 
 from widemargin.core.losses import (
     EpsilonInsensitive,
@@ -92,6 +92,40 @@ def slopes(target, Z, y):
     return np.eye(Z.shape[1])[worst] - truth
 
 
+def scalar_conjugates(loss, u, y):
+    """ℓ*(u) for arrays of slopes and targets; slopes may leave its domain by rounding only."""
+    match loss:
+        case Hinge():
+            assert np.all((y * u >= -1.0 - 1e-9) & (y * u <= 1e-9))
+            return y * u
+        case SquaredHinge():
+            assert np.all(y * u <= 1e-9)
+            return y * u + u**2 / 4.0
+        case Log():
+            a = -y * u
+            assert np.all((a >= -1e-9) & (a <= 1.0 + 1e-9))
+            return -entr(np.clip(a, 0.0, 1.0)) - entr(np.clip(1.0 - a, 0.0, 1.0))
+        case EpsilonInsensitive(epsilon):
+            assert np.all(np.abs(u) <= 1.0 + 1e-9)
+            return u * y + epsilon * np.abs(u)
+        case SquaredEpsilon(epsilon):
+            return u * y + epsilon * np.abs(u) + u**2 / 4.0
+
+
+def conjugates(target, G, y):
+    """The conjugates of the rows at slopes G, one column per output, or one in all for a joint loss."""
+    if isinstance(target, (Single, OneVsRest)):
+        labels, weights = separate(target, y, G.shape[1])
+        return weights * scalar_conjugates(target.loss, G / weights, labels)
+    own = y.astype(int)
+    P = G + np.eye(G.shape[1])[own]
+    assert np.all(P >= -1e-9)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-9)
+    if isinstance(target, MulticlassHinge):
+        return -np.sum(P * target.cost[:, own].T, axis=1, keepdims=True)
+    return -np.sum(entr(np.clip(P, 0.0, None)), axis=1, keepdims=True)
+
+
 def penalised(W, b, intercept):
     """The squared norm that the objective charges for."""
     return np.sum(W**2) + (np.sum(b**2) if intercept == "regularized" else 0.0)
@@ -128,12 +162,12 @@ def capped(eta, target, X, s, intercept):
     return min(eta, 1.0 / max(2.0 * np.mean(s * norms2), np.finfo(float).tiny))
 
 
-def project(W, b, radius, intercept, joint):
-    """The nearest point of the ball, for all outputs together or for each on its own (Eq. 6)."""
+def project(W, b, radius, intercept, joint, G):
+    """The nearest point of the ball, for all outputs together or for each on its own (Eq. 6), and its slopes G."""
     norm2 = np.sum(W**2, axis=0) + (b**2 if intercept == "regularized" else 0.0)
     norm = np.sqrt(norm2.sum() if joint else norm2)
     factor = np.where(norm > radius, radius / np.where(norm > radius, norm, 1.0), 1.0)
-    return factor * W, factor * b if intercept == "regularized" else b
+    return factor * W, factor * b if intercept == "regularized" else b, factor * G
 
 
 def radius(X, y, target, lam, outputs, s, intercept):
@@ -144,10 +178,21 @@ def radius(X, y, target, lam, outputs, s, intercept):
 
 def pegasos(X, y, target, lam, batches, policy, outputs=1, s=None, intercept="none", ball=None):
     """(w_1, b_1) … (w_{T+1}, b_{T+1}) for the given batches; projected where a ball's radius is given."""
+    return [
+        (W, b) for W, b, _, _ in pegasos_with_slopes(X, y, target, lam, batches, policy, outputs, s, intercept, ball)
+    ]
+
+
+def pegasos_with_slopes(X, y, target, lam, batches, policy, outputs=1, s=None, intercept="none", ball=None):
+    """The same with the weighted slopes of all examples that each w is made of, λw = −(1/n) Xᵀ Ḡ, and their weights.
+
+    Slopes of an example whose weight is at most 1 are those of a dual point.
+    """
     s = np.ones(len(y)) if s is None else s
     joint = not isinstance(target, (Single, OneVsRest))
     W, b = np.zeros((X.shape[1], outputs)), np.zeros(outputs)
-    iterates = [(W, b)]
+    mean, weight = np.zeros((len(y), outputs)), np.zeros(len(y))
+    iterates = [(W, b, mean, weight)]
     for t, A in enumerate(batches, 1):
         if intercept == "exact":
             G = balanced_slopes(target, X[A] @ W, y[A], s[A])
@@ -159,10 +204,24 @@ def pegasos(X, y, target, lam, batches, policy, outputs=1, s=None, intercept="no
             b = (1.0 - eta * lam) * b - eta / len(A) * G.sum(axis=0)
         elif intercept == "unregularized":
             b = b - eta / len(A) * G.sum(axis=0)
+        mean, weight = (1.0 - eta * lam) * mean, (1.0 - eta * lam) * weight
+        np.add.at(mean, A, eta * lam * len(y) / len(A) * G)
+        np.add.at(weight, A, eta * lam * len(y) / len(A))
         if ball is not None:
-            W, b = project(W, b, ball, intercept, joint)
-        iterates.append((W, b))
+            W, b, mean = project(W, b, ball, intercept, joint, mean)
+        iterates.append((W, b, mean, weight))
     return iterates
+
+
+def dual_value(X, y, target, lam, G, s, intercept):
+    """D of weighted slopes G of shape (n, outputs), for each output, or the whole of a joint loss."""
+    n, used = len(y), s > 0.0
+    values = -np.sum(s[used, None] * conjugates(target, G[used] / s[used, None], y[used]), axis=0) / n
+    norms2 = np.sum((X.T @ G / n) ** 2, axis=0)
+    if intercept == "regularized":
+        norms2 += np.mean(G, axis=0) ** 2
+    joint = not isinstance(target, (Single, OneVsRest))
+    return values - (norms2.sum() if joint else norms2) / (2.0 * lam)
 
 
 def average(iterates, kind):

@@ -647,6 +647,139 @@ def test_the_best_bias_is_one_by_brute_force(scores, width):
     assert abs(s @ g) <= 1e-12 * s.sum() * (1.0 + np.abs(g).max()) * (1.0 + np.abs(z).max())
 
 
+# ---------------------------------------------------------------- the dual point behind w
+
+#: Losses whose conjugate is linear along means of slopes: the bound is the dual value itself.
+EXACT_BOUNDS = ("hinge", "ovr_hinge", "multiclass_hinge")
+CHARGED = ("none", "regularized")
+
+
+def best_dual_of_slopes(facts, mean, most, A, norms2):
+    """D of the multiple of mean slopes that a bound with A, ‖w‖² and M takes, by the textbook."""
+    theta = np.clip(np.minimum(1.0 / most, A / np.maximum(facts["lam"] * norms2, 1e-300)), 0.0, None)
+    told = {name: facts[name] for name in ("X", "y", "target", "lam", "s", "intercept")}
+    return textbook.dual_value(G=theta * mean, **told).sum()
+
+
+def least(facts):
+    """The least objective, by the textbook."""
+    W, b = textbook.optimum(**facts)
+    told = {name: value for name, value in facts.items() if name != "outputs"}
+    return textbook.objective(W=W, b=b, **told)
+
+
+@pytest.mark.parametrize("name", textbook.LOSSES)
+def test_the_bound_is_no_more_than_the_dual_value_of_the_mean_slopes(name, rng):
+    joint = name.startswith("multiclass")
+    for i, (policy, intercept, projection) in enumerate(product(POLICIES, CHARGED, (False, True))):
+        k, n_steps = (1, 4, 5, 17)[i // 2 % 4], int(rng.choice([1, 16, 17, 18, 34, 60]))
+        solver = Recorded(policy, AVERAGES[i % 4], ("permutation", "fixed")[i % 2], k, projection)
+        problem, facts = small(name, rng, intercept=intercept, weighted=i // 3 % 2 == 1)
+        state = advanced(solver, problem, rng.integers(2**32), n_steps)
+        ball = textbook.radius(**facts) if projection else None
+        W, b, mean, weight = textbook.pegasos_with_slopes(batches=solver.batches, policy=policy, ball=ball, **facts)[-1]
+
+        most = problem.n * state.dual.weights[:2].sum()
+        assert most >= weight.max() * (1.0 - TIGHT)
+        if isinstance(policy, (InverseTime, Bottou)) and not name.startswith("squared"):
+            assert most == pytest.approx(weight.max(), rel=TIGHT)  # all visits weigh the same
+
+        norms2 = np.sum(W**2, axis=0) + (b**2 if intercept == "regularized" else 0.0)
+        A, norms2 = (state.dual.A[:1], norms2.sum()) if joint else (state.dual.A, norms2)
+        bound = solver.dual_of_visits(problem, state)
+        value = best_dual_of_slopes(facts, mean, most, A, norms2)
+        # rounding is a share of A and of λ‖w‖², whose difference a bound is
+        rounding = TIGHT * float(np.sum(np.abs(A) / most + facts["lam"] * norms2 / most**2) + 1.0)
+        assert 0.0 <= bound <= value + rounding
+        if name in EXACT_BOUNDS:
+            assert bound == pytest.approx(value, abs=rounding)
+        assert value <= least(facts) + 1e-7 + rounding
+
+
+@given(
+    st.sampled_from(textbook.LOSSES),
+    st.sampled_from(POLICIES),
+    st.sampled_from(AVERAGES),
+    st.sampled_from(["permutation", "fixed"]),
+    st.integers(1, 11),
+    st.tuples(st.booleans(), st.booleans(), st.sampled_from(CHARGED)),
+    st.sampled_from([1e-4, 1e-2, 1.0, 100.0]),
+    st.integers(0, 150),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_model_is_farther_from_the_optimum_than_its_gap(
+    name, policy, average, sampling, k, options, lam, n_steps, seed
+):
+    projection, weighted, intercept = options
+    problem, facts = small(name, np.random.default_rng(seed), lam=lam, intercept=intercept, weighted=weighted, n=11)
+    solver = Pegasos(policy, average, sampling, k, projection)
+    state = advanced(solver, problem, seed, n_steps)
+    minimum = least(facts)
+    model = solver.model(problem, state)
+    measured, certificate = solver.evaluate(problem, state, model), solver.certificate(problem, state)
+    assert measured["objective"] == certificate.primal
+    assert certificate.gap <= measured["gap"]
+    # the textbook's optimum is one up to its tolerance
+    assert certificate.dual <= minimum + 1e-7 * (1.0 + minimum)
+    assert certificate.gap >= certificate.primal - minimum - 1e-7 * (1.0 + minimum)
+
+
+@pytest.mark.parametrize("layout", ["dense32", "csr32_int64"])
+def test_in_single_precision_too_the_bound_lies_below_the_optimum(layout, rng):
+    name = "squared_epsilon" if layout == "dense32" else "log"
+    problem, facts = small(name, rng, layout, intercept="regularized")
+    minimum = least(facts)
+    solver = Pegasos("pegasos")
+    state = solver.init(problem, rng)
+    for _ in range(20):
+        solver.advance(problem, state, 50 * problem.n)
+        bound = solver.dual_of_visits(problem, state)
+        assert bound <= minimum * (1.0 + 1e-7)
+    assert bound >= 0.9 * minimum  # after 1000 epochs it says something
+
+
+def test_after_whole_epochs_every_example_weighs_the_same(rng):
+    problem, _ = small("hinge", rng)
+    solver, n = Pegasos("pegasos"), problem.n
+    state = solver.init(problem, rng)
+    for epoch in range(5):
+        solver.advance(problem, state, 1)  # one example has a visit more than others
+        assert n * state.dual.weights[:2].sum() == pytest.approx((epoch + 1) * n / (epoch * n + 1), rel=1e-12)
+        solver.advance(problem, state, n - 1)
+        assert n * state.dual.weights[:2].sum() == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_a_gap_is_told_of_visits_that_make_a_dual_point_only(intercept, sampling, rng):
+    problem, _ = small("hinge", rng, intercept=intercept)
+    solver = Pegasos("pegasos", sampling=sampling)
+    state = advanced(solver, problem, rng.integers(2**32), 40)
+    known = sampling != "iid" and intercept in CHARGED
+    assert ("gap" in solver.evaluate(problem, state, solver.model(problem, state))) == known
+    if not known:
+        assert solver.certificate(problem, state) == problem.certificate(*solver.weights(problem, state))
+
+    # neither weights from elsewhere nor visits of another problem are of such visits
+    started = solver.init(problem, rng, solver.model(problem, state))
+    solver.bind(problem, state)
+    for other in (started, state):
+        solver.advance(problem, other, 40)
+        assert math.isnan(solver.dual_of_visits(problem, other))
+
+
+def test_a_state_of_an_older_file_goes_on_without_a_gap(rng):
+    problem, _ = small("ovr_hinge", rng)
+    solver = Pegasos("pegasos")
+    state = advanced(solver, problem, rng.integers(2**32), 20)
+    older = type(state)(**{name: part for name, part in vars(state).items() if name != "dual"})
+    solver.advance(problem, older, 20)
+    solver.advance(problem, state, 20)
+    np.testing.assert_array_equal(state.w.V, older.w.V)
+    assert math.isnan(solver.dual_of_visits(problem, older))
+    assert not math.isnan(solver.dual_of_visits(problem, state))
+
+
 # ---------------------------------------------------------------- structured outputs
 
 

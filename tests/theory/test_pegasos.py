@@ -245,3 +245,47 @@ def test_every_free_intercept_has_the_same_certificate(intercept, rng):
     W, b = rng.normal(size=(problem.d, 1)), rng.normal(size=1)
     assert problem.certificate(W, b) == free.certificate(W, b)
     assert math.isfinite(free.certificate(W, b).gap)
+
+
+# ---------------------------------------------------------------- the dual point behind w
+
+
+@pytest.mark.parametrize("intercept", ["none", "regularized"])
+@pytest.mark.parametrize("name", BOUNDED_SLOPES)
+def test_what_the_dual_point_lacks_is_the_regret_bound_of_the_steps(name, intercept, rng):
+    # Shalev-Shwartz and Kakade (2008): T (A − λ/2 ‖w‖²) = Σ P_t(w_t) − Σ ‖∇_t‖²/(2λt), P_t that of the batch of step t
+    for k in (1, 4):
+        problem, facts = drawn(name, rng, intercept, weighted=k == 4)
+        solver, T = Pegasos("pegasos", "none", "permutation", k), 50
+        seed = rng.integers(2**32)
+        iterates, batches = trajectory(problem, solver, seed, T)
+        total, X, y, s = 0.0, facts["X"], facts["y"], facts["s"]
+        for t, ((W, b), A) in enumerate(zip(iterates, batches, strict=False), 1):
+            total += textbook.objective(X[A], y[A], problem.target, problem.lam, W, b, s[A], intercept)
+            G = s[A, None] * textbook.slopes(problem.target, X[A] @ W + b, y[A]) / k
+            slope = np.sum((X[A].T @ G + problem.lam * W) ** 2)
+            if intercept == "regularized":
+                slope += np.sum((G.sum(axis=0) + problem.lam * b) ** 2)
+            total -= slope / (2.0 * problem.lam * t)
+        state = Pegasos("pegasos", "none", "permutation", k).init(problem, np.random.default_rng(seed))
+        solver.advance(problem, state, T)
+        W, b = iterates[-1]
+        norm2 = textbook.penalised(W, b, intercept)
+        size = steepest(facts) ** 2 / problem.lam
+        found = state.dual.A.sum() - 0.5 * problem.lam * norm2
+        assert found == pytest.approx(total / T, rel=ROUNDING, abs=ROUNDING * (1.0 + size))
+
+
+@pytest.mark.parametrize("intercept", ["none", "regularized"])
+@pytest.mark.parametrize("name", BOUNDED_SLOPES)
+def test_the_gap_of_the_average_falls_as_its_bound_does(name, intercept, rng):
+    # with all examples in each batch every P_t is P, so by the identity above and ‖∇_t‖ ≤ 2G the proven gap of the
+    # average is at most that of Corollary 1, 4G²(1 + log T)/(2λT)
+    problem, facts = drawn(name, rng, intercept, weighted=True)
+    solver = Pegasos("pegasos", "uniform", "permutation", problem.n)
+    state = solver.init(problem, rng)
+    for T in (1, 10, 100, 1000):
+        solver.advance(problem, state, T - state.t)
+        gap = solver.evaluate(problem, state, solver.model(problem, state))["gap"]
+        bound = 4.0 * steepest(facts) ** 2 * (1.0 + math.log(T)) / (2.0 * problem.lam * T)
+        assert gap <= bound * (1.0 + ROUNDING)

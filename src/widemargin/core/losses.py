@@ -267,6 +267,13 @@ def _(loss, z, y):
     return 0.0
 
 
+@conjugate.case(StructuredHinge)
+def _(loss, u, y):
+    if -1.0 - DOMAIN <= u <= DOMAIN:
+        return u * y
+    return np.inf
+
+
 # ---------------------------------------------------------------- targets
 
 
@@ -288,6 +295,11 @@ def total_conjugate(target, g, y):
 @generic
 def output_values(target, z, y, out):
     """out[c] += the loss of output c; a joint loss puts its whole value into out[0]."""
+
+
+@generic
+def output_conjugates(target, g, y, weight, out):
+    """out[c] += weight × the conjugate of output c at its slope g[c]; a joint loss puts its own into out[0]."""
 
 
 @total_value.case(Single)
@@ -345,12 +357,23 @@ for _separate in (Single, OneVsRest):
         for c in range(output_count(target, z)):
             g[c] = output_weight(target, y, c) * slope(target.loss, z[c], output_label(target, y, c))
 
+    @output_conjugates.case(_separate)
+    def _(target, g, y, weight, out):
+        for c in range(output_count(target, g)):
+            own = output_weight(target, y, c)
+            if own > 0.0:
+                out[c] += weight * own * conjugate(target.loss, g[c] / own, output_label(target, y, c))
+
 
 for _joint in (MulticlassHinge, MulticlassLog):
 
     @output_values.case(_joint)
     def _(target, z, y, out):
         out[0] += total_value(target, z, y)
+
+    @output_conjugates.case(_joint)
+    def _(target, g, y, weight, out):
+        out[0] += weight * total_conjugate(target, g, y)
 
 
 @total_value.case(MulticlassHinge)

@@ -422,7 +422,7 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
         change = abs(objectives[-1] - objectives[-2]) / abs(objectives[-1]) if len(objectives) > 1 else math.nan
         name, ended = type(self).__name__, f"stop_reason_={outcome.stop_reason!r}"
         gap = outcome.history.rows[-1].get("gap")
-        if gap is not None:
+        if gap is not None and outcome.state.tight:
             gap /= abs(objectives[-1])
             if gap > self.tol:
                 warnings.warn(

@@ -27,6 +27,18 @@ long; if not, b moves to the least and ρ is doubled: nothing is ever excluded f
 The next stage goes on from the best run. With exact values J(b) − min J ≤
 max(J(b − ρ), J(b + ρ)) − J(b), by convexity.
 
+Steps leave a dual point behind. λw is a mean of the −sᵢgᵢxᵢ of all visits, gᵢ a slope at the time, and of
+zero: visit i of step t has the weight ρ_t = η_tλ/k Π_{r>t} (1 − η_rλ), which is 1/(k(t₀ + T)) for all of them where
+η_t = 1/(λ(t₀ + t)). Let no example have a weight of more than M/n in all. Then θw = w(α) for slopes ḡᵢ = θn Σ ρ_t gᵢ
+in the domain of ℓ* and any θ ≤ 1/M, and since ℓ* is convex and ℓ*(0) ≤ 0, for such θ
+
+    min P  ≥  D(ḡ)  ≥  θA − θ² λ/2 ‖w‖²,        A = −Σ ρ_t sᵢ ℓ*(gᵢ),
+
+with equality for the hinge, of several classes too. A shrinks and grows as w does, so it is one number for each output.
+Orders that visit each example once an epoch have M/n ≤ Σ over epochs of the largest ρ_t, two numbers more; M is 1 after
+whole epochs of η_t = 1/(λt). Independent draws have no such M, and a free b wants Σ sᵢḡᵢ = 0. How steps of this kind
+ascend in the dual: Shalev-Shwartz and Kakade, Mind the duality gap (2008).
+
 Sampling is i.i.d. (subsets without repetition for k > 1, so that k = n is the
 deterministic method), a new permutation each epoch, or one fixed permutation
 (Sec. 7.5); mini-batches run on across the ends of epochs.
@@ -160,6 +172,28 @@ class Average(NamedTuple):
     weights: np.ndarray
 
 
+@savable("Pegasos.Dual")
+class Dual(NamedTuple):
+    """The dual point behind w: A for each output (a joint loss has it in the first), and the weights of its visits.
+
+    ``weights`` is (Σ over past epochs of their largest ρ_t, the largest ρ_t of this epoch, that of the last step); the
+    first is NaN where w is not of such visits alone.
+    """
+
+    A: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, outputs: int, known: bool = True) -> Dual:
+        """That of w = 0, or of any w."""
+        return cls(np.zeros(outputs), np.array([0.0 if known else math.nan, 0.0, 0.0]))
+
+    def end_epoch(self, largest: float) -> None:
+        """Begin an epoch whose largest weight is the given one, in place."""
+        self.weights[0] += self.weights[1]
+        self.weights[1] = largest
+
+
 class Rule(NamedTuple):
     """The values that shape a step, constant through a call of the loop."""
 
@@ -231,7 +265,8 @@ class Visits(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working space: scores z and slopes g of one row, Z and G of a batch, and five more lines of a batch's length.
+    """Working space: scores z and slopes g of one row, Z and G of a batch, and five more lines of a batch's length;
+    ``conjugates`` is Σ sᵢℓ*(gᵢ) of the batch, for each output.
 
     The first two lines are the targets and weights of the batch, the others are for its best bias.
     """
@@ -241,17 +276,19 @@ class Scratch(NamedTuple):
     Z: np.ndarray
     G: np.ndarray
     lines: np.ndarray
+    conjugates: np.ndarray
 
     @classmethod
     def of(cls, batch: int, outputs: int) -> Scratch:
         """Room for a batch."""
         z, g, Z, G = np.empty(outputs), np.empty(outputs), np.empty((batch, outputs)), np.empty((batch, outputs))
-        return cls(z, g, Z, G, np.empty((5, batch)))
+        return cls(z, g, Z, G, np.empty((5, batch)), np.empty(outputs))
 
 
 @inlined
 def _find_slopes(visits, first, target, rule, w, space):
-    """space.G ← weighted slopes at w of the batch at places ``first`` and on; with an exact bias, its scores instead.
+    """space.G ← weighted slopes at w of the batch at places ``first`` and on, and space.conjugates ← their conjugates;
+    with an exact bias, its scores instead.
 
     Returns (Σ weight × ‖x‖² of the batch if the loss is not Lipschitz, entries of X read).
     """
@@ -259,6 +296,8 @@ def _find_slopes(visits, first, target, rule, w, space):
     z, Y, weight = space.z, space.lines[0], space.lines[1]
     outputs = losses.output_count(target, z)
     curvature, reads = 0.0, 0
+    for c in range(outputs):
+        space.conjugates[c] = 0.0
     for r in range(batch):
         prefetch_rows(X, order, first + r, order.size)
         touch(y, s, order, first + r, order.size)
@@ -281,6 +320,7 @@ def _find_slopes(visits, first, target, rule, w, space):
                 space.Z[r, c] = z[c]
         else:
             losses.slopes(target, z, y[i], space.g)
+            losses.output_conjugates(target, space.g, y[i], weight[r], space.conjugates)
             for c in range(outputs):
                 space.G[r, c] = weight[r] * space.g[c]
     return curvature, reads
@@ -366,8 +406,8 @@ def _add_row(X, i, rule, outputs, w, average, space):
 
 
 @inlined
-def _project(rule, radius2, outputs, w):
-    """Scale w back onto the ball of each output, or of all of them where a joint loss ties them, in place."""
+def _project(rule, radius2, outputs, w, dual):
+    """Scale w back onto the ball of each output, or of all of them where a joint loss ties them, and A, in place."""
     total = 0.0
     for c in range(outputs):
         total += w.norm2[c]
@@ -377,20 +417,22 @@ def _project(rule, radius2, outputs, w):
             onto = math.sqrt(radius2[c] / norm2)
             w.scale[c] *= onto
             w.norm2[c] *= onto * onto
+            dual.A[c] *= onto
             if rule.bias == REGULARIZED_BIAS:
                 w.b[c] *= onto
 
 
 @compiled
-def take_steps(visits, target, t, w, average, rule, radius2, space):
-    """Take a Pegasos step after step t for each batch of the visits, changing w and average in place.
+def take_steps(visits, target, t, w, average, dual, rule, radius2, space):
+    """Take a Pegasos step after step t for each batch of the visits, changing w, average and dual in place.
 
     Returns (visits with a non-zero slope, entries of X read).
     """
-    visits, w, average, space = borrow(visits), borrow(w), borrow(average), borrow(space)
+    visits, w, average, dual, space = borrow(visits), borrow(w), borrow(average), borrow(dual), borrow(space)
     order, batch, g = visits.order, visits.batch, space.g
     outputs = losses.output_count(target, g)
     updates, reads = 0, 0
+    past, present, rho = dual.weights[0], dual.weights[1], dual.weights[2]
     for first in range(0, order.size - batch + 1, batch):
         t += 1
         # slopes at w_t for the whole batch, before anything moves
@@ -402,9 +444,13 @@ def take_steps(visits, target, t, w, average, rule, radius2, space):
             _restart_average(w, average)
         if rule.average != NO_AVERAGE:
             _add_to_average(rule, t, outputs, w, average)
-        if _shrink(rule, 1.0 - eta * rule.lam, outputs, w) < SMALLEST_SCALE:
+        by, share = 1.0 - eta * rule.lam, eta / batch
+        if _shrink(rule, by, outputs, w) < SMALLEST_SCALE:
             _fold_small_scales(rule, w, average)
-        share = eta / batch
+        rho = rule.lam * share
+        past, present = by * past, max(by * present, rho)
+        for c in range(outputs):
+            dual.A[c] = by * dual.A[c] - rho * space.conjugates[c]
         for r in range(batch):
             moved = False
             for c in range(outputs):
@@ -414,7 +460,8 @@ def take_steps(visits, target, t, w, average, rule, radius2, space):
                 updates += 1
                 _add_row(visits.X, order[first + r], rule, outputs, w, average, space)
         if rule.projected:
-            _project(rule, radius2, outputs, w)
+            _project(rule, radius2, outputs, w, dual)
+    dual.weights[0], dual.weights[1], dual.weights[2] = past, present, rho
     return updates, reads
 
 
@@ -464,7 +511,7 @@ PLACES = (0.0, -1.0, 1.0)
 @savable("Pegasos.State")
 @dataclass
 class State(protocol.State):
-    """All that a run of Pegasos knows; see :class:`Iterate` and :class:`Average` for the arrays."""
+    """All that a run of Pegasos knows; see :class:`Iterate`, :class:`Average` and :class:`Dual` for the arrays."""
 
     w: Iterate
     average: Average
@@ -476,6 +523,13 @@ class State(protocol.State):
     rng: np.random.Generator
     search: Search | None = None
     counters: Counters = field(default_factory=Counters)
+    dual: Dual = None  # type: ignore[assignment]
+
+    tight = False
+
+    def __post_init__(self) -> None:
+        if self.dual is None:  # as in files that have none
+            self.dual = Dual.of(self.w.b.size, known=False)
 
 
 @savable()
@@ -592,6 +646,7 @@ class Pegasos(Solver):
             eta0=math.nan,
             radius2=np.full(outputs, np.inf),
             rng=rng,
+            dual=Dual.of(outputs, known=start is None),
         )
         if start is not None:
             self._stay_at(state, start, counters or Counters())
@@ -614,6 +669,8 @@ class Pegasos(Solver):
         if state.order.size and (state.search is None) == (problem.intercept == "search"):
             raise ValueError("warm_start cannot change intercept to or from 'search': set warm_start=False")
         index = np.int32 if problem.n < 2**31 else np.int64
+        if state.t > 0 or self.sampling == "iid" or problem.intercept not in ("none", "regularized"):
+            state.dual.weights[0] = math.nan  # visits of other examples, of some too often, or of a sum that is not 0
         state.order = np.arange(problem.n, dtype=index)
         state.position = 0
         if not in_order and self.sampling != "iid":
@@ -707,7 +764,7 @@ class Pegasos(Solver):
         def take(X: Any, y: np.ndarray, order: np.ndarray) -> None:
             visits = Visits(X, y, problem.sample_weight, order, k)
             updates, reads = take_steps(
-                visits, problem.target, state.t, state.w, state.average, rule, state.radius2, space
+                visits, problem.target, state.t, state.w, state.average, state.dual, rule, state.radius2, space
             )
             counters = state.counters
             state.t += order.size // k
@@ -715,6 +772,8 @@ class Pegasos(Solver):
             counters.visits += order.size
             counters.updates += int(updates)
             counters.feature_reads += int(reads)
+            if order.size and 0 < state.position < k:  # a batch of two epochs, which counts for both
+                state.dual.end_epoch(state.dual.weights[2])
 
         if isinstance(problem, StructuredProblem):
             if n_steps == 0:
@@ -749,6 +808,7 @@ class Pegasos(Solver):
             return visits
         if state.position == n:
             self._new_epoch(state)
+            state.dual.end_epoch(0.0)
         whole = min(most, (n - state.position) // k * k)
         if whole > 0:
             visits = state.order[state.position : state.position + whole]
@@ -931,14 +991,38 @@ class Pegasos(Solver):
         return LinearModel(W.T, b)
 
     def evaluate(self, problem: Problem | StructuredProblem, state: State, model: LinearModel) -> dict[str, float]:
-        """The objective; its gap takes another pass, and is loose."""
-        return {"objective": problem.primal(model.coef.T, model.intercept)}
+        """The objective, and the gap where the visits so far tell one."""
+        objective, dual = problem.primal(model.coef.T, model.intercept), self.dual_of_visits(problem, state)
+        return {"objective": objective} if math.isnan(dual) else {"objective": objective, "gap": objective - dual}
 
     def certificate(self, problem: Problem | StructuredProblem, state: State) -> Certificate | None:
-        """Primal, dual and gap of the current model; none for structured outputs."""
+        """Primal, dual and gap of the current model; none for structured outputs.
+
+        The dual value is that of the visits or, if it is higher or the only one, that of the slopes at the weights.
+        """
         if isinstance(problem, StructuredProblem):
             return None
-        return problem.certificate(*self.weights(problem, state))
+        primal, dual, _ = problem.certificate(*self.weights(problem, state))
+        dual = max(dual, self.dual_of_visits(problem, state))  # in this order: NaN is no dual value
+        return Certificate(primal, dual, primal - dual)
+
+    def dual_of_visits(self, problem: Problem | StructuredProblem, state: State) -> float:
+        """The best θA − θ² λ/2 ‖w‖² with θ ≤ 1/M of the last iterate; NaN where there is no M."""
+        A, w, most = state.dual.A, state.w, problem.n * (state.dual.weights[0] + state.dual.weights[1])
+        if isinstance(problem, StructuredProblem) or math.isnan(most):
+            return math.nan
+        blocks = np.array_split(w.V, 1 + w.V.size // 65536)
+        norms2 = w.scale**2 * sum(np.square(block, dtype=np.float64).sum(axis=0) for block in blocks)
+        if problem.intercept == "regularized":
+            norms2 += w.b**2
+        # w is α's but for rounding: t roundings of a sum of t terms, each of which may go either way
+        norms2 *= (1.0 + np.finfo(problem.dtype).eps * math.sqrt(state.t)) ** 2
+        if problem.is_joint:
+            A, norms2 = A[:1], norms2.sum(keepdims=True)
+        A, norms2 = A[A > 0.0], norms2[A > 0.0]  # θ = 0 is best for the others
+        with np.errstate(divide="ignore", over="ignore"):
+            theta = np.minimum(1.0 / most, A / (problem.lam * norms2))
+            return float(np.sum(theta * (A - 0.5 * np.minimum(A, problem.lam * norms2 / most))))
 
 
 def _next_restart(t: int) -> float:

@@ -36,6 +36,8 @@ class State:
     stalled: Any = False
     #: Whether it is a start for another problem with the same examples or features.
     resumes: ClassVar[bool] = True
+    #: Whether its gap closes about as fast as its objective falls, so that it says when to stop.
+    tight: ClassVar[bool] = True
 
     counters: Counters
 
