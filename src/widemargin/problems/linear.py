@@ -276,7 +276,8 @@ class Problem(Objective):
     def column_squares(self) -> np.ndarray:
         """The weighted mean square (1/n) Σ sᵢxᵢⱼ² of each feature j."""
         matrix, weights = as_matrix(self.X), self.sample_weight if self.sample_weight.size else np.ones(self.n)
-        total, height = np.zeros(self.d), max(1, 2**20 // max(1, self.d))
+        entries = self.d if isinstance(matrix, np.ndarray) else matrix.nnz // max(1, self.n)
+        total, height = np.zeros(self.d), max(1, 2**20 // max(1, entries))
         for first in range(0, self.n, height):
             part, s = matrix[first : first + height], weights[first : first + height]
             squares = part * part if isinstance(part, np.ndarray) else part.multiply(part)
