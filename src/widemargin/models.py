@@ -123,6 +123,8 @@ class PairsModel(Saved):
 
     #: Rows that are scored together, always as many, so that a score does not depend on the rows beside it.
     HEIGHT = 32
+    #: Kernel values that are computed at once, by all threads.
+    VALUES = 2**20
 
     def parts(self, X: Any, *, threads: int = 1) -> Iterator[tuple[slice, int, np.ndarray]]:
         """(rows, i, scores of the pairs (i, j) for all j > i, as (pairs, HEIGHT)), by blocks of rows, class by class.
@@ -136,11 +138,14 @@ class PairsModel(Saved):
         if self.support.size and not self.kernel.is_table:
             matrix = KernelMatrix(self.kernel, X, self.vectors, threads=threads)
         table, scores = np.zeros((self.support.size, height)), np.empty((k - 1, height))
+        several = height * max(1, self.VALUES // (height * max(1, self.support.size)))
         for first in range(0, n, height):
             rows = slice(first, min(first + height, n))
             count = rows.stop - first
             if matrix is not None:
-                table[:, :count] = matrix.block(np.arange(first, rows.stop)).T
+                if first % several == 0:
+                    values = matrix.block(np.arange(first, min(first + several, n)))
+                table[:, :count] = values[first % several : first % several + count].T
             elif self.support.size:
                 table[:, :count] = X.values[rows, self.support].T
             for i in range(k - 1):

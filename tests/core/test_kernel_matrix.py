@@ -18,6 +18,8 @@ from reference.kernels import (
     matrices,
     tolerance,
 )
+from widemargin.core import kernel_matrix, measures
+from widemargin.core import rows as layouts
 from widemargin.core.dispatch import compiled
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF, BlackBox, Laplacian, Linear, Precomputed, as_kernel, between, resolve_gamma
@@ -249,3 +251,24 @@ def test_a_matrix_that_cannot_be_is_refused_in_a_sentence(build, error, message)
     D = np.arange(15.0).reshape(5, 3)
     with pytest.raises(error, match=message):
         build(DenseRows(D), as_rows(D, "CSR float64 int64")[0])
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("measure", [measures.Squared(), measures.Absolute()])
+def test_sizes_are_those_of_all_rows_in_whichever_blocks(layout, measure, rng, monkeypatch):
+    monkeypatch.setattr(measures, "SOME_ENTRIES", 40)
+    X = rng.normal(size=(37, 6)) * rng.exponential(size=(37, 1)) * (rng.random((37, 6)) < 0.5)
+    X[rng.integers(37, size=5)] = 0.0  # rows of nothing
+    own = (X**2 if isinstance(measure, measures.Squared) else np.abs(X)).sum(axis=1)
+    np.testing.assert_allclose(measures.sizes(measure, layouts.as_rows(layout(X))), (own.max(), own.mean()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(40, 2000), (300, 150), (33, 450)])  # by columns, by rows, unevenly
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+def test_threads_change_no_bit(layout, shape, rng, monkeypatch):
+    monkeypatch.setattr(kernel_matrix, "WORTH_A_THREAD", 1)
+    rows, columns = shape
+    X, Z = layouts.as_rows(layout(rng.normal(size=(rows, 5)))), layouts.as_rows(layout(rng.normal(size=(columns, 5))))
+    one, two, three = (KernelMatrix(RBF(0.3), X, Z, threads=threads).block(np.arange(rows)) for threads in (1, 2, 3))
+    assert np.array_equal(one, two)
+    assert np.array_equal(one, three)

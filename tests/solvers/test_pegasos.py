@@ -202,6 +202,19 @@ def test_sparse_and_dense_rows_give_the_same_run(name, rng):
         assert one.counters.feature_reads > other.counters.feature_reads
 
 
+@pytest.mark.parametrize("intercept", ["none", "regularized"])
+def test_norms_are_those_of_the_weights_when_a_run_with_projections_goes_on(intercept, rng):
+    problem, _ = small("ovr_hinge", rng, intercept=intercept, weighted=True, n=30, d=5)
+    solver = Pegasos("norma", "none", projection=True)
+    state = advanced(solver, problem, rng.integers(2**32), 60)
+    assert np.any(state.w.scale != 1.0)
+    state.w.norm2[:] = -1.0
+    solver.bind(problem, state)
+    W, b = state.w.scale * state.w.V.astype(np.float64), state.w.b
+    norm2 = (W**2).sum(axis=0) + (b**2 if intercept == "regularized" else 0.0)
+    np.testing.assert_allclose(state.w.norm2, norm2, rtol=1e-6)
+
+
 # ---------------------------------------------------------------- averages
 
 

@@ -563,3 +563,18 @@ def test_a_closing_in_any_portions_ends_at_the_same_bits(rng, tmp_path, monkeypa
     assert whole.alpha.tobytes() == halted.alpha.tobytes()
     assert whole.f.tobytes() == halted.f.tobytes()
     assert whole.point == halted.point
+
+
+def test_rows_that_a_round_uses_are_the_last_that_its_cache_lets_go(rng):
+    problem = make(rng, 200, cache_bytes=4.0 * 200 * 100)
+    solver = SMO(working_set=20)
+    state = solver.init(problem, rng)
+    for _ in range(8):
+        solver.advance(problem, state, 1)
+        kept = smo.Workspace.of(problem, state).kept
+        if kept is None:  # the episode is at its end
+            break
+        held, space = kept.cache.held, kept.space
+        rows = space.wanted[: int(space.begun[smo.ROWS])]
+        assert rows.size
+        assert np.all(held.used[held.slot_of[rows]] == held.counts[0])

@@ -9,7 +9,7 @@ alone, so a prediction does not depend on its batch.
 """
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from numbers import Integral
 from typing import Any
 
@@ -33,6 +33,9 @@ from .tiles import (
     pack,
     sparse_sums,
 )
+
+#: Entries of the data to multiply, which take a tenth of a millisecond: what a second thread must have to do.
+WORTH_A_THREAD = 2**19
 
 
 @compiled
@@ -93,6 +96,7 @@ class _FromRows:
         self.entries_per_row = data.size // max(1, m)
         self.recipe = self._choose()
         # working space, one for each thread that was ever at work on sparse rows
+        self._pool: ThreadPoolExecutor | None = None
         self._slots = [self.recipe.slot] if isinstance(self.recipe, Scattered) else []
 
     def _choose(self) -> Packed | Scattered | PairByPair:
@@ -146,13 +150,25 @@ class _FromRows:
 
     def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         m = self.shape[1]
-        pieces = min(self.threads, -(-m // CHUNK), len(I) * m * self.entries_per_row // 2**23)
+        chunks, groups = -(-m // CHUNK), -(-len(I) // LANES)
+        pieces = min(self.threads, max(chunks, groups), len(I) * m * self.entries_per_row // WORTH_A_THREAD)
         if pieces <= 1:
             self._piece(I, places, 0, m, out)
             return
-        step = -(-m // (pieces * CHUNK)) * CHUNK
-        with ThreadPoolExecutor(pieces) as pool:
-            futures = [pool.submit(self._piece, I, places, a, min(a + step, m), out) for a in range(0, m, step)]
+        # by columns, of which each thread then reads its own, or by rows where that would divide the work less evenly
+        if chunks % pieces == 0 or chunks >= 8 * pieces or groups < pieces:
+            step = -(-chunks // pieces) * CHUNK
+            parts = [(I, places, a, min(a + step, m), out) for a in range(0, m, step)]
+        else:
+            step = -(-groups // pieces) * LANES
+            parts = [(I[a : a + step], places[a : a + step], 0, m, out) for a in range(0, len(I), step)]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads - 1)
+        futures = [self._pool.submit(self._piece, *part) for part in parts[1:]]
+        try:
+            self._piece(*parts[0])
+        finally:
+            wait(futures)  # they write to out
         for future in futures:
             future.result()
 
