@@ -75,7 +75,7 @@ def linear():
             f"   {getattr(model, 'stop_reason_', '')}"
         )
     print("The gap, relative to the objective, bounds how far that is above the least one.")
-    print("Pegasos keeps no dual variables, and what it can prove is next to nothing.")
+    print("Pegasos keeps no dual variables: what the slopes of its steps prove takes more epochs.")
     return {name.strip(): model for name, model in contenders.items() if hasattr(model, "history_")}
 
 
