@@ -76,19 +76,15 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, index_kind: Any, i
 
 
 @lower_builtin(operator.getitem, BorrowedArray, types.Integer)
-def _get_entry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    place = _place(context, builder, *(signature.args[0], args[0], signature.args[1], args[1]))
-    if place is None:
-        return arrayobj.getitem_arraynd_intp(context, builder, signature, args)
-    return arrayobj.load_item(context, builder, signature.args[0], place)
-
-
 @lower_builtin(operator.getitem, BorrowedArray, types.BaseTuple)
-def _get_entry_at(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    place = _place(context, builder, *(signature.args[0], args[0], signature.args[1], args[1]))
+def _get_entry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind, index_kind = signature.args
+    place = _place(context, builder, kind, args[0], index_kind, args[1])
     if place is None:
-        return arrayobj.getitem_array_tuple(context, builder, signature, args)
-    return arrayobj.load_item(context, builder, signature.args[0], place)
+        several = isinstance(index_kind, types.BaseTuple)
+        view = arrayobj.getitem_array_tuple if several else arrayobj.getitem_arraynd_intp
+        return view(context, builder, signature, args)
+    return arrayobj.load_item(context, builder, kind, place)
 
 
 @lower_builtin(operator.setitem, BorrowedArray, types.Any, types.Any)

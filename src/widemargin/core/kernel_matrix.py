@@ -95,8 +95,8 @@ class _FromRows:
         self.dtype = np.dtype(data.dtype if dtype is None else dtype)
         self.entries_per_row = data.size // max(1, m)
         self.recipe = self._choose()
-        # working space, one for each thread that was ever at work on sparse rows
         self._pool: ThreadPoolExecutor | None = None
+        # working space, one for each thread that was ever at work on sparse rows
         self._slots = [self.recipe.slot] if isinstance(self.recipe, Scattered) else []
 
     def _choose(self) -> Packed | Scattered | PairByPair:

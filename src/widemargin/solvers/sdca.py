@@ -436,6 +436,15 @@ def _(team, data, span, p, rule, examples, W, space):
     return team.q[place], rule.along
 
 
+@inlined
+def add_sample(sums, W):
+    """Add the weights to the sums of their samples, in place."""
+    total, weights = flat(sums.W), flat(W)
+    for j in range(weights.size):
+        total[j] += weights[j]
+    sums.samples[0] += 1.0
+
+
 @compiled
 def visit(data, target, span, rule, team, examples, w, sums, space):
     """Visit the examples of a span of a pass, changing examples, w and sums in place.
@@ -485,13 +494,10 @@ def visit(data, target, span, rule, team, examples, w, sums, space):
         until_sample -= 1
         if until_sample == 0:
             until_sample = rule.stride
-            total, weights = flat(sums.W), flat(W)
-            for j in range(weights.size):
-                total[j] += weights[j]
+            add_sample(sums, W)
             for c in range(outputs):
                 sums.b[c] += b[c]
                 sums.lag[c] += rule.theta * (v[c] - r[c])
-            sums.samples[0] += 1.0
     return updates, reads
 
 
@@ -540,12 +546,9 @@ def visit_one(data, target, span, rule, examples, w, sums, g):
         until_sample -= 1
         if until_sample == 0:
             until_sample = rule.stride
-            total, weights = flat(sums.W), flat(W)
-            for j in range(weights.size):
-                total[j] += weights[j]
+            add_sample(sums, W)
             sums.b[0] += b
             sums.lag[0] += theta * (v - r)
-            sums.samples[0] += 1.0
     w.b[0], w.r[0], w.v[0] = b, r, v
     return updates, reads
 
