@@ -34,6 +34,7 @@ w is kept, each step adds to it, f of a new example is ⟨w, x⟩, and only exam
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,6 +137,8 @@ class Held(NamedTuple):
     w: np.ndarray
 
 
+#: Its arrays, from a state.
+HELD = attrgetter(*Held._fields)
 #: Places in ``numbers``: slots ever used; spare ones; live ones; the next example; examples seen; examples kept; where
 #: the loop stands (stage, output, step, slot of the new example); draws; visits; steps that moved; kernel values; slots
 #: that wait; examples that ever came; those of them that were predicted wrongly then.
@@ -828,7 +831,7 @@ class State(protocol.State):
     @property
     def held(self) -> Held:
         """The arrays, for compiled loops."""
-        return Held(*(getattr(self, name) for name in Held._fields))
+        return Held(*HELD(self))
 
     @property
     def count(self) -> int:
@@ -1142,9 +1145,10 @@ class Tracker(Solver):
         space = self._workspace(problem, state)
         if space.rows.shape[0] < h:
             space.rows = np.empty((h if h < 16 else height, state.example.size), np.float32)
-        caps = gone = self._caps(problem, slice(first, last))
+        arriving = np.arange(first, last)
+        caps = gone = self._caps(problem, arriving)
         if self.window is not None:
-            gone = self._caps(problem, np.maximum(np.arange(first, last) - self.window, 0))
+            gone = self._caps(problem, np.maximum(arriving - self.window, 0))
         block, sizes = Block(
             first, np.zeros(h, bool), space.rows[:h], np.empty((h, h), np.float32),
             np.ascontiguousarray(problem.signs[:, first:last]), caps, gone, self._diagonal(problem, rows),
@@ -1169,8 +1173,9 @@ class Tracker(Solver):
             chosen = np.flatnonzero(lacks < 0.0)
         space.slots.against(X, state.example[: state.count], rows, block.rows, sizes, chosen)
         block.has[chosen] = True
-        index, others = np.arange(block.first, block.first + h), at + np.flatnonzero(block.has[at:])
-        write_within(block, chosen, others, space.slots.among(X, index, rows, sizes, chosen, others))
+        if h > 1:
+            index, others = np.arange(block.first, block.first + h), at + np.flatnonzero(block.has[at:])
+            write_within(block, chosen, others, space.slots.among(X, index, rows, sizes, chosen, others))
 
     @staticmethod
     def _diagonal(problem: KernelProblem, rows: Any) -> np.ndarray:
@@ -1181,11 +1186,11 @@ class Tracker(Solver):
         return found
 
     @staticmethod
-    def _caps(problem: KernelProblem, chosen: Any) -> np.ndarray:
-        """The bounds C s of some examples, a slice or their numbers, of shape (outputs, examples)."""
-        weights = (problem.sample_weight if problem.sample_weight.size else np.ones(problem.n))[..., chosen]
-        caps = np.empty((problem.n_outputs, weights.shape[-1]))
-        caps[...] = problem.C * weights
+    def _caps(problem: KernelProblem, chosen: np.ndarray) -> np.ndarray:
+        """The bounds C s of some examples, of shape (outputs, examples)."""
+        caps = np.full((problem.n_outputs, chosen.size), float(problem.C))
+        if problem.sample_weight.size:
+            caps *= problem.sample_weight.take(chosen, axis=-1)
         return caps
 
     # -- what is done with a model at rest
@@ -1226,7 +1231,7 @@ class Tracker(Solver):
 
     def adopt(self, problem: KernelProblem, state: State, beta: np.ndarray, f: np.ndarray) -> None:
         """Go on from other dual variables, with their responses, both of shape (outputs, n), in place."""
-        caps = self._caps(problem, slice(None))
+        caps = self._caps(problem, np.arange(problem.n))
         e, low, high = problem.signs - f, np.minimum(problem.signs * caps, 0.0), np.maximum(problem.signs * caps, 0.0)
         near = ROUNDING * caps
         beta = np.where(beta >= high - near, high, np.where(beta <= low + near, low, beta))
