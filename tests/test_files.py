@@ -1,11 +1,15 @@
 """Files: what goes in comes out bit for bit, written at once, read without pickle, refused with a sentence."""
 
+import errno
 import importlib
 import json
 import os
 import pickle
+import struct
 import subprocess
 import sys
+import warnings
+import zipfile
 from dataclasses import fields, is_dataclass
 
 import numpy as np
@@ -97,7 +101,14 @@ def test_whatever_can_be_saved_comes_back_as_it_was(value, tmp_path_factory):
     same(again(value, tmp_path_factory.mktemp("values")), value)
 
 
-@pytest.mark.parametrize("name", [name for name, kind in files._KINDS.items() if kind.take is files._fields])
+#: Classes that are made of any values; others refuse what does not fit.
+PLAIN = [
+    name for name, kind in files._KINDS.items()
+    if kind.take is files._fields and kind.make is kind.cls and kind.cls not in files.CHECKS
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_every_registered_dataclass_and_tuple_comes_back(name, rng, tmp_path):
     cls = files._KINDS[name].cls
     names = [f.name for f in fields(cls)] if is_dataclass(cls) else cls._fields
@@ -326,7 +337,64 @@ def _pickle(path):
 
 
 def _header(**entries):
-    return np.array(json.dumps({"widemargin": FORMAT, "kind": "LinearModel", "random": {}, **entries}))
+    """A header of format 2, which has no checksum."""
+    return np.array(json.dumps({"widemargin": 2, "kind": "LinearModel", "random": {}, **entries}))
+
+
+def _zip(write, compression=zipfile.ZIP_STORED, name="content/coef.npy"):
+    """An archive with a whole model's header, and ``write`` for its weights."""
+
+    def make(path):
+        LinearModel(np.ones((1, 3)), np.ones(1)).save(path)
+        with zipfile.ZipFile(path) as archive:
+            entries = {entry: archive.read(entry) for entry in archive.namelist()}
+        with warnings.catch_warnings(), zipfile.ZipFile(path, "w", compression) as archive:
+            warnings.simplefilter("ignore")  # of names that are there twice
+            for entry in entries:
+                archive.writestr(entry, entries[entry] if entry != name else write(entries[entry]))
+            if name not in entries:
+                archive.writestr(name, write(b""))
+
+    return make
+
+
+def _array(shape, dtype="<f8", content=bytes(24)):
+    """An entry with a header that says this of its content."""
+    said = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return lambda old: b"\x93NUMPY\x01\x00" + struct.pack("<H", len(said) + 1) + said + b"\n" + content
+
+
+def _claims(path):
+    """Entries that all lie in the same bytes, each as large as the file."""
+    LinearModel(np.ones((1, 1000)), np.ones(1)).save(path)
+    content = path.read_bytes()
+    start = content.index(b"PK\x01\x02")
+    end = content.index(b"PK\x05\x06")
+    entries, last = content[start:end], bytearray(content[end:])
+    count = entries.count(b"PK\x01\x02")
+    first = entries[: entries.index(b"PK\x01\x02", 4)]
+    more = b"".join(first.replace(b"header.npy", b"%06d.npy" % k) for k in range(200))
+    struct.pack_into("<HHII", last, 8, count + 200, count + 200, len(entries + more), start)
+    path.write_bytes(content[:start] + entries + more + bytes(last))
+
+
+def _nested(path):
+    deep = "[" * 100000 + "]" * 100000
+    _npz(header=np.array(json.dumps({"widemargin": 2, "random": {}, "content": 0})[:-2] + deep + "}"))(path)
+
+
+def _signed(**entries):
+    """A file of the present format with a right checksum."""
+    header = {"kind": "LinearModel", "random": {}, **entries}
+    return lambda path: write_npz(path, header, **{"content/coef": np.ones((1, 3))})
+
+
+def _sparse(indices=(0, 1), indptr=(0, 2), n_features=2):
+    parts = {"data": [1.0, 2.0], "indices": np.array(indices, np.int32), "indptr": np.array(indptr, np.int32)}
+    arrays = {f"content/{name}": np.asarray(part) for name, part in parts.items()}
+    tree = {name: {"array": f"content/{name}"} for name in parts}
+    content = {"class": "CSRRows", "parts": {**tree, "n_features": n_features}}
+    return lambda path: write_npz(path, {"kind": "CSRRows", "random": {}, "content": content}, **arrays)
 
 
 def _tree(**parts):
@@ -354,7 +422,44 @@ NO_MODELS = {
     "an array of pickled objects": _npz(
         header=_header(content=_tree(coef=ARRAY, intercept=ARRAY)), **{"content/coef": np.array([_Bomb()], object)}
     ),
+    "a header without its checksum": _npz(header=_header(widemargin=3)),
+    "a header with another checksum": _npz(header=_header(widemargin=3, checksum="0" * 64)),
+    "a compressed entry": _zip(_array((2**20,), content=bytes(2**23)), zipfile.ZIP_DEFLATED),
+    "entries that claim more than there is": _claims,
+    "thousands of entries": lambda path: _zip_of_many(path),
+    "two entries of one name": lambda path: _zip_twice(path),
+    "a shape far beyond its bytes": _zip(_array((2**40,))),
+    "a shape that overflows": _zip(_array((2**62, 2**62))),
+    "a negative shape": _zip(_array((-1, -3))),
+    "too many dimensions": _zip(_array((1,) * 40 + (3,))),
+    "a huge type": _zip(_array((0,), "<U900000000", b"")),
+    "a structured type": _zip(_array((3,), [("a", "<f8")])),
+    "a type that is none": _zip(_array((3,), "nonsense")),
+    "an array of an unknown version": _zip(lambda old: old[:6] + b"\x09" + old[7:]),
+    "a deeply nested header": _nested,
+    "a scalar that is a bomb": _signed(content={"scalar": "V", "value": 10**14}),
+    "a text of a huge shape": _signed(content={"objects": [], "shape": [10**9, 10**9]}),
+    "an unknown source of random numbers": _signed(content={"random": "rng"}),
+    "weights without an intercept that fits": _signed(content=_tree(coef=ARRAY, intercept=ARRAY)),
+    "weights that are no array": _signed(content=_tree(coef=1.0, intercept=1.0)),
+    "sparse rows with features that are not there": _sparse(indices=(0, 7)),
+    "sparse rows with negative features": _sparse(indices=(0, -1)),
+    "sparse rows that end elsewhere": _sparse(indptr=(0, 900)),
+    "sparse rows that go back": _sparse(indptr=(0, 2, 1, 2)),
 }
+
+
+def _zip_of_many(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for k in range(files.MOST_ARRAYS + 2):
+            archive.writestr(f"{k}.npy", b"")
+
+
+def _zip_twice(path):
+    _zip(lambda old: old)(path)
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
+        warnings.simplefilter("ignore")
+        archive.writestr("header.npy", archive.read("header.npy"))
 
 
 @pytest.mark.parametrize("what", NO_MODELS)
@@ -382,6 +487,63 @@ def test_a_file_with_changed_bytes_is_read_or_refused_by_name(places, tmp_path_f
     assert "changed.npz" in said
 
 
+@given(changed=st.dictionaries(st.sampled_from(["coef", "intercept", "rows"]), VALUES, min_size=1))
+def test_a_model_of_any_parts_with_a_right_checksum_is_whole_or_refused(changed, tmp_path_factory):
+    path = tmp_path_factory.mktemp("parts") / "made.npz"
+    dump(path, {"coef": np.ones((2, 3)), "intercept": np.ones(2), **changed})
+    header, arrays = read_npz(path)
+    (parts,) = header["content"].values()
+    header["content"] = {"class": "LinearModel", "parts": {key: value for key, value in parts if key != "rows"}}
+    del header["checksum"]
+    write_npz(path, header, **arrays)
+    said, model = "made.npz is not a whole widemargin file: nothing", None
+    try:
+        model = LinearModel.load(path)
+    except ValueError as refused:
+        said = str(refused)
+    assert "made.npz is not a whole widemargin file: " in said
+    if model is not None:
+        assert model.decision_function(np.ones((4, model.coef.shape[1]))).shape == (4, model.coef.shape[0])
+
+
+def test_what_is_too_much_for_a_file_is_refused_before_it_is_written(model, tmp_path):
+    dump(tmp_path / "value.npz", 1)
+    with pytest.raises(ValueError, match=r"value\.npz would have 0 arrays and .* keep numbers in arrays"):
+        dump(tmp_path / "value.npz", "x" * (files.MOST_HEADER + 1))
+    with pytest.raises(ValueError, match=rf"value\.npz would have {files.MOST_ARRAYS + 1} arrays and .* fewer of them"):
+        dump(tmp_path / "value.npz", [np.ones(1) for _ in range(files.MOST_ARRAYS + 1)])
+    assert load(tmp_path / "value.npz") == 1
+
+
+FULL = """
+import resource, signal, sys
+import numpy as np
+from widemargin.models import LinearModel
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+try:
+    LinearModel(np.ones((1, 5000)), np.ones(1)).save(sys.argv[1])
+except OSError as full:
+    print(full.errno)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of files are of Unix")
+def test_a_disk_that_is_full_while_saving_loses_no_earlier_file(model, tmp_path):
+    model.save(tmp_path / "model.npz")
+    script = [sys.executable, "-c", FULL, str(tmp_path / "model.npz")]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=300, env=os.environ)
+    assert done.stdout.strip() == str(errno.EFBIG), done.stderr
+    same(LinearModel.load(tmp_path / "model.npz"), model)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]
+
+
+def test_a_header_is_read_alone(model, tmp_path):
+    model.save(tmp_path / "model.npz", note="free words")
+    header = files.read_header(tmp_path / "model.npz")
+    assert (header["widemargin"], header["kind"], header["note"]) == (FORMAT, "LinearModel", "free words")
+
+
 def test_a_file_of_another_kind_is_refused(tmp_path):
     dump(tmp_path / "state.npz", Counters())
     with pytest.raises(ValueError, match=r"state\.npz holds no LinearModel but a Counters: load it as what it is"):
@@ -401,7 +563,9 @@ def test_a_state_of_version_01_asks_for_training_anew(tmp_path):
 
 
 def test_a_file_of_a_newer_format_asks_for_an_upgrade(tmp_path):
-    _npz(header=_header(widemargin=FORMAT + 1), coef=np.ones((1, 2)), intercept=np.zeros(1))(tmp_path / "new.npz")
+    _npz(header=_header(widemargin=FORMAT + 1, checksum="new"), coef=np.ones((1, 2)), intercept=np.zeros(1))(
+        tmp_path / "new.npz"
+    )
     with pytest.raises(ValueError, match=rf"new\.npz has format {FORMAT + 1}.*upgrade"):
         LinearModel.load(tmp_path / "new.npz")
 

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+import widemargin
 from widemargin import BudgetedSVC, BudgetedSVR
 from widemargin.models import LinearModel
 
 FOLDER = Path(__file__).parent / "fixtures" / "v0.1"
+FORMAT_2 = Path(__file__).parent / "fixtures" / "format2"
 NAMES = sorted(path.name.removesuffix(".expected.npz") for path in FOLDER.glob("sv*.expected.npz"))
 #: Vectors may be in float32, and other processors fuse other products.
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -23,7 +25,7 @@ def rows(name, X):
 
 
 def scores(model, X):
-    return model.decision_function(X) if isinstance(model, BudgetedSVC) else model.predict(X)
+    return model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
 
 
 def test_a_linear_model_of_version_01_scores_as_it_did():
@@ -54,3 +56,14 @@ def test_an_estimator_of_version_01_predicts_and_goes_on_as_it_did(name):
         assert model.feature_names_in_.dtype == object
     model.partial_fit(rows(name, expected["more_X"]), expected["more_y"])
     np.testing.assert_allclose(scores(model, X), expected["more_scores"], **CLOSE)
+
+
+@pytest.mark.parametrize("name", sorted(path.name.split(".")[0] for path in FORMAT_2.glob("*.expected.npz")))
+def test_an_estimator_of_format_2_predicts_and_goes_on_as_it_did(name):
+    expected, model = np.load(FORMAT_2 / f"{name}.expected.npz"), widemargin.load(FORMAT_2 / f"{name}.npz")
+    np.testing.assert_allclose(scores(model, expected["X"]), expected["scores"], **CLOSE)
+    if hasattr(model, "classes_"):
+        np.testing.assert_array_equal(model.predict(expected["X"]), expected["predicted"])
+    if "more_X" in expected:
+        model.partial_fit(expected["more_X"], expected["more_y"])
+        np.testing.assert_allclose(scores(model, expected["X"]), expected["more_scores"], **CLOSE)

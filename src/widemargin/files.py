@@ -11,11 +11,14 @@ matrices, random generators, lists, tuples, dictionaries and classes that are :f
 class and has a tree of what it is made of; arrays stand in the archive under their path in that tree. An array or a
 generator that is in two places is written once, and is one object again when it is read.
 
-Reading calls no code but the registered classes. A new file replaces an old one only when it is whole.
+Reading calls no code but the registered classes, and takes no more memory than the file has bytes, up to a factor: the
+entries of the archive are not compressed, arrays have the sizes they claim, and there are limits on the header. A
+checksum of the whole content tells damage. A new file replaces an old one only when it is whole.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -30,7 +33,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,8 +43,14 @@ from .core.expansion import Vectors
 from .core.kernels import KERNELS
 from .core.rows import CSRRows, DenseRows
 
-#: Version of the file format; files of a newer one are refused.
-FORMAT = 2
+#: Version of the file format; files of a newer one are refused. Format 3 has a checksum.
+FORMAT = 3
+#: Most bytes of the header, arrays of a file, bytes of one number or text of an array, and its dimensions.
+MOST_HEADER, MOST_ARRAYS, MOST_ITEM, MOST_DIMENSIONS = 2**25, 4096, 2**20, 32
+#: Kinds of arrays, as NumPy's letters: numbers, text, dates.
+ARRAYS = "biufcSUmM"
+#: Kinds of single numbers of a NumPy type.
+SCALARS = "biufU"
 #: Where the content stands, among the arrays and in the header.
 CONTENT = "content"
 #: Sources of random numbers whose state can be saved.
@@ -195,7 +204,7 @@ class _Writer:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
-        if isinstance(value, np.generic) and value.dtype.kind in "biufU":
+        if isinstance(value, np.generic) and value.dtype.kind in SCALARS:
             return {"scalar": value.dtype.str, "value": self.tree(value.item(), place, owner)}
         if type(value) is list:
             return self._each(value, place, owner)
@@ -244,6 +253,8 @@ class _Writer:
             if odd:
                 raise TypeError(f"{owner} is an array of objects such as {odd[0]!r:.100}: only text and numbers go")
             return {"objects": self._each(plain, place, owner), "shape": list(value.shape)}
+        if value.dtype.kind not in ARRAYS:
+            raise TypeError(f"{owner} is an array of {value.dtype}, and a file holds arrays of numbers, text and dates")
         self.arrays[place] = value
         return {"array": place}
 
@@ -272,7 +283,10 @@ class _Reader:
         return float(held)
 
     def _scalar(self, held: str, tree: Any) -> Any:
-        return np.dtype(held).type(self.value(tree["value"]))
+        dtype = np.dtype(held)
+        if dtype.kind not in SCALARS:
+            raise ValueError(f"its header has a number of the type {held!r:.100}")
+        return dtype.type(self.value(tree["value"]))
 
     def _tuple(self, held: list[Any], tree: Any) -> tuple[Any, ...]:
         return tuple(map(self.value, held))
@@ -281,7 +295,11 @@ class _Reader:
         return {self.value(key): self.value(value) for key, value in held}
 
     def _class(self, held: str, tree: Any) -> Any:
-        return _kind(held).make(**{name: self.value(part) for name, part in tree["parts"].items()})
+        kind = _kind(held)
+        made = kind.make(**{name: self.value(part) for name, part in tree["parts"].items()})
+        if kind.cls in CHECKS:
+            CHECKS[kind.cls](made)
+        return made
 
     def _array(self, held: str, tree: Any) -> np.ndarray:
         return self.arrays[held]
@@ -293,8 +311,12 @@ class _Reader:
 
     def _csr(self, held: str, tree: Any) -> Any:
         cls = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}[held]
-        parts = tuple(self.value(tree[name]) for name in ("data", "indices", "indptr"))
-        return cls(parts, shape=tuple(tree["shape"]))
+        data, indices, indptr = (self.value(tree[name]) for name in ("data", "indices", "indptr"))
+        height, width = tree["shape"]
+        check_csr(CSRRows(data, indices, indptr, width))
+        if indptr.size != height + 1:
+            raise ValueError(f"it has {indptr.size - 1} sparse rows where it says {height}")
+        return cls((data, indices, indptr), shape=(height, width))
 
     def _random(self, held: str, tree: Any) -> Any:
         if held not in self.made:
@@ -341,19 +363,69 @@ def _of_tree_1(tree: Any, random: dict[str, Any]) -> Any:
     return tree.get("value", tree)
 
 
+# ---------------------------------------------------------------- what compiled code must be able to rely on
+
+
+def check_csr(rows: Any) -> None:
+    """Refuse sparse rows that point outside of their arrays or features."""
+    data, indices, indptr, width = rows
+    for part in (data, indices, indptr):
+        if not isinstance(part, np.ndarray) or part.ndim != 1:
+            raise ValueError("its sparse rows have parts that are no arrays")
+    ordered = indptr.dtype.kind == indices.dtype.kind == "i" and data.dtype.kind == "f" and indptr.size > 0
+    if not ordered or indptr[0] != 0 or (np.diff(indptr) < 0).any() or not indptr[-1] <= min(data.size, indices.size):
+        raise ValueError("its sparse rows do not lie one after the other")
+    if type(width) is not int or width < 0 or (indices.size and not 0 <= indices.min() <= indices.max() < width):
+        raise ValueError(f"its sparse rows have features outside of 0 to {width} − 1")
+
+
+def check_dense(rows: Any) -> None:
+    """Refuse dense rows that are no matrix of floating numbers in C order."""
+    values = rows.values
+    if not (isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype in (np.float32, np.float64)):
+        raise ValueError("its rows are no matrix of floating numbers")
+    if not values.flags.c_contiguous:
+        raise ValueError("its rows are not in C order")
+
+
+def check_vectors(vectors: Any) -> None:
+    """Refuse a store of vectors whose arrays do not fit together."""
+    for part in vectors:
+        if not isinstance(part, np.ndarray) or not part.flags.c_contiguous:
+            raise ValueError("its store of vectors has parts that are no arrays")
+    Z, rows, slot = vectors.Z, vectors.rows, vectors.slot
+    check_dense(DenseRows(Z))
+    height, capacity = Z.shape
+    sparse = slot.size > 0
+    per_row = (height,) if sparse else (0,)
+    fits = vectors.size.shape == (capacity,) and vectors.size.dtype == Z.dtype and vectors.centre.dtype == np.float64
+    fits &= vectors.centre.shape == ((0,) if sparse else (height,)) and slot.ndim == 1 and rows.dtype == np.int64
+    fits &= all(part.shape == per_row for part in (vectors.feature, vectors.held, vectors.free))
+    fits &= all(part.dtype == np.int32 for part in (slot, vectors.feature, vectors.held, vectors.free))
+    if not fits or rows.shape != (2,) or not 0 <= rows[1] <= rows[0] <= height:
+        raise ValueError("its store of vectors has arrays that do not fit together")
+    places = ((slot, height), (vectors.feature, slot.size), (vectors.free, height))
+    if sparse and any(not 0 <= part.min() <= part.max() < most for part, most in places):
+        raise ValueError("its store of vectors has features that are not there")
+
+
+#: Checks of what was read, before a loop that trusts it.
+CHECKS: dict[type, Callable[[Any], None]] = {CSRRows: check_csr, DenseRows: check_dense, Vectors: check_vectors}
+
+
 # ---------------------------------------------------------------- arrays and a header
 
 
-def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np.ndarray) -> None:
-    """Write arrays and a JSON header to ``path`` at once: a crash or a full disk leaves the old file as it was."""
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file that becomes ``path`` when it is whole: a crash or a full disk leaves the old file as it was."""
     path = Path(path)
-    text = json.dumps({"widemargin": FORMAT, **header})
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder; make it first")
     part = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     try:
         with open(part, "xb") as file:
-            np.savez(file, header=np.array(text), **arrays)  # type: ignore[arg-type]
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -362,19 +434,113 @@ def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np
         raise
 
 
+def checksum(text: str, arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of a header's text and of names, types, shapes and bytes of arrays."""
+    found = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        if array.size and array.itemsize:
+            found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
+
+
+#: What stands in a header's text around its checksum, which comes first.
+BEFORE, AFTER = '{"checksum": "', '", '
+
+
+def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np.ndarray) -> None:
+    """Write arrays and a JSON header to ``path`` at once, with a checksum of both; nothing is compressed."""
+    text = json.dumps({"widemargin": FORMAT, **header})
+    text = BEFORE + checksum(text, arrays) + AFTER + text[1:]
+    if len(text) > MOST_HEADER or len(arrays) > MOST_ARRAYS:
+        raise ValueError(
+            f"{os.fspath(path)} would have {len(arrays)} arrays and {len(text)} bytes of other things, more than "
+            f"{MOST_ARRAYS} and {MOST_HEADER}: keep numbers in arrays, and fewer of them"
+        )
+    with replacing(path) as file:
+        np.savez(file, header=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+
+
 def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays of a file written by :func:`write_npz`."""
-    with _refused(path):
-        with open(path, "rb") as stream, np.lib.npyio.NpzFile(stream, allow_pickle=False) as file:
-            header = json.loads(str(file["header"]))
-            arrays = {name: file[name] for name in file.files if name != "header"}
+    with _opened(path) as (entries, text, header):
+        arrays = {name: entries.array(name) for name in entries.sizes if name != "header"}
+        if header["widemargin"] >= 3 and header["checksum"] != checksum(_unsigned(text), arrays):
+            raise ValueError("its checksum is another, so that it was damaged: copy or save it again")
+    return header, arrays
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The header alone, to look at; what it says of arrays is not checked."""
+    with _opened(path) as (_, _, header):
+        return header
+
+
+def _unsigned(text: str) -> str:
+    """The text of a header without its checksum."""
+    return "{" + text[len(BEFORE) + 64 + len(AFTER) :]
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[_Entries, str, dict[str, Any]]]:
+    """(entries, text of the header, header) of a file whose format is known."""
+    with _refused(path), open(path, "rb") as stream:
+        entries = _Entries(stream)
+        if entries.sizes.get("header", 0) > 4 * MOST_HEADER:
+            raise ValueError(f"its header has {entries.sizes['header']} bytes")
+        written = entries.array("header")
+        text = bytes(written).decode() if written.dtype == np.uint8 else str(written)
+        try:
+            header = json.loads(text)
+        except RecursionError as deep:
+            raise ValueError("its header is nested too deeply") from deep
         if not isinstance(header, dict) or not isinstance(header.get("widemargin"), int):
             raise ValueError("its header is none of widemargin's")
-    if header["widemargin"] > FORMAT:
-        raise ValueError(
-            f"{os.fspath(path)} has format {header['widemargin']} and this version reads up to {FORMAT}: upgrade it"
-        )
-    return header, arrays
+        if header["widemargin"] > FORMAT:
+            raise Refusal(f"has format {header['widemargin']} and this version reads up to {FORMAT}: upgrade it")
+        yield entries, text, header
+
+
+class _Entries:
+    """The arrays of an archive by name, none larger than what the file holds."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.archive = zipfile.ZipFile(stream)
+        size, found = os.fstat(stream.fileno()).st_size, self.archive.infolist()
+        if len(found) > MOST_ARRAYS + 1:
+            raise ValueError(f"it has {len(found)} entries, more than {MOST_ARRAYS}")
+        for entry in found:
+            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+                raise ValueError(f"its entry {entry.filename!r:.100} is compressed, and those of widemargin are not")
+        if sum(entry.file_size for entry in found) > size:
+            raise ValueError("its entries claim more bytes than it has")
+        self.sizes = {entry.filename.removesuffix(".npy"): entry.file_size for entry in found}
+        if len(self.sizes) < len(found):
+            raise ValueError("it has two entries of the same name")
+
+    def array(self, name: str) -> np.ndarray:
+        """The array of an entry, whose checksum of the archive is checked too."""
+        with self.archive.open(f"{name}.npy") as entry:
+            version = np.lib.format.read_magic(entry)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            shape, columns_first, dtype = read[version](entry)
+            if dtype.kind not in ARRAYS or dtype.itemsize > MOST_ITEM:
+                raise ValueError(f"its array {name!r:.100} is of the type {str(dtype)!r:.100}")
+            left = self.sizes[name] - entry.tell()
+            if min(shape, default=0) < 0 or len(shape) > MOST_DIMENSIONS or math.prod(shape) * dtype.itemsize != left:
+                raise ValueError(f"its array {name!r:.100} has the shape {shape!s:.100} and {left} bytes")
+            content = np.empty(left, np.uint8)
+            got = 0
+            while more := entry.read(min(2**20, left - got) or 1):
+                content[got : got + len(more)] = np.frombuffer(more, np.uint8)
+                got += len(more)
+        if got != left:
+            raise ValueError(f"its array {name!r:.100} lacks {left - got} bytes")
+        if left == 0:
+            return np.empty(shape, dtype)
+        found = content.view(dtype)
+        return found.reshape(shape[::-1]).T if columns_first else found.reshape(shape)
 
 
 @contextmanager

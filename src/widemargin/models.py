@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .core.kernel_matrix import KernelMatrix
+from .core.kernels import is_kernel
 from .core.pairs import all_combined, combine, first_pair
 from .core.rows import CSRRows, DenseRows, as_rows, shape
 from .files import Saved, savable
@@ -36,6 +37,33 @@ class LinearModel(Saved):
 
     def _to_parts(self) -> dict[str, Any]:
         return {"coef": self.coef, "intercept": self.intercept}
+
+    @classmethod
+    def _from_parts(cls, coef: np.ndarray, intercept: np.ndarray) -> LinearModel:
+        check_shapes(coef=(coef, (None, None)), intercept=(intercept, coef.shape[:1]))
+        return cls(coef, intercept)
+
+
+def check_shapes(**parts: tuple[Any, tuple[int | None, ...]]) -> None:
+    """Refuse parts of a file that are no arrays of numbers of these shapes; None is any size."""
+    for name, (array, sizes) in parts.items():
+        fits = isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.ndim == len(sizes)
+        if not fits or any(want not in (None, size) for want, size in zip(sizes, array.shape, strict=True)):
+            found = array.shape if isinstance(array, np.ndarray) else type(array).__name__
+            raise ValueError(f"its {name} does not fit its model: {found} where {sizes} should be")
+
+
+def _check_kernel_model(model: Any, rows: int, outputs: int) -> None:
+    """Refuse parts of a kernel model that do not fit together; ``rows`` are those of its coefficients."""
+    n = len(model.support)
+    check_shapes(
+        support=(model.support, (None,)), coef=(model.coef, (rows, n)), intercept=(model.intercept, (outputs,))
+    )
+    if model.support.dtype.kind != "i" or not is_kernel(model.kernel):
+        raise ValueError(f"its model has no kernel or no support vectors, but {model.kernel!r:.100}")
+    is_rows = isinstance(model.vectors, (DenseRows, CSRRows))
+    if not model.kernel.is_table and not (is_rows and shape(model.vectors)[0] == n):
+        raise ValueError(f"its model has coefficients of {n} support vectors, and not so many vectors")
 
 
 def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
@@ -95,6 +123,12 @@ class KernelModel(Saved):
             # in float64: the sum of a row must not depend on the rows it is computed with
             scores[first:last] += matrix.block(np.arange(first, last)).astype(np.float64) @ weights
         return scores
+
+    @classmethod
+    def _from_parts(cls, **parts: Any) -> KernelModel:
+        model = cls(**parts)
+        _check_kernel_model(model, model.coef.shape[0], model.coef.shape[0])
+        return model
 
 
 @savable()
@@ -164,6 +198,16 @@ class PairsModel(Saved):
     def combined(self, table: np.ndarray) -> np.ndarray:
         """Σ_v coefficient × table[v] for each pair, of shape (n_pairs, columns)."""
         return all_combined(self.coef, self.ends, np.ascontiguousarray(table, np.float64))
+
+    @classmethod
+    def _from_parts(cls, **parts: Any) -> PairsModel:
+        model, n = cls(**parts), len(parts["support"])
+        k = len(model.ends)
+        _check_kernel_model(model, k - 1, k * (k - 1) // 2)
+        check_shapes(ends=(model.ends, (k,)))
+        if model.ends.dtype.kind != "i" or model.ends[0] < 0 or (np.diff(model.ends) < 0).any() or model.ends[-1] != n:
+            raise ValueError(f"its vectors of classes end at {model.ends.tolist()!r:.100}, and there are {n}")
+        return model
 
     def whole(self) -> KernelModel:
         """The same machines with a coefficient for each pair and vector."""

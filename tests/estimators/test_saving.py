@@ -17,6 +17,7 @@ from widemargin import (
     SVR,
     BudgetedSVC,
     BudgetedSVR,
+    IncrementalSVC,
     LinearSVC,
     LinearSVR,
     Pegasos,
@@ -215,3 +216,60 @@ def test_a_fit_in_two_halves_does_not_notice_a_file_between_them(solver, rng, tm
     loaded = widemargin.load(tmp_path / "model.npz").fit(X, y)
     np.testing.assert_array_equal(loaded.coef_, model.fit(X, y).coef_)
     assert loaded.history_["visits"].tolist() == model.history_["visits"].tolist()
+
+
+# ---------------------------------------------------------------- without training state
+
+GOING_ON = {
+    "linear": (LinearSVC(random_state=0), ("partial_fit", "warm_start")),
+    "kernel": (SVC(C=2.0), ("warm_start",)),
+    "budgeted": (BudgetedSVC(12, gamma=0.5, lam=0.01), ("partial_fit",)),
+    "incremental": (IncrementalSVC(gamma=0.5), ("partial_fit", "finish", "unlearn", "duality_gap")),
+}
+
+
+def go_on(model, what, X, y):
+    if what == "warm_start":
+        return model.set_params(warm_start=True).fit(X, y)
+    return getattr(model, what)(*{"partial_fit": (X, y), "unlearn": ([0],)}.get(what, ()))
+
+
+@pytest.mark.parametrize("case", GOING_ON)
+def test_a_file_without_state_predicts_the_same_and_says_that_it_does_not_go_on(case, rng, tmp_path):
+    X, y = data(rng, 2)
+    template, ways = GOING_ON[case]
+    model = type(template)(**template.get_params(deep=False)).fit(X, y)
+    model.save(tmp_path / "whole.npz")
+    model.save(tmp_path / "small.npz", state=False)
+    if case != "kernel":  # whose state is its support vectors
+        assert (tmp_path / "small.npz").stat().st_size < (tmp_path / "whole.npz").stat().st_size
+    small = widemargin.load(tmp_path / "small.npz")
+    np.testing.assert_array_equal(scores(small, X), scores(model, X))
+    np.testing.assert_array_equal(small.predict(X), model.predict(X))
+    for name in ("coef_", "intercept_", "support_", "dual_coef_", "support_vectors_", "n_support_"):
+        if hasattr(model, name):
+            np.testing.assert_array_equal(getattr(small, name), getattr(model, name), strict=True)
+    small.save(tmp_path / "again.npz")  # whole or not, there is no more
+    for found in (small, widemargin.load(tmp_path / "again.npz")):
+        for what in ways:
+            with pytest.raises(
+                ValueError, match=rf"{what} goes on from .* saved with state=False.*: use .* or call fit"
+            ):
+                go_on(found, what, X, y)
+        np.testing.assert_array_equal(scores(found, X), scores(model, X))
+    if "warm_start" in ways:
+        small.set_params(warm_start=False)
+    small.fit(X, y)
+    for what in ways:
+        go_on(small, what, X, y)
+    for what in ways:  # saving left the model as it was
+        go_on(model, what, X, y)
+
+
+def test_a_header_says_what_is_in_a_file(rng, tmp_path):
+    X, y = data(rng, 3)
+    LinearSVC().fit(X, y).save(tmp_path / "model.npz", state=False, note="free words")
+    header = widemargin.files.read_header(tmp_path / "model.npz")
+    known = {"kind": "LinearSVC", "features": 3, "classes": NAMES.tolist(), "state": False, "note": "free words"}
+    assert {name: header[name] for name in known} == known
+    assert header["content"]["parts"]["parameters"]["dict"][0] == ["C", 1.0]

@@ -19,7 +19,7 @@ from ..core.expansion import is_sparse
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..files import savable
 from ..history import History
-from ..models import KernelModel, PairsModel
+from ..models import KernelModel, PairsModel, check_shapes
 from ..problems.kernel import KernelProblem
 from ..problems.layout import divided, finite, new_rows
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
@@ -245,6 +245,25 @@ class _Budgeted(KernelStream):
         # the order of visits is that of examples which are not in the file
         parts["fitted"]["_state"] = replace(self._state, order=np.empty(0, np.int64), position=0)
         return parts
+
+    @classmethod
+    def _from_parts(cls, parameters: dict[str, Any], fitted: dict[str, Any]) -> Any:
+        state = fitted["_state"]
+        budget, most = state.budget, state.budget.vectors.Z.shape[1]
+        check_shapes(
+            values=(state.values, (5,)), counts=(state.counts, (8,)), coefficients=(budget.A, (None, most)),
+            norms=(budget.norm2, (most,)), ages=(budget.age, (most,)),
+        )  # fmt: skip
+        if (state.values.dtype, state.counts.dtype) != (np.float64, np.int64) or not 0 <= state.support < most:
+            raise ValueError(f"its numbers of vectors, {state.support} of {most}, cannot be")
+        return super()._from_parts(parameters, fitted)
+
+    def _without_state(self) -> Any:
+        small, state = super()._without_state(), self._state
+        # the vectors stand in the state; what maintenance needs beside them may be much larger
+        none = np.empty((0, 0))
+        small._state = replace(state, budget=state.budget._replace(K=none, inverse=none), rng=np.random.default_rng(0))
+        return small
 
     @classmethod
     def _of_format_1(

@@ -239,6 +239,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
     """
 
     divisible = True
+    TRAINING = (*KernelStream.TRAINING, "_archive", "_arrived")
     tol = 0.0
     lam = None
     _weights_of_part = staticmethod(weights_of_part)
@@ -357,7 +358,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     def _start_anew(self) -> None:
         super()._start_anew()
-        for name in ("_archive", "_arrived", "_preparation", "_made"):
+        for name in ("_preparation", "_made"):
             self.__dict__.pop(name, None)
 
     def _generator(self) -> np.random.Generator:
@@ -468,6 +469,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         self
         """
         check_is_fitted(self)
+        self._refuse_without_state("finish")
         tol = not_negative("tol", tol)
         if max_seconds is not None:
             positive("max_seconds", max_seconds)
@@ -548,6 +550,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         self
         """
         check_is_fitted(self)
+        self._refuse_without_state("unlearn")
         solver = self._configured()
         self._give_up_rows(solver, at_once=True)
         places = self._places(indices)
@@ -590,6 +593,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         for C n. It takes the kernel values of all examples and all support vectors.
         """
         check_is_fitted(self)
+        self._refuse_without_state("duality_gap")
         solver = self._configured()
         self._give_up_rows(solver, at_once=True)
         problem, state = self._problem(self._trained_kernel), self._state
@@ -681,3 +685,10 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         if "_state" in vars(self):
             parts["fitted"]["_made"] = {}
         return parts
+
+    def _without_state(self) -> Any:
+        small = super()._without_state()
+        for name, found in vars(type(self)).items():
+            if isinstance(found, Made) and "_state" in vars(self):
+                setattr(small, name, getattr(self, name))
+        return small

@@ -216,6 +216,9 @@ class _Linear(Streamed):
         return True
 
     def _start_anew(self) -> None:
+        if self.warm_start:
+            self._refuse_without_state("warm_start")
+        self.__dict__.pop("_only_predicts", None)
         self._seen = 0.0
 
     def _begin_part(self, problem: Problem) -> tuple[Any, Any]:

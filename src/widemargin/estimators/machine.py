@@ -70,6 +70,8 @@ class Task:
 class KernelMachine(TrainedByRun):
     """What the kernel classifier and regressor share."""
 
+    TRAINING = ("shape_fit_",)
+
     cache_size: float
     support_: np.ndarray
     dual_coef_: np.ndarray
@@ -286,6 +288,9 @@ class KernelMachine(TrainedByRun):
 
     def _starting_point(self, X: Any, n_rows: int) -> Any:
         """The dual variables of the last fit, where ``warm_start`` asks for them; else None."""
+        if self.warm_start:
+            self._refuse_without_state("warm_start")
+        self.__dict__.pop("_only_predicts", None)
         last = getattr(self, "shape_fit_", None)
         self.shape_fit_ = X.shape
         if not self.warm_start or not hasattr(self, "support_") or last is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from ..files import Saved
+from ..files import Saved, dump
 
 #: Parameters and attributes that are functions of a program: they stay out of files.
 LEFT_OUT = {
@@ -21,10 +22,24 @@ LEFT_OUT = {
 class SavedEstimator(Saved):
     """``save`` and ``load`` of every estimator, through :mod:`widemargin.files`."""
 
-    def save(self, path: str | os.PathLike[str], **header: Any) -> None:
+    #: Why this estimator only predicts; empty where it goes on training too.
+    _only_predicts: str = ""
+    #: Attributes that training goes on from, and predicting does not need.
+    TRAINING: tuple[str, ...] = ("_state", "_counts", "_seen", "_kind", "_passes", "_seconds")
+
+    def save(self, path: str | os.PathLike[str], *, state: bool = True, **header: Any) -> None:
         """Write parameters and all that was learnt to a ``.npz`` file; :meth:`load` predicts and goes on from it.
 
-        Callbacks are left out, with a warning. ``header`` are further entries of the file's JSON header.
+        Callbacks are left out, with a warning.
+
+        Parameters
+        ----------
+        path : str or path
+            The old file stays until the new one is whole.
+        state : bool, default=True
+            Whether training can go on from the file. Without its state an estimator predicts the same, and
+            ``partial_fit``, ``warm_start`` and the like are refused; the file is smaller.
+        header : further entries of the file's JSON header
         """
         check_is_fitted(self)
         for name, value in self.get_params(deep=False).items():  # type: ignore[attr-defined]
@@ -40,7 +55,28 @@ class SavedEstimator(Saved):
                 "after load",
                 stacklevel=2,
             )
-        super().save(path, **header)
+        kept = self if state else self._without_state()
+        known = {"features": getattr(self, "n_features_in_", None), "state": not kept._only_predicts}
+        if hasattr(self, "classes_"):
+            known["classes"] = [c if isinstance(c, (str, int, float)) else str(c) for c in self.classes_.tolist()]
+        dump(path, kept, **{**known, **header})
+
+    def _without_state(self) -> Any:
+        """A copy that predicts the same, without what training goes on from."""
+        small = copy.copy(self)
+        for name in self.TRAINING:
+            vars(small).pop(name, None)
+        small._only_predicts = self._only_predicts or "was saved with state=False"
+        return small
+
+    def _refuse_without_state(self, what: str) -> None:
+        """Refuse to go on training where there is nothing to go on from."""
+        if self._only_predicts:
+            name = type(self).__name__
+            raise ValueError(
+                f"{what} goes on from where training ended, and this {name} {self._only_predicts}, which leaves what "
+                f"predicts only: use a file that {name}.save wrote with state=True, or call fit to train anew"
+            )
 
     def _to_parts(self) -> dict[str, Any]:
         known = {name: value for name, value in vars(self).items() if name not in LEFT_OUT}

@@ -150,9 +150,8 @@ class KernelStream(Streamed):
         return kept
 
     def _start_anew(self) -> None:
-        for name in ("_state", "_trained_kernel", "_exponent", "_gamma", "_kind", "_seconds", "_passes", "history_"):
-            if hasattr(self, name):
-                delattr(self, name)
+        for name in (*self.TRAINING, "_trained_kernel", "_exponent", "_gamma", "history_", "_only_predicts"):
+            self.__dict__.pop(name, None)
 
 
 class StreamedClassifier(Labelled, Streamed):
@@ -175,6 +174,7 @@ class StreamedClassifier(Labelled, Streamed):
         -------
         self
         """
+        self._refuse_without_state("partial_fit")
         self._check_parameters()
         first = not hasattr(self, "_state")
         X, y = check_rows(self, X, y, reset=first)
@@ -260,6 +260,7 @@ class StreamedRegressor(Numeric, Streamed):
         -------
         self
         """
+        self._refuse_without_state("partial_fit")
         self._check_parameters()
         first = not hasattr(self, "_state")
         X, y, weights = self._examples(X, y, sample_weight, self._weights_of_part, reset=first)
