@@ -9,9 +9,10 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("page", ["simba.md", "teaching.md"])
-def test_the_examples_of_a_page_run(page):
+@pytest.mark.parametrize("page", ["simba.md", "teaching.md", "formats.md"])
+def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
     pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 6))
     y = np.where(X @ rng.normal(size=6) > 0.0, 1, 0)
@@ -19,4 +20,7 @@ def test_the_examples_of_a_page_run(page):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
     assert blocks
     for block in blocks:
+        if "onnx" in block:
+            pytest.importorskip("onnx")
+            pytest.importorskip("onnxruntime")
         exec(compile(block, page, "exec"), names)

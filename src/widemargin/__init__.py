@@ -31,7 +31,8 @@ _HOMES = {
     "StochasticBatchPerceptron": "solvers.sbp",
     "BudgetedSGD": "solvers.budget",
     "Tracker": "solvers.tracking",
-    "load": "files",
+    "load": "formats",
+    "export": "formats",
     "plots": "plots",
     "teaching": "teaching",
     "warmup": "warming",
@@ -57,6 +58,7 @@ __all__ = [
     "Tracker",
     "TwoWays",
     "compress",
+    "export",
     "load",
     "pareto_path",
     "plots",
@@ -80,7 +82,8 @@ if TYPE_CHECKING:
     from .estimators.linear import LinearSVR as LinearSVR
     from .estimators.paths import pareto_path as pareto_path
     from .estimators.paths import svm_path as svm_path
-    from .files import load as load
+    from .formats import export as export
+    from .formats import load as load
     from .solvers.budget import BudgetedSGD as BudgetedSGD
     from .solvers.interior import Interior as Interior
     from .solvers.pegasos import Pegasos as Pegasos

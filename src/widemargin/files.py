@@ -506,6 +506,8 @@ class _Entries:
     """The arrays of an archive by name, none larger than what the file holds."""
 
     def __init__(self, stream: IO[bytes]) -> None:
+        if stream.read(2) != b"PK":
+            raise ValueError("it is no .npz file; model text of LIBSVM and LIBLINEAR is read by widemargin.load")
         self.archive = zipfile.ZipFile(stream)
         size, found = os.fstat(stream.fileno()).st_size, self.archive.infolist()
         if len(found) > MOST_ARRAYS + 1:

@@ -1,0 +1,97 @@
+"""Models in files of any format: one function that reads them all, one that writes them all.
+
+>>> import os, tempfile
+>>> import numpy as np
+>>> from widemargin import LinearSVC, export, load
+>>> model = LinearSVC().fit(np.array([[0.0], [1.0]]), [-1, 1])
+>>> path = os.path.join(tempfile.mkdtemp(), "model.liblinear")
+>>> export(model, path)
+>>> print(load(path).predict([[2.0]]))
+[1]
+
+Each format is one file here: a name, suffixes, what fits it, and what does not, in a sentence. All of them speak of a
+:class:`.machine.Machine`, which is what a fitted estimator computes.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .. import files
+from ..estimators.saving import SavedEstimator
+from .text import READERS
+
+#: Formats that can be written, each with the ending of a file's name that stands for it.
+FORMATS = {"npz": ".npz", "libsvm": ".libsvm", "liblinear": ".liblinear", "onnx": ".onnx"}
+
+
+def export(model: Any, path: str | os.PathLike[str], format: str | None = None) -> None:
+    """Write a fitted estimator to a file of this library or of another program.
+
+    Parameters
+    ----------
+    model : a fitted estimator
+    path : str or path
+        The old file stays until the new one is whole.
+    format : {"npz", "libsvm", "liblinear", "onnx"}, optional
+        "npz" is this library's own, as ``model.save(path)`` writes it, and the only one that training goes on from.
+        "libsvm" and "liblinear" are the text of those programs, "onnx" a graph with the input ``X`` and the outputs
+        ``label`` and ``scores`` (a regressor's is ``scores`` alone). Not given: by the ending of the name.
+
+    Examples
+    --------
+    >>> import widemargin
+    >>> widemargin.export(model, "model.onnx")  # doctest: +SKIP
+    >>> widemargin.export(model, "heart_scale.model", "libsvm")  # doctest: +SKIP
+    """
+    if format is None:
+        ending = Path(path).suffix.lower()
+        format = next((name for name, suffix in FORMATS.items() if suffix == ending), None)
+        if format is None:
+            raise ValueError(
+                f"the name {os.fspath(path)!r} does not say which format: end it in {', '.join(FORMATS.values())}, or "
+                f"give format={' or '.join(map(repr, FORMATS))}"
+            )
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}, got {format!r}")
+    if not isinstance(model, SavedEstimator):
+        raise TypeError(f"export takes a fitted estimator of widemargin, got {model!r:.100}")
+    if format == "npz":
+        model.save(path)
+    else:
+        import_module(f"{__name__}.{format}").write(model, path)
+
+
+def load(path: str | os.PathLike[str], cls: type = object, *, n_features: int | None = None) -> Any:
+    """The object in a file: an estimator, a model, a solver's state or whatever else was saved.
+
+    Model text of LIBSVM and LIBLINEAR is recognised, and becomes an estimator that predicts.
+
+    Parameters
+    ----------
+    path : str or path
+    cls : type, optional
+        What it must be.
+    n_features : int, optional
+        Of LIBSVM's text, which does not say how many features there are: those it names, if not given.
+
+    Examples
+    --------
+    >>> import widemargin
+    >>> model = widemargin.load("model.npz")  # doctest: +SKIP
+    >>> model = widemargin.load("heart_scale.model", n_features=13)  # doctest: +SKIP
+    """
+    with open(path, "rb") as file:
+        first = file.read(64).split()
+    reader = READERS.get(first[0]) if first else None
+    if reader is None:
+        return files.load(path, cls)
+    found = import_module(f"{__name__}.{reader}").read(path, n_features)
+    if not isinstance(found, cls):
+        raise ValueError(
+            f"{os.fspath(path)} holds no {cls.__name__} but a {type(found).__name__}: load it as what it is"
+        )
+    return found

@@ -1,0 +1,205 @@
+"""What a fitted estimator computes, in the numbers that a user gives and sees: the one thing that formats speak of.
+
+Scores are Σ_v coef[o, v] k(x, v) + b_o over support vectors, or ⟨coef[o], x⟩ + b_o over features. A regularised
+intercept is a part of b; rows that were centred, scaled or rounded to train on are back where they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.kernels import KERNELS
+from ..core.rows import as_matrix
+from ..estimators.kernel import SVC, SVR
+from ..estimators.linear import LinearSVC, LinearSVR
+from ..models import KernelModel, PairsModel
+from ..problems.layout import SPARSE_BELOW, Preparation, scaled_kernel
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine to write; or one that was read.
+
+    Attributes
+    ----------
+    name : str
+        The estimator's class, for sentences.
+    coef : ndarray of shape (outputs, vectors), or (outputs, features) where there is no kernel
+        Of pairs, in the layout of :mod:`widemargin.core.pairs`.
+    intercept : ndarray of shape (outputs,)
+    n_features : int
+    classes : ndarray, or None for a regression
+        One output, positive for the second of two; or one for each, of which the highest wins; or pairs, which vote.
+    in_pairs : bool
+    kernel : a kernel, or None for weights of features
+    vectors : ndarray or CSR matrix of the support vectors; None for a precomputed kernel
+    support : ndarray
+        Of a precomputed kernel, the columns of the kernel matrix.
+    counts : ndarray
+        Of pairs, the number of vectors of each class.
+    loss, multi_class : str
+        Of a linear machine.
+    """
+
+    name: str
+    coef: np.ndarray
+    intercept: np.ndarray
+    n_features: int
+    classes: np.ndarray | None
+    in_pairs: bool = False
+    kernel: Any = None
+    vectors: Any = None
+    support: Any = None
+    counts: Any = None
+    loss: str = ""
+    multi_class: str = "ovr"
+
+    @property
+    def n_vectors(self) -> int:
+        """The number of support vectors."""
+        return self.coef.shape[1]
+
+    def of_pairs(self) -> np.ndarray:
+        """Coefficients of shape (pairs, vectors)."""
+        ends = np.cumsum(self.counts)
+        blocks = [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
+        pairs = list(combinations(range(len(blocks)), 2))
+        found = np.zeros((len(pairs), self.n_vectors))
+        for row, (i, j) in zip(found, pairs, strict=True):
+            row[blocks[i]], row[blocks[j]] = self.coef[j - 1, blocks[i]], self.coef[i, blocks[j]]
+        return found
+
+
+def machine_of(model: Any) -> Machine:
+    """The machine of a fitted estimator; refuses a kernel that is a function."""
+    check_is_fitted(model)
+    name, classes = type(model).__name__, getattr(model, "classes_", None)
+    if not hasattr(model, "kernel"):
+        coef = np.atleast_2d(model.coef_)
+        kind = "ovr" if classes is None else model.multi_class
+        return Machine(
+            name, coef, np.broadcast_to(model.intercept_, coef.shape[:1]), coef.shape[1], classes, loss=model.loss,
+            multi_class=kind,
+        )  # fmt: skip
+    inner = getattr(model, "_model", None)  # one on a budget has its state
+    kernel = model._trained_kernel if inner is None else inner.kernel
+    if kernel.is_function:
+        raise ValueError(
+            f"{name} has a kernel that is a function, {kernel.function!r:.100}, and files hold none: use a kernel with "
+            "a name"
+        )
+    kernel = kernel._replace(gamma=model._gamma) if kernel.has_gamma else kernel
+    coef = model.dual_coef_
+    intercept = getattr(model, "intercept_", np.zeros(coef.shape[0]))
+    found = Machine(name, coef, intercept, model.n_features_in_, classes, kernel=kernel)
+    if kernel.is_table:
+        found = replace(found, support=model.support_)
+    else:
+        vectors = model.support_vectors_
+        found = replace(found, vectors=sp.csr_matrix(vectors) if sp.issparse(vectors) else np.asarray(vectors))
+    if isinstance(inner, PairsModel):
+        return replace(found, in_pairs=True, counts=model.n_support_)
+    if classes is not None and classes.size > 2 and getattr(model, "multi_class", "ovr") == "ovo":
+        return _by_class(found)
+    if classes is not None and classes.size == 2 and coef.shape[0] == 2:
+        return replace(found, coef=coef[1:] - coef[:1], intercept=intercept[1:] - intercept[:1])
+    return found
+
+
+def _by_class(machine: Machine) -> Machine:
+    """Machines of pairs that share all vectors, as in a compressed model: with a copy of a vector for each class that
+    has a pair with it, which is the layout of pairs.
+    """
+    assert machine.classes is not None
+    k, of_pairs = machine.classes.size, machine.coef
+    pairs = list(combinations(range(k), 2))
+    chosen, blocks = [], []
+    for i in range(k):
+        own = [(row, j) for row, (first, j) in enumerate(pairs) if first == i]
+        block = np.zeros((k - 1, machine.n_vectors))
+        for row, j in own:
+            block[j - 1] = of_pairs[row]
+        used = np.flatnonzero(block.any(axis=0))
+        chosen.append(used)
+        blocks.append(block[:, used])
+    return replace(
+        machine, coef=np.hstack(blocks), vectors=machine.vectors[np.concatenate(chosen)], in_pairs=True,
+        counts=np.array([used.size for used in chosen]),
+    )  # fmt: skip
+
+
+def linear_machine(machine: Machine) -> Machine:
+    """The same with weights of features, where the kernel is linear."""
+    if machine.kernel is None:
+        return machine
+    loss = "hinge" if machine.classes is not None else "epsilon_insensitive"
+    return replace(
+        machine, coef=np.asarray(machine.coef @ machine.vectors), kernel=None, vectors=None, counts=None, loss=loss
+    )
+
+
+def estimator_of(machine: Machine, program: str, **parameters: Any) -> Any:
+    """An estimator that predicts as the machine; it has no state to go on from."""
+    is_linear, is_class = machine.kernel is None, machine.classes is not None
+    cls: Any = (LinearSVC if is_class else LinearSVR) if is_linear else (SVC if is_class else SVR)
+    if is_linear:
+        model = cls(loss=machine.loss, **({"multi_class": machine.multi_class} if is_class else {}), **parameters)
+        model.coef_ = machine.coef if is_class else machine.coef[0]
+        model.intercept_ = machine.intercept
+    else:
+        model = _kernel_estimator(cls, machine, **parameters)
+    if is_class:
+        model.classes_ = machine.classes
+    model.n_features_in_ = machine.n_features
+    model.certificate_, model.stop_reason_ = None, "loaded"
+    model._only_predicts = f"comes from a model text of {program}"
+    return model
+
+
+def _kernel_estimator(cls: Any, machine: Machine, **parameters: Any) -> Any:
+    kernel, vectors, n = machine.kernel, machine.vectors, machine.n_vectors
+    given = kernel._asdict()
+    model = cls(kernel=kernel.name, **given, **parameters)
+    support = np.arange(n) if machine.support is None else machine.support
+    rows = None
+    model._gamma, model._preparation = 1.0, Preparation(None, False, False)
+    if kernel.is_table:
+        model.support_, model.support_vectors_ = support, np.empty((0, 0))
+    else:
+        settled = (kernel.name, given.get("gamma", 1.0), given.get("degree", 3), given.get("coef0", 0.0))
+        as_csr = vectors.nnz < SPARSE_BELOW * n * machine.n_features
+        vectors = vectors if as_csr else vectors.toarray()
+        kernel, exponent, model._gamma = scaled_kernel(*settled, vectors)
+        model._preparation = Preparation(None, False, as_csr, exponent)
+        rows, model.support_vectors_ = model._preparation.rows(kernel, vectors), vectors
+    model.dual_coef_, model.intercept_ = machine.coef, machine.intercept
+    if machine.in_pairs:
+        ends = np.cumsum(machine.counts, dtype=np.int64)
+        model._model = PairsModel(kernel, support, rows, machine.coef, machine.intercept, ends)
+    else:
+        model._model = KernelModel(kernel, support, rows, machine.coef, machine.intercept)
+    if machine.counts is not None:
+        model.n_support_ = np.asarray(machine.counts, np.int32)
+    return model
+
+
+def kernel_of_word(word: str) -> Any:
+    """The class of kernels of this name, which is that of the class in small letters; None if there is none."""
+    return next((cls for cls in KERNELS.values() if word_of(cls) == word), None)
+
+
+def word_of(kernel: Any) -> str:
+    """The name of a kernel's class in small letters, as other programs write it."""
+    return (kernel if isinstance(kernel, type) else type(kernel)).__name__.lower()
+
+
+def dense_vectors(machine: Machine) -> np.ndarray:
+    """The support vectors as a matrix of float64."""
+    found = machine.vectors.toarray() if sp.issparse(machine.vectors) else as_matrix(machine.vectors)
+    return np.asarray(found, np.float64)

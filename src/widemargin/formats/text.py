@@ -1,0 +1,135 @@
+"""Model text of other programs: lines with a key and values, and what is wrong with them, by line."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+#: The first word of a model text, and the format that it belongs to.
+READERS = {b"svm_type": "libsvm", b"solver_type": "liblinear"}
+#: Whole numbers of those programs are 32-bit ones.
+LARGEST = 2**31 - 1
+
+
+def number(value: Any) -> str:
+    """The shortest text that reads back as the same float64."""
+    return repr(float(value))
+
+
+class Wrong(ValueError):
+    """What is wrong with a line, as a sentence that its place begins."""
+
+
+class Text:
+    """The lines of a model text; what is wrong with the last one read is said with its number."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path, self.place = os.fspath(path), 0
+        with open(path, "rb") as file:
+            self.lines = file.read().split(b"\n")
+        if self.lines[-1].strip() == b"":
+            self.lines.pop()
+
+    def __enter__(self) -> Text:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, Wrong):
+            raise ValueError(f"{self.path}, line {self.place}: {error}") from error
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """The words of each line that is left."""
+        while self.place < len(self.lines):
+            line = self.lines[self.place]
+            self.place += 1
+            try:
+                yield line.decode("ascii").split()
+            except UnicodeDecodeError as error:
+                raise Wrong(f"it is no text, but has the byte {line[error.start]:#04x}") from error
+
+    def header(self, known: tuple[str, ...], last: str) -> dict[str, list[str]]:
+        """Values of the keys up to the line that says ``last``; refuses keys that are unknown or repeated."""
+        found: dict[str, list[str]] = {}
+        for words in self:
+            if not words:
+                raise Wrong("it is empty, where a key and its value should be")
+            key, *values = words
+            if key == last:
+                return found
+            if key not in known:
+                raise Wrong(f"the key {key!r:.50} is none of {', '.join(known)}, {last}")
+            if key in found:
+                raise Wrong(f"the key {key!r} is there twice")
+            found[key] = values
+            self._check_place(key, values)
+        raise Wrong(f"the file ends before {last!r}: it was cut off")
+
+    def _check_place(self, key: str, values: list[str]) -> None:
+        if not values:
+            raise Wrong(f"the key {key!r} has no value")
+
+    def lacks(self, header: dict[str, list[str]], *keys: str) -> None:
+        """Refuse a header without these keys."""
+        for key in keys:
+            if key not in header:
+                raise Wrong(f"the lines above it lack {key!r}")
+
+
+def real(word: str, name: str) -> float:
+    """A finite number."""
+    try:
+        value = float(word)
+    except ValueError as error:
+        raise Wrong(f"{name} must be a number, got {word!r:.50}") from error
+    if not math.isfinite(value) or "_" in word:
+        raise Wrong(f"{name} must be a finite number, got {word!r:.50}")
+    return value
+
+
+def integer(word: str, name: str, least: int = 0, most: int = LARGEST) -> int:
+    """A whole number in a range."""
+    try:
+        value = int(word)
+    except ValueError as error:
+        raise Wrong(f"{name} must be a whole number, got {word!r:.50}") from error
+    if not least <= value <= most or "_" in word:
+        raise Wrong(f"{name} must be from {least} to {most}, got {word!r:.50}")
+    return value
+
+
+def single(header: dict[str, list[str]], key: str) -> str:
+    """The only value of a key."""
+    if len(header[key]) != 1:
+        raise Wrong(f"{key!r} must have one value, got {len(header[key])}")
+    return header[key][0]
+
+
+def several(header: dict[str, list[str]], key: str, count: int) -> list[str]:
+    """So many values of a key."""
+    if len(header[key]) != count:
+        raise Wrong(f"{key!r} must have {count} values, got {len(header[key])}")
+    return header[key]
+
+
+def written_labels(classes: np.ndarray, program: str) -> list[str]:
+    """Labels as the program's whole numbers; refuses others."""
+    values = classes.tolist()
+    if not all(isinstance(v, (bool, int, float)) and v == int(v) and abs(v) <= LARGEST for v in values):
+        odd = next(v for v in values if not isinstance(v, (bool, int, float)) or v != int(v) or abs(v) > LARGEST)
+        raise ValueError(
+            f"{program} has labels that are whole numbers of 32 bits, and this model has {odd!r}: train on numbers "
+            "instead, for example those of LabelEncoder, or export to .npz or .onnx"
+        )
+    return [str(int(v)) for v in values]
+
+
+def read_labels(words: list[str]) -> np.ndarray:
+    """The labels of a file; refuses those that are there twice."""
+    found = [integer(word, "a label", -LARGEST - 1) for word in words]
+    if len(set(found)) < len(found):
+        raise Wrong("a label is there twice")
+    return np.array(found)
