@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reference.budgeted import merged
 from widemargin.core import merging
 from widemargin.core.dispatch import compiled
-from widemargin.core.merging import ROUNDS, best_place, lookup, merge_table, merged_norm2
+from widemargin.core.merging import ROUNDS, lookup, merge_table, merged_norm2, place_of_one, place_of_several
 
 best_partner, joint_degradations = compiled(merging.best_partner), compiled(merging.joint_degradations)
 
@@ -39,7 +39,7 @@ def test_the_table_knows_what_is_lost_of_a_vector_that_is_small_beside_its_partn
 @given(share, similarity)
 def test_a_polished_place_is_as_good_as_a_searched_one(mu, kappa):
     p, q, r = mu * mu, mu * (1 - mu), (1 - mu) ** 2
-    h = best_place(merge_table(SIZE, "float64").h, p, q, r, np.log(kappa), False)
+    h = place_of_one(merge_table(SIZE, "float64").h, p, q, r, np.log(kappa))
     best = p + r + 2 * kappa * q - searched(mu, kappa)[0]
     assert 0.0 <= h <= 0.5
     # the objective is flat at its maximum: an error of 1e-7 in h is one of 1e-14 in it
@@ -56,7 +56,10 @@ def test_a_merge_never_loses_more_than_a_removal(a, b, kappa):
     if a @ a > b @ b:
         a, b = b, a
     p, q, r = a @ a, a @ b, b @ b
-    h = best_place(merge_table(SIZE, "float64").h, p, q, r, np.log(kappa), a.size > 1)
+    if a.size == 1:
+        h = place_of_one(merge_table(SIZE, "float64").h, p, q, r, np.log(kappa))
+    else:
+        h = place_of_several(p, q, r, np.log(kappa))
     lost = p + r + 2 * kappa * q - merged_norm2(p, q, r, np.log(kappa), h)
     assert lost <= p * (1.0 - kappa**2) + 1e-12 * (1.0 + r)
 
@@ -135,15 +138,15 @@ def test_joint_degradations_are_those_of_the_place_that_the_formula_reaches(seed
         assert merged_norm2(p, q, r, log_kappa[j], last) == pytest.approx(p + r + 2 * kappa * q - exact, abs=1e-3 * p)
         if r > 1e4 * p:
             assert out[j] == pytest.approx(exact, abs=0.01 * p + rounding)
-        place = best_place(merge_table(SIZE, "float64").h, p, q, r, log_kappa[j], True)
+        place = place_of_several(p, q, r, log_kappa[j])
         assert merged_norm2(p, q, r, log_kappa[j], place) >= p + r + 2 * kappa * q - out[j] - rounding
 
 
 def test_one_class_is_the_case_of_several_with_parallel_coefficients(rng):
     mu, log_kappa = rng.uniform(0.05, 0.45), np.log(rng.uniform(0.2, 1.0))
     table = merge_table(SIZE, "float64").h
-    one = best_place(table, mu**2, mu * (1 - mu), (1 - mu) ** 2, log_kappa, False)
-    several = best_place(table, 2 * mu**2, 2 * mu * (1 - mu), 2 * (1 - mu) ** 2, log_kappa, True)
+    one = place_of_one(table, mu**2, mu * (1 - mu), (1 - mu) ** 2, log_kappa)
+    several = place_of_several(2 * mu**2, 2 * mu * (1 - mu), 2 * (1 - mu) ** 2, log_kappa)
     assert one == pytest.approx(several, abs=1e-5)
 
 

@@ -351,18 +351,9 @@ def _(X, i, metric, vectors, m, x, sums):
 # ---------------------------------------------------------------- vectors that come and go
 
 
-@generic
+@inlined
 def lacks(X, i, vectors):
-    """How many rows of Z there are too few for the features of row i."""
-
-
-@lacks.case(DenseRows)
-def _(X, i, vectors):
-    return 0
-
-
-@lacks.case(CSRRows)
-def _(X, i, vectors):
+    """How many rows of Z there are too few for the features of row i, which is sparse."""
     room, new = vectors.Z.shape[0] - vectors.rows[0] + vectors.rows[1], 0
     if room >= row_size(X, i):
         return 0

@@ -159,7 +159,7 @@ class RBF(NamedTuple):
 
 @value_of.case(RBF)
 def _(kernel, total):
-    return np.exp(-kernel.gamma * min(total, _LARGEST))
+    return np.exp(-kernel.gamma * np.minimum(total, _LARGEST))
 
 
 @finish.case(RBF)

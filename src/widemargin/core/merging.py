@@ -46,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .borrowing import borrow
-from .dispatch import apart, compiled, inlined
+from .dispatch import apart, inlined
 from .exp import exp
 
 #: Steps of the grid of h from which the place of a pair with several classes is polished.
@@ -70,7 +70,7 @@ class MergeTable(NamedTuple):
 @inlined
 def merged_norm2(p, q, r, log_kappa, h):
     """The squared norm ‖α_z‖² of the merged coefficients at the place h between two vectors."""
-    A, B = exp(log_kappa * (1.0 - h) * (1.0 - h)), exp(log_kappa * h * h)
+    A, B = np.exp(log_kappa * (1.0 - h) * (1.0 - h)), np.exp(log_kappa * h * h)
     return p * A * A + 2.0 * q * A * B + r * B * B
 
 
@@ -112,30 +112,37 @@ def merge_lost(p, q, r, kappa, log_kappa, h):
     return p * (one - A * A) - r * fall * (two + fall) - two * q * kappa * rise
 
 
-@compiled
-def _fill(h, degradation):
-    """Tabulate, in place. κ = 0 is two vectors that do not see each other: keep the larger."""
-    rows, columns = h.shape
-    for i in range(rows):
-        mu = 0.5 * i / (rows - 1)
-        h[i, 0], degradation[i, 0] = 0.0, 1.0
-        for j in range(1, columns):
-            kappa = j / (columns - 1)
-            p, q, r, log_kappa = mu * mu, mu * (1.0 - mu), (1.0 - mu) * (1.0 - mu), np.log(kappa)
-            h[i, j] = polish(p, q, r, log_kappa, 0.0, 0.5)
-            if i == 0:
-                lost = 1.0 - kappa * kappa * (1.0 - 2.0 * log_kappa)
-            else:
-                lost = merge_lost(p, q, r, kappa, log_kappa, h[i, j]) / p
-            degradation[i, j] = max(lost, 0.0)
-
-
 @lru_cache(maxsize=4)
 def merge_table(size: int, dtype: str) -> MergeTable:
-    """The table with size × size entries; made once."""
-    h, degradation = np.empty((size, size)), np.empty((size, size))
-    _fill(h, degradation)
-    return MergeTable(h.astype(dtype), degradation.astype(dtype))
+    """The table with size × size entries; made once. κ = 0 is two vectors that do not see each other: keep the larger.
+
+    The golden section of :func:`polish`, for all entries at once.
+    """
+    mu, kappa = np.linspace(0.0, 0.5, size)[:, None], np.linspace(0.0, 1.0, size)[1:]
+    log_kappa, odds = np.log(kappa), (1.0 - mu) / np.maximum(mu, 1e-300)
+
+    def norm(h: np.ndarray) -> np.ndarray:
+        """|α_z|, whose square is largest where it is."""
+        return mu * np.exp(log_kappa * (1.0 - h) ** 2) + (1.0 - mu) * np.exp(log_kappa * h * h)
+
+    low, width = np.zeros((size, size - 1)), 0.5
+    first, second = norm(low + (1.0 - _SHRINK) * width), norm(low + _SHRINK * width)
+    while width > POLISHED:
+        left = first > second
+        low += np.where(left, 0.0, (1.0 - _SHRINK) * width)
+        width *= _SHRINK
+        new = norm(low + np.where(left, 1.0 - _SHRINK, _SHRINK) * width)
+        first, second = np.where(left, new, second), np.where(left, first, new)
+    h = low + 0.5 * width
+    h[norm(np.zeros_like(h)) >= norm(h)] = 0.0
+    # the sum in which nothing cancels, over p = μ²: AB = κ(1 + rise), B = 1 + fall
+    rise, fall = np.expm1(2.0 * log_kappa * h * (h - 1.0)), np.expm1(log_kappa * h * h)
+    A = kappa * (1.0 + rise) / (1.0 + fall)
+    lost = 1.0 - A * A - odds * (odds * fall * (2.0 + fall) + 2.0 * kappa * rise)
+    lost[0] = 1.0 - kappa * kappa * (1.0 - 2.0 * log_kappa)
+    places, degradation = np.zeros((size, size)), np.ones((size, size))
+    places[:, 1:], degradation[:, 1:] = h, np.maximum(lost, 0.0)
+    return MergeTable(places.astype(dtype), degradation.astype(dtype))
 
 
 @inlined
@@ -217,7 +224,7 @@ def _newton(mu, log_kappa, h):
     """
     for _ in range(8):
         far = 1.0 - h
-        A, B = mu * exp(log_kappa * far * far), (1.0 - mu) * exp(log_kappa * h * h)
+        A, B = mu * np.exp(log_kappa * far * far), (1.0 - mu) * np.exp(log_kappa * h * h)
         bend = A + B + 2.0 * log_kappa * (far * far * A + h * h * B)
         if bend <= 0.0:
             return -1.0
@@ -231,22 +238,24 @@ def _newton(mu, log_kappa, h):
 
 
 @apart
-def best_place(table, p, q, r, log_kappa, joint):
-    """The h at which to merge two vectors, of which the first is the smaller: never worse than h = 0."""
-    low, high = 0.0, 0.5
-    if joint:
-        best, place = -1.0, 0
-        for i in range(GRID + 1):
-            reached = merged_norm2(p, q, r, log_kappa, i / GRID)
-            if reached > best:
-                best, place = reached, i
-        low, high = max(0.0, (place - 1) / GRID), min(1.0, (place + 1) / GRID)
-    elif q > 0.0:
-        mu, number = np.sqrt(p) / (np.sqrt(p) + np.sqrt(r)), table.dtype.type
-        h = np.float64(lookup(table, number(min(mu, 0.5)), number(min(exp(log_kappa), 1.0))))
-        h = _newton(mu, log_kappa, h)
-        if h >= 0.0:
-            return 0.0 if merged_norm2(p, q, r, log_kappa, 0.0) >= merged_norm2(p, q, r, log_kappa, h) else h
-    else:
+def place_of_one(table, p, q, r, log_kappa):
+    """The h at which to merge two vectors of one class, the first the smaller: never worse than h = 0."""
+    if q <= 0.0:
         return 0.0
-    return polish(p, q, r, log_kappa, low, high)
+    mu, number = np.sqrt(p) / (np.sqrt(p) + np.sqrt(r)), table.dtype.type
+    h = np.float64(lookup(table, number(min(mu, 0.5)), number(min(np.exp(log_kappa), 1.0))))
+    h = _newton(mu, log_kappa, h)
+    if h >= 0.0:
+        return 0.0 if merged_norm2(p, q, r, log_kappa, 0.0) >= merged_norm2(p, q, r, log_kappa, h) else h
+    return polish(p, q, r, log_kappa, 0.0, 0.5)
+
+
+@apart
+def place_of_several(p, q, r, log_kappa):
+    """The h at which to merge two vectors of several classes, the first the smaller: never worse than h = 0."""
+    best, place = -1.0, 0
+    for i in range(GRID + 1):
+        reached = merged_norm2(p, q, r, log_kappa, i / GRID)
+        if reached > best:
+            best, place = reached, i
+    return polish(p, q, r, log_kappa, max(0.0, (place - 1) / GRID), min(1.0, (place + 1) / GRID))

@@ -16,23 +16,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import apart, inlined, use_wide_registers
+from ...core.dispatch import apart, generic, inlined, use_wide_registers
 from ...core.expansion import correlation, least, padded, vector_sums, write_column
 from ...core.kernels import finish
-from ...core.merging import best_partner, best_place, joint_degradations, merge_table
+from ...core.merging import best_partner, joint_degradations, merge_table, place_of_one, place_of_several
 from .policy import Policy, drop, instead, kernel_row, maintain, register
 
 
-class Merging(NamedTuple):
-    """Merge at work: tables in the precision of the vectors, and memory that is overwritten."""
+class OfOne(NamedTuple):
+    """The search for partners of vectors with one coefficient: tables in the precision of the vectors."""
 
     h: np.ndarray
     degradation: np.ndarray
+
+
+class OfSeveral(NamedTuple):
+    """The search for partners of vectors with several coefficients: memory that is overwritten."""
+
+    out: np.ndarray  # what a merge with each vector loses
+    products: np.ndarray  # ⟨α_m, α_j⟩ and ‖α_j‖² for each vector
+
+
+class Merging(NamedTuple):
+    """Merge at work: the search for partners, and memory that is overwritten."""
+
+    search: OfOne | OfSeveral
     vectors: int
     z: np.ndarray  # the merged vector, as a column of Z
     merged: np.ndarray  # its coefficients
-    out: np.ndarray  # what a merge with each vector loses
-    products: np.ndarray  # ⟨α_m, α_j⟩ and ‖α_j‖² for each vector, of several outputs
     chosen: np.ndarray  # vectors to merge
 
 
@@ -63,10 +74,12 @@ class Merge(Policy):
     def prepare(self, budget: Any, seed: int) -> Merging:
         """The tables of best places, which are made once, and memory to work in."""
         (outputs, capacity), dtype = budget.A.shape, budget.A.dtype
-        table = merge_table(self.table_size, dtype.name)
+        if outputs == 1:
+            search: Any = OfOne(*merge_table(self.table_size, dtype.name))
+        else:
+            search = OfSeveral(np.zeros(capacity, dtype), np.zeros((2, capacity), dtype))
         return Merging(
-            table.h, table.degradation, int(self.vectors), np.zeros(len(budget.vectors.Z), dtype), np.zeros(outputs),
-            np.zeros(capacity, dtype), np.zeros((2 if outputs > 1 else 0, capacity), dtype),
+            search, int(self.vectors), np.zeros(len(budget.vectors.Z), dtype), np.zeros(outputs),
             np.zeros(self.vectors + 1, np.int64),
         )  # fmt: skip
 
@@ -74,6 +87,55 @@ class Merge(Policy):
 def MultiMerge(k: int = 4) -> Merge:
     """Merge k vectors into one at a time."""
     return Merge(vectors=k)
+
+
+@generic
+def begin_search(search, A, m, log_kappa, count):
+    """Look for partners of vector m, of the smallest ‖α‖, among ``count``, in place."""
+
+
+@begin_search.case(OfOne)
+def _(search, A, m, log_kappa, count):
+    pass
+
+
+@begin_search.case(OfSeveral)
+def _(search, A, m, log_kappa, count):
+    joint_degradations(A, m, log_kappa, count, search.products, search.out)
+
+
+@generic
+def next_partner(search, A, m, kappa, count):
+    """The best partner that was not found before, in place."""
+
+
+@next_partner.case(OfOne)
+def _(search, A, m, kappa, count):
+    n = best_partner(search.degradation, A[0], m, kappa, count)
+    kappa[n] = -1
+    return n
+
+
+@next_partner.case(OfSeveral)
+def _(search, A, m, kappa, count):
+    n = least(search.out, count)
+    search.out[n] = np.inf
+    return n
+
+
+@generic
+def best_place(search, p, q, r, log_kappa):
+    """The h at which to merge two vectors, of which the first is the smaller."""
+
+
+@best_place.case(OfOne)
+def _(search, p, q, r, log_kappa):
+    return place_of_one(search.h, p, q, r, log_kappa)
+
+
+@best_place.case(OfSeveral)
+def _(search, p, q, r, log_kappa):
+    return place_of_several(p, q, r, log_kappa)
 
 
 @inlined
@@ -117,7 +179,7 @@ def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
 
 
 @apart
-def merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged):
+def merge_chosen(search, Z, A, chosen, found, log_kappa, gamma, z, merged):
     """z, merged ← the chosen vectors merged one after the other, in place; returns what the last one lost.
 
     ``log_kappa`` is that of the first two.
@@ -137,9 +199,9 @@ def merge_chosen(table, Z, A, chosen, found, log_kappa, gamma, z, merged):
             p += merged[c] * merged[c]
             r += np.float64(A[c, n]) * np.float64(A[c, n])
         if p <= r:
-            h = best_place(table, p, q, r, log_kappa, outputs > 1)
+            h = best_place(search, p, q, r, log_kappa)
         else:
-            h = 1.0 - best_place(table, r, q, p, log_kappa, outputs > 1)
+            h = 1.0 - best_place(search, r, q, p, log_kappa)
         near, far = np.exp(log_kappa * (1.0 - h) * (1.0 - h)), np.exp(log_kappa * h * h)
         lost = p + r + 2.0 * np.exp(log_kappa) * q
         for k in range(z.size):
@@ -203,29 +265,26 @@ def merge(policy, machine):
     As many as asked for, or as can be merged without losing more than the removal of the smallest; two always can.
     """
     expansion, work, tally, gamma = machine.expansion, machine.work, machine.tally, machine.metric.kernel.gamma
-    Z, A, out, chosen, z, merged = expansion.vectors.Z, expansion.A, policy.out, policy.chosen, policy.z, policy.merged
-    count, outputs = tally.vectors, A.shape[0]
+    Z, A, chosen, z, merged = expansion.vectors.Z, expansion.A, policy.chosen, policy.z, policy.merged
+    count = tally.vectors
     m = least(expansion.norm2, count)
     if m != count - 1:
         kernel_row(machine, m)
         tally.evals += count
-    if outputs > 1:
-        joint_degradations(A, m, work.sums, padded(count), policy.products, out)
+    begin_search(policy.search, A, m, work.sums, padded(count))
     chosen[0] = m
     found = 1
     while found < min(policy.vectors, count):
-        n = best_partner(policy.degradation, A[0], m, work.k, count) if outputs == 1 else least(out, count)
-        work.k[n], out[n] = -1, np.inf  # taken
-        chosen[found] = n
+        chosen[found] = next_partner(policy.search, A, m, work.k, count)
         found += 1
     log_kappa = np.float64(work.sums[chosen[1]])
-    lost = merge_chosen(policy.h, Z, A, chosen, found, log_kappa, gamma, z, merged)
+    lost = merge_chosen(policy.search, Z, A, chosen, found, log_kappa, gamma, z, merged)
     while found > 2:
         lost = lost_by_merging(Z, A, chosen, found, gamma, z, merged, work.x)
         if lost <= expansion.norm2[m]:
             break
         found -= 1
-        lost = merge_chosen(policy.h, Z, A, chosen, found, log_kappa, gamma, z, merged)
+        lost = merge_chosen(policy.search, Z, A, chosen, found, log_kappa, gamma, z, merged)
     lost = max(lost, 0.0)
     if machine.track:
         follow_norm(policy, machine, found, lost)

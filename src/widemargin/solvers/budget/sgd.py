@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.borrowing import borrow
-from ...core.dispatch import compiled, inlined, use_wide_registers
+from ...core.dispatch import compiled, generic, inlined, use_wide_registers
 from ...core.expansion import (
     FIRST_ROWS,
     as_data,
@@ -170,9 +170,18 @@ def record(lost, step, machine):
     machine.amounts.lost += np.sqrt(lost) * machine.amounts.scale / step
 
 
-@inlined
+@generic
 def make_room(X, i, eta, machine):
     """Remove the smallest vectors, in place, until the features of row i fit; returns whether there was too little."""
+
+
+@make_room.case(DenseRows)
+def _(X, i, eta, machine):
+    return False
+
+
+@make_room.case(CSRRows)
+def _(X, i, eta, machine):
     missing = lacks(X, i, machine.expansion.vectors)
     changed = missing > 0
     while missing > 0 and machine.tally.vectors > 0:
@@ -636,13 +645,15 @@ class BudgetedSGD(Solver):
 
     def norm2(self, problem: KernelProblem, state: State) -> float:
         """The squared norm ‖W‖², computed from all pairs of vectors."""
-        if state.support == 0:
-            return 0.0
-        coefficients = state.coefficients
-        K = KernelMatrix(problem.kernel, state.vectors())
-        return float(
-            np.einsum("ci,ij,cj->", coefficients, K.block(np.arange(state.support)), coefficients, optimize=True)
-        )
+        kernel, count, coefficients = problem.kernel, state.support, state.coefficients
+        if kernel.measure in from_product.table:  # nothing to compile
+            V = state.budget.vectors.Z[:, :count].astype(np.float64)
+            products = V.T @ V
+            size = np.diag(products)
+            K = value_of(kernel, from_product(kernel.measure(), size[:, None], size, products))
+        else:
+            K = KernelMatrix(kernel, state.vectors()).block(np.arange(count))
+        return float(np.sum((coefficients @ K) * coefficients))
 
     def model(self, problem: KernelProblem, state: State) -> KernelModel:
         """A finished copy, whose vectors stand where the data does."""
