@@ -24,12 +24,11 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit, types
-from numba.core import event
+from numba.core import event, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
-from numba.core.untyped_passes import InlineClosureLikes
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 from .machine_code import GENERICS, MachineCode
@@ -94,8 +93,39 @@ class _Unfinished(_Whole):
         """Objects of Python, of which compiled parts have none."""
 
 
-#: Passes that find nothing to do: there are no closures in loops, and no expressions over whole arrays.
-IDLE = (InlineClosureLikes, NopythonRewrites, InlineOverloads)
+#: Passes that find nothing to do: loops have no closures, no expressions over whole arrays, no ``with``, no calls of
+#: ``literally``, nothing that Numba inlines or runs in parallel by itself.
+IDLE = (
+    untyped_passes.WithLifting, untyped_passes.InlineClosureLikes, untyped_passes.RewriteDynamicRaises,
+    untyped_passes.MakeFunctionToJitFunction, untyped_passes.InlineInlinables, untyped_passes.FindLiterallyCalls,
+    untyped_passes.LiteralUnroll, untyped_passes.LiteralPropagationSubPipelinePass, typed_passes.InlineOverloads,
+    typed_passes.NopythonRewrites, typed_passes.NoPythonSupportedFeatureValidation, typed_passes.DumpParforDiagnostics,
+)  # fmt: skip
+
+
+class _Options(Flags):
+    """Options of a compilation. Numba looks up each call that it resolves by them: here they are compared at a glance.
+
+    Its own hash is of the names of all options, and so the same for all of them.
+    """
+
+    _HASH = hash(Flags())
+
+    def __hash__(self) -> int:
+        return self._HASH
+
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, Flags) and self._values == other._values) or super().__eq__(other)
+
+
+class _Passes(PassManager):
+    """Passes one after the other, without Numba's notes on each: its time, and the types in words."""
+
+    def _runPass(self, index: int, step: Any, state: Any) -> None:
+        step.analysis = self._analysis
+        step.run_initialization(state)
+        step.run_pass(state)
+        step.run_finalizer(state)
 
 
 def _pipeline(name: str, library: type[JITCodeLibrary], forced: bool) -> type[CompilerBase]:
@@ -116,15 +146,21 @@ def _pipeline(name: str, library: type[JITCodeLibrary], forced: bool) -> type[Co
             state.flags.forceinline = forced
             return super().run_pass(state)
 
+    passes = _Passes("nopython")
+
     class Pipeline(CompilerBase):
+        def __init__(self, typing: Any, target: Any, code: Any, args: Any, result: Any, flags: Any, names: Any) -> None:
+            super().__init__(typing, target, code, args, result, _Options(flags), names)
+
         def define_pipelines(self) -> list[Any]:
-            pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            pipeline.passes = [
-                (Lowering if step is NativeLowering else step, why) for step, why in pipeline.passes if step not in IDLE
-            ]
-            pipeline._finalized = False
-            pipeline.finalize()
-            return [pipeline]
+            if not passes.finalized:  # the same for all functions
+                passes.passes = [
+                    (Lowering if step is NativeLowering else step, why)
+                    for step, why in DefaultPassBuilder.define_nopython_pipeline(self.state).passes
+                    if step not in IDLE
+                ]
+                passes.finalize()
+            return [passes]
 
     return Pipeline
 
@@ -145,21 +181,34 @@ def _compile_within(function: Callable[..., Any], choose: Callable[..., Any], fo
     overload(function, strict=False, jit_options=options)(choose)
 
 
-class _NoCollection(event.Listener):
-    """Keeps Python's collector of cyclic garbage off while a loop is compiled: it walks a million objects in vain."""
+class _Undisturbed(event.Listener):
+    """While a loop is compiled, keeps off what costs more than it tells.
+
+    Python's collector of cyclic garbage walks a million objects in vain. Numba has a timer for each function under way,
+    and tells all of them of every call of LLVM: here that of the loop is told, those of its parts are not.
+    """
 
     def __init__(self) -> None:
-        self.depth, self.was_enabled = 0, False
+        self.was_enabled = False
+        self.told = event._registered["numba:llvm_lock"]
+        self.under_way: list[Any] = []
 
     def on_start(self, found: event.Event) -> None:
-        if self.depth == 0:
+        if not self.under_way:
             self.was_enabled = gc.isenabled()
             gc.disable()
-        self.depth += 1
+        newest = self.told[-1] if self.under_way and self.told else None
+        if isinstance(newest, event.TimingListener):
+            self.told.remove(newest)
+        else:
+            newest = None
+        self.under_way.append(newest)
 
     def on_end(self, found: event.Event) -> None:
-        self.depth -= 1
-        if self.depth == 0 and self.was_enabled:
+        timer = self.under_way.pop()
+        if timer is not None:
+            self.told.append(timer)  # Numba takes it off itself
+        if not self.under_way and self.was_enabled:
             gc.enable()
 
 
@@ -208,7 +257,7 @@ class _CompilationNotice(event.Listener):
 
 
 event.register("numba:compile", _CompilationNotice())
-event.register("numba:compile", _NoCollection())
+event.register("numba:compile", _Undisturbed())
 
 
 @intrinsic
