@@ -300,7 +300,7 @@ class Problem(Objective):
         z, g, W = np.empty(outputs), np.empty(outputs), np.ascontiguousarray(W)
         _add_slopes(self.X, self.target, self.y, self.sample_weight, Affine(W, b), 0.0, z, g, Affine(A, a))
         charged = self.lam * (self.intercept == "regularized")
-        D = -(A / self.n + self.lam * W) / (self.column_squares() + self.lam)[:, None]
+        D = (-(A / self.n + self.lam * W) / (self.column_squares() + self.lam)[:, None]).astype(W.dtype)
         e = -(a / self.n + charged * b) / (self.mean_weight + charged)
         if self.intercept in ("none", "search"):
             e[:] = 0.0
