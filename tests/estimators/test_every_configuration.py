@@ -1,6 +1,7 @@
 """scikit-learn's own checks on every configuration that a user can reach, not on defaults only.
 
-The defaults, and linear Pegasos, are checked in test_contract.py, test_kernel.py and test_budgeted.py.
+The defaults, of kernel machines "smo", and linear Pegasos are checked in test_contract.py, test_kernel.py and
+test_budgeted.py.
 Sparse rows are among the checks.
 """
 
@@ -16,21 +17,23 @@ LINEAR = [
     LinearSVC(solver="pegasos", multi_class="crammer_singer"),
 ]
 KERNEL = [
-    *(SVC(solver=solver) for solver in ("smo", "sbp", "sdca", "pegasos")),
+    *(SVC(solver=solver) for solver in ("sbp", "sdca", "pegasos")),
     SVC(solver="perceptron", max_iter=1),
     SVC(multi_class="ovr"),
     SVC(early_stopping=True),
     SVC(solver="sbp", early_stopping=True),
     SVC(kernel="precomputed"),
     SVC(kernel="precomputed", solver="sbp"),
-    *(SVR(solver=solver) for solver in ("smo", "sdca")),
+    SVR(solver="sdca"),
     SVR(kernel="precomputed"),
 ]
 #: Steps are values of one loop; of policies, those of two loops are checked here: each loop takes a minute to compile.
 QUICK = {"lam": 0.02, "max_iter": 5}
 BUDGETED = [
-    *(BudgetedSVC(50, step=step, **QUICK) for step in STEPS if step != "pegasos"),
-    *(BudgetedSVC(50, maintenance=policy, **QUICK) for policy in ("multi_merge", "remove", "random", "oldest", "stop")),
+    *(
+        BudgetedSVC(50, step=step, maintenance=policy, **QUICK)
+        for step, policy in zip([*STEPS, "pegasos"], ("multi_merge", "remove", "random", "oldest", "stop"), strict=True)
+    ),
     BudgetedSVR(50, step="pegasos", **QUICK),
 ]
 
