@@ -1,0 +1,312 @@
+"""Data in chunks: examples that need not fit in memory, from files or made as they are asked for.
+
+A source yields examples in *pieces*, a few at a time. Pieces are gathered to chunks of ``max_memory``, or to the whole.
+Where a source has *parts*, byte ranges of a text or groups of rows, these can be read in any order, and an epoch in
+random order reads them so: some parts from all over the file are in memory together, and their rows are shuffled.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..arguments import positive
+
+#: Memory a source may use, unless told.
+MAX_MEMORY = 256 * 2**20
+#: Chunks in memory at a time, at most: one given away, one being gathered, its rows in another order, its pieces.
+COPIES = 4
+#: Parts that are in a chunk together, at least, where there are so many.
+MIXED = 8
+#: Labels that are told apart in a summary; more are numbers to be predicted.
+MOST_LABELS = 10_000
+
+UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def memory(name: str, value: Any) -> int:
+    """Bytes, given as a number or as text such as "512 MB"."""
+    if isinstance(value, Real):
+        return int(positive(name, value))
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)i?b?\s*", str(value).lower())
+    try:
+        return int(positive(name, float(found[1]) * UNITS[found[2]]))  # type: ignore[index]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number of bytes or text such as '512 MB', got {value!r}") from None
+
+
+class Piece(NamedTuple):
+    """Some examples: rows, targets, and the numbers of their queries where there are such."""
+
+    X: Any
+    y: np.ndarray
+    qid: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one look through all the data found.
+
+    ``labels`` are the distinct targets, or None where there are more than ten thousand; ``skipped`` the lines left out.
+    """
+
+    n_rows: int
+    n_features: int
+    n_entries: int
+    labels: np.ndarray | None
+    skipped: int = 0
+
+
+def bytes_of(X: Any) -> int:
+    """Memory of rows."""
+    return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes
+
+
+class Gathered:
+    """Pieces one after the other in arrays that grow where they are, so that all is in memory once."""
+
+    def __init__(self, expected: float = math.nan) -> None:
+        self.rows = self.entries = 0
+        self.share = expected  # how much of all has been gathered, where that is known
+        self._arrays: dict[str, np.ndarray] = {}
+        self._used: dict[str, int] = {}
+
+    def _append(self, name: str, values: np.ndarray) -> None:
+        used = self._used.get(name, 0)
+        kept = self._arrays.get(name)
+        if kept is None:
+            kept = self._arrays[name] = np.empty((0, *values.shape[1:]), values.dtype)
+        if values.dtype != kept.dtype:  # longer text, say
+            kind = np.result_type(values.dtype, kept.dtype)
+            kept = self._arrays[name] = kept.astype(kind)
+        need = used + values.shape[0]
+        if need > kept.shape[0]:
+            room = int(need * 1.02 / self.share) if 0.0 < self.share <= 1.0 else 0
+            # the file's end is guessed from what was read; guesses that are far off grow by a quarter
+            room = max(need, room if room <= 64 * need else 0, need + need // 4)
+            kept.resize((room, *kept.shape[1:]), refcheck=False)
+        kept[used:need] = values
+        self._used[name] = need
+
+    def add(self, piece: Piece, share: float = math.nan) -> None:
+        """Append a piece; ``share`` of all has then been gathered, if known."""
+        self.share = share
+        X = piece.X
+        if sp.issparse(X):
+            self._append("data", X.data)
+            self._append("indices", X.indices)
+            self._append("ends", X.indptr[1:].astype(np.int64) + (self.entries - X.indptr[0]))
+            self.entries += X.data.size
+            self._width = X.shape[1]
+        else:
+            self._append("X", X)
+            self.entries += X.size
+        self._append("y", piece.y)
+        if piece.qid is not None:
+            self._append("qid", piece.qid)
+        self.rows += piece.y.shape[0]
+
+    @property
+    def bytes(self) -> int:
+        """Memory in use."""
+        return sum(self._used[name] * a[:1].nbytes if a.size else 0 for name, a in self._arrays.items())
+
+    def take(self, n_features: int | None = None) -> Piece:
+        """All of it as one piece, and begin anew."""
+        found = {}
+        for name, array in self._arrays.items():
+            array.resize((self._used[name], *array.shape[1:]), refcheck=False)
+            found[name] = array
+        if "X" in found:
+            X: Any = found["X"]
+        else:
+            kind = np.int32 if self.entries < 2**31 else np.int64
+            indptr = np.zeros(self.rows + 1, kind)
+            indptr[1:] = found.pop("ends")
+            width = self._width if n_features is None else n_features
+            X = sp.csr_matrix((found["data"], found["indices"].astype(kind, copy=False), indptr), (self.rows, width))
+        rows = self.rows
+        piece = Piece(X, found["y"], found.get("qid"))
+        self.__init__()  # type: ignore[misc]
+        assert rows == piece.y.shape[0]
+        return piece
+
+
+class ChunkedSource:
+    """Examples that are read in chunks, or as a whole.
+
+    >>> import numpy as np
+    >>> from widemargin.data import Generated
+    >>> source = Generated(lambda k: (np.full((100, 3), float(k)), np.full(100, k % 2)), 5, max_memory="8 kB")
+    >>> [X.shape for X, y in source]
+    [(100, 3), (100, 3), (100, 3), (100, 3), (100, 3)]
+    >>> X, y = source.load()
+    >>> X.shape, source.summary().labels.tolist()
+    ((500, 3), [0, 1])
+
+    Each loop over it begins with the first example. Chunks are (X, y), with the queries' numbers as a third where
+    they were asked for; X is dense or CSR. Together with what is needed to read the next one, a chunk takes no more than
+    ``max_memory``, unless one row does.
+    """
+
+    #: What it is called in sentences.
+    name = "the data"
+    #: Whether it can be read again from the beginning.
+    again = True
+    #: Features, where they are known.
+    n_features: int | None = None
+    #: Whether chunks have the numbers of queries.
+    query_id = False
+    #: Lines that were left out in the last pass over all of it.
+    skipped = 0
+
+    def __init__(self, max_memory: Any = MAX_MEMORY) -> None:
+        self.max_memory = memory("max_memory", max_memory)
+        self._summary: Summary | None = None
+
+    # -- for the kinds of sources
+
+    def _parts(self) -> list[Any]:
+        """What can be read in any order; a single part if the source is read from its beginning only."""
+        return [None]
+
+    def _pieces(self, part: Any) -> Iterator[tuple[Piece, float]]:
+        """The pieces of a part, and how much of all has been read by then (nan where nobody knows)."""
+        raise NotImplementedError
+
+    # -- for users
+
+    def _width(self) -> int | None:
+        """Features of all chunks, found by a first pass where nobody said."""
+        return self.n_features
+
+    def _given(self, piece: Piece) -> tuple:
+        if self.query_id:
+            if piece.qid is None:
+                raise ValueError(f"{self.name} has no qid: leave query_id out")
+            return tuple(piece)
+        return piece.X, piece.y
+
+    def _chunks(self, parts: list[Any], bytes_in_chunk: float, width: int | None) -> Iterator[Piece]:
+        gathered = Gathered()
+        for part in parts:
+            for piece, _ in self._pieces(part):
+                per_row = max(1.0, bytes_of(piece.X) / max(1, piece.y.size))
+                step = max(1, int(bytes_in_chunk / per_row))
+                for start in range(0, piece.y.size, step):
+                    some = _rows(piece, slice(start, start + step)) if step < piece.y.size else piece
+                    if gathered.rows and gathered.bytes + bytes_of(some.X) > bytes_in_chunk:
+                        yield gathered.take(width)
+                    gathered.add(some)
+        if gathered.rows:
+            yield gathered.take(width)
+
+    def __iter__(self) -> Iterator[tuple]:
+        width = self._width()
+        for piece in self._chunks(self._parts(), self.max_memory / COPIES, width):
+            yield self._given(piece)
+
+    def shuffled(self, rng: np.random.Generator) -> Iterator[tuple]:
+        """All examples once, in chunks, in random order: parts from all over the source are shuffled together.
+
+        A source without parts (compressed text, standard input) is read in order, and rows are exchanged between
+        neighbouring chunks only.
+        """
+        width, size = self._width(), self.max_memory / COPIES
+        parts = self._parts()
+        if len(parts) > 1:
+            rng.shuffle(parts)
+            for piece in self._chunks(parts, size, width):
+                yield self._given(_rows(piece, rng.permutation(piece.y.size)))
+            return
+        kept: Piece | None = None
+        for piece in self._chunks(parts, size / 2, width):
+            both = piece if kept is None else _joined(kept, piece, width)
+            order = rng.permutation(both.y.size)
+            half = both.y.size // 2
+            kept = _rows(both, order[half:])
+            yield self._given(_rows(both, order[:half]))
+        if kept is not None:
+            yield self._given(kept)
+
+    def load(self) -> tuple:
+        """All of it, (X, y), in memory once."""
+        gathered = Gathered()
+        for part in self._parts():
+            for piece, share in self._pieces(part):
+                gathered.add(piece, share)
+        if gathered.rows == 0:
+            raise ValueError(f"{self.name} holds no examples")
+        return self._given(self._whole(gathered))
+
+    def _whole(self, gathered: Gathered) -> Piece:
+        return gathered.take(self.n_features)
+
+    def summary(self) -> Summary:
+        """Look through all of it, once: rows, features, labels."""
+        if self._summary is None:
+            self._need_again("looked through first")
+            rows = entries = width = 0
+            labels: Any = np.empty(0)
+            for part in self._parts():
+                for piece, _ in self._pieces(part):
+                    rows, width = rows + piece.y.size, max(width, piece.X.shape[1])
+                    entries += piece.X.nnz if sp.issparse(piece.X) else piece.X.size
+                    if labels is not None:
+                        labels = np.union1d(labels, piece.y) if labels.size else np.unique(piece.y)
+                        labels = labels if labels.size <= MOST_LABELS else None
+            self._summary = Summary(rows, self._seen_width(width), entries, labels, self.skipped)
+        return self._summary
+
+    def _seen_width(self, width: int) -> int:
+        return width if self.n_features is None else self.n_features
+
+    def _need_again(self, what: str) -> None:
+        if not self.again:
+            raise ValueError(
+                f"{self.name} can be read only once, and must be {what}: give n_features (and, to train, classes), or "
+                "store it in a file"
+            )
+
+
+def _rows(piece: Piece, chosen: Any) -> Piece:
+    return Piece(piece.X[chosen], piece.y[chosen], None if piece.qid is None else piece.qid[chosen])
+
+
+def _joined(one: Piece, other: Piece, width: int | None) -> Piece:
+    both = Gathered()
+    both.add(one)
+    both.add(other)
+    return both.take(width)
+
+
+class Generated(ChunkedSource):
+    """Examples that are made when they are asked for.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(k)`` returns (X, y) of part k, the same whenever it is asked.
+    parts : int
+        Number of parts.
+    max_memory : int or str
+        As in :func:`open_data`.
+    """
+
+    def __init__(self, make: Callable[[int], tuple], parts: int, max_memory: Any = MAX_MEMORY) -> None:
+        super().__init__(max_memory)
+        self.make, self.parts, self.name = make, parts, "the generated data"
+
+    def _parts(self) -> list[Any]:
+        return list(range(self.parts))
+
+    def _pieces(self, part: Any) -> Iterator[tuple[Piece, float]]:
+        X, y = self.make(part)
+        yield Piece(X, np.asarray(y)), (part + 1) / self.parts

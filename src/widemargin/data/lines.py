@@ -1,0 +1,139 @@
+"""Lines of bytes from files, compressed or not, in blocks that end with a line.
+
+>>> import io
+>>> [bytes(block).decode() for block in blocks(io.BytesIO(b"1 2:3" + bytes([10]) + b"0"), 4)]
+['1 2:3\\n', '0\\n']
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+#: How compressed files begin.
+MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
+#: Bytes of the longest line there may be.
+LONGEST = 2**30
+
+
+def compression_of(file: BinaryIO) -> str:
+    """How a file is compressed, by its first bytes: "gz", "bz2", "xz", "zst" or ""; they can be read again after."""
+    start = file.peek(6)[:6] if hasattr(file, "peek") else b""
+    return next((name for name, magic in MAGIC.items() if start.startswith(magic)), "")
+
+
+def _zstd() -> Any:
+    for name in ("compression.zstd", "zstandard"):
+        try:
+            return import_module(name)
+        except ImportError:
+            pass
+    raise ImportError("reading and writing .zst needs the package zstandard: pip install 'widemargin[files]'")
+
+
+def _opened(file: Any, how: str, mode: str) -> Any:
+    """A compressed file, opened over its bytes."""
+    if how == "gz":
+        return gzip.GzipFile(fileobj=file, mode=mode, **({"compresslevel": 6, "mtime": 0} if mode == "wb" else {}))
+    if how == "bz2":
+        return bz2.BZ2File(file, mode)
+    if how == "xz":
+        return lzma.LZMAFile(file, mode)
+    return _zstd().open(file, mode)
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
+    """The bytes of a file, decompressed; a file that is open already stays so.
+
+    A compressed file that is damaged or cut is a ValueError that names it.
+    """
+    given = hasattr(path, "read")
+    raw: Any = path if given else open(os.fspath(path), "rb")  # type: ignore[arg-type]  # noqa: SIM115
+    if not hasattr(raw, "peek"):
+        raw = io.BufferedReader(raw)
+    try:
+        how = compression_of(raw)
+        try:
+            yield _opened(raw, how, "rb") if how else raw
+        except (EOFError, lzma.LZMAError, gzip.BadGzipFile) as bad:
+            raise ValueError(f"{name_of(path)} is damaged or cut off ({how}): {bad}") from bad
+        except Exception as bad:
+            # of bz2 (OSError), zlib.error and zstd's own
+            if how and type(bad).__module__ in ("zlib", "zstd", "compression.zstd", "_zstd") or (
+                how == "bz2" and type(bad) is OSError and bad.errno is None
+            ):
+                raise ValueError(f"{name_of(path)} is damaged or cut off ({how}): {bad}") from bad
+            raise
+    finally:
+        if not given:
+            raw.close()
+
+
+def name_of(path: Any) -> str:
+    """What a file is called in a sentence."""
+    if hasattr(path, "read"):
+        return str(getattr(path, "name", "") or "the data")
+    return os.fspath(path)
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, compressed as its suffix says, that takes its place when it is whole."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder; make it first")
+    part = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    how = path.suffix[1:] if path.suffix[1:] in MAGIC else ""
+    try:
+        with open(part, "xb") as raw:
+            file = _opened(raw, how, "wb") if how else raw
+            yield file
+            if how:
+                file.close()
+                if raw.closed:  # some close what they were given
+                    raise OSError(f"{path}: the compressor closed the file")
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def blocks(file: BinaryIO, size: int, left: int | None = None) -> Iterator[np.ndarray]:
+    """The bytes of a file in blocks of about ``size`` that end with a line; the last one gets a line end if it has none.
+
+    ``left`` are the bytes to be read, where that is not the whole file.
+    """
+    rest = b""
+    while True:
+        want = size if left is None else min(size, left)
+        read = file.read(want) if want else b""
+        if left is not None:
+            left -= len(read)
+        if not read:
+            if rest:
+                yield np.frombuffer(rest + b"\n", np.uint8)
+            return
+        end = read.rfind(b"\n") + 1
+        if end == 0:
+            rest += read
+            size = min(2 * size, LONGEST)
+            if len(rest) > LONGEST:
+                raise ValueError(f"a line is longer than {LONGEST} bytes: this is no text of examples")
+            continue
+        block = rest + read[:end] if rest else read[:end] if end < len(read) else read
+        rest = read[end:]
+        yield np.frombuffer(block, np.uint8)
