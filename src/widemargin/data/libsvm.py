@@ -355,7 +355,11 @@ class LibsvmText(ChunkedSource):
                 faults.append((line, SAID[fault].format(_token(text, at), self.dtype, self.n_features)))
             for at, place in parsed.hard[: numbers[HARDS]].tolist():
                 if not self._read_hard(text, at, place, parsed):
-                    row = -1 - place if place < 0 else int(np.searchsorted(parsed.ends[: numbers[ROWS] + 1], place, "right")) - 1
+                    row = (
+                        -1 - place
+                        if place < 0
+                        else int(np.searchsorted(parsed.ends[: numbers[ROWS] + 1], place, "right")) - 1
+                    )
                     wrong.append(row)
                     said = SAID[BAD_LABEL if place < 0 else LARGE_VALUE]
                     faults.append((int(parsed.line[row]), said.format(_token(text, at), self.dtype)))
@@ -538,14 +542,14 @@ def put_text(out, pos, pool, begin, end):
 
 
 @compiled
-def write_rows(ends, indices, first, value, label, qid, pool, starts, out):
+def write_rows(ends, indices, first, value, label, qid, pool, begin, end, out):
     """Lines of LIBSVM text of some rows, in place; returns how many bytes. ``value`` and ``label`` are numbers of texts
-    in the pool, ``first`` is added to indices, and an empty qid is none.
+    in the pool, from ``begin`` to ``end``; ``first`` is added to indices, and an empty qid is none.
     """
     ends, indices, value, label, pool = borrow(ends), borrow(indices), borrow(value), borrow(label), borrow(pool)
-    qid, starts, out, pos = borrow(qid), borrow(starts), borrow(out), 0
+    qid, begin, end, out, pos = borrow(qid), borrow(begin), borrow(end), borrow(out), 0
     for r in range(label.size):
-        pos = put_text(out, pos, pool, starts[label[r]], starts[label[r] + 1])
+        pos = put_text(out, pos, pool, begin[label[r]], end[label[r]])
         if qid.size:
             for c in b" qid:":
                 out[pos] = c
@@ -558,17 +562,20 @@ def write_rows(ends, indices, first, value, label, qid, pool, starts, out):
             out[pos] = 32
             pos = put_integer(out, pos + 1, np.int64(indices[k]) + first)
             out[pos] = 58
-            pos = put_text(out, pos + 1, pool, starts[value[k]], starts[value[k] + 1])
+            pos = put_text(out, pos + 1, pool, begin[value[k]], end[value[k]])
         out[pos] = 10
         pos += 1
     return pos
 
 
-def _texts(values: np.ndarray) -> list[bytes]:
-    """Numbers as the shortest texts that give them back."""
-    narrow = values.dtype == np.float32
-    found = [str(v) for v in values] if narrow else [repr(v) for v in values.tolist()]
-    return [(text[:-2] if text.endswith(".0") else text).encode() for text in found]
+def _texts(*numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(bytes, begins, ends) of numbers as the shortest texts that give them back."""
+    told = (map(str, each) if each.dtype == np.float32 else map(repr, each.tolist()) for each in numbers)
+    pool = np.frombuffer("".join(f"{text}\n" for each in told for text in each).encode(), np.uint8)
+    end = np.flatnonzero(pool == 10)
+    begin = np.concatenate([[0], end[:-1] + 1])
+    whole_ones = (end >= begin + 3) & (pool[end - 1] == 48) & (pool[end - 2] == 46)
+    return pool, begin, end - 2 * whole_ones
 
 
 class LibsvmWriter:
@@ -598,25 +605,19 @@ class LibsvmWriter:
             self._write_some(X[some], y[some], qid[some])
 
     def _write_some(self, X: Any, y: np.ndarray, qid: np.ndarray) -> None:
-        values, value = np.unique(X.data, return_inverse=True)
+        values, value = X.data, np.arange(X.nnz)
+        if np.unique(values[:4096]).size < min(values.size, 4096) // 2:  # many are the same
+            values, value = np.unique(values, return_inverse=True)
         labels, label = np.unique(y, return_inverse=True)
-        texts = _texts(values) + _texts(labels)
-        sizes = np.array([len(text) for text in texts], np.int64)
-        starts = np.concatenate([[0], np.cumsum(sizes)])
+        pool, begin, end = _texts(values, labels)
         label = label + values.size
-        room = int(sizes[value].sum() + sizes[label].sum()) + 13 * X.nnz + 32 * y.size
+        room = int((end - begin)[value].sum() + (end - begin)[label].sum()) + 13 * X.nnz + 32 * y.size
         out = np.empty(room, np.uint8)
-        pool = np.frombuffer(b"".join(texts), np.uint8)
-        ends_ = X.indptr.astype(np.int64)
-        size = write_rows(
-            ends_, X.indices, self.first, value.astype(np.int64), label.astype(np.int64), qid, pool, starts, out
-        )
+        size = write_rows(X.indptr.astype(np.int64), X.indices, self.first, value, label, qid, pool, begin, end, out)
         self.file.write(memoryview(out[:size]))
 
 
-def write_libsvm(
-    path: str | os.PathLike[str], pieces: Iterable[tuple], *, zero_based: bool = False
-) -> None:
+def write_libsvm(path: str | os.PathLike[str], pieces: Iterable[tuple], *, zero_based: bool = False) -> None:
     """Write (X, y) or (X, y, qid), one after the other, as LIBSVM text; see :func:`write_data`."""
     with writing(Path(path)) as file:
         writer = LibsvmWriter(file, zero_based)

@@ -71,8 +71,10 @@ def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
             raise ValueError(f"{name_of(path)} is damaged or cut off ({how}): {bad}") from bad
         except Exception as bad:
             # of bz2 (OSError), zlib.error and zstd's own
-            if how and type(bad).__module__ in ("zlib", "zstd", "compression.zstd", "_zstd") or (
-                how == "bz2" and type(bad) is OSError and bad.errno is None
+            if (
+                how
+                and type(bad).__module__ in ("zlib", "zstd", "compression.zstd", "_zstd")
+                or (how == "bz2" and type(bad) is OSError and bad.errno is None)
             ):
                 raise ValueError(f"{name_of(path)} is damaged or cut off ({how}): {bad}") from bad
             raise
