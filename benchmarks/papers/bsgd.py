@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.peers.budgeted import checkerboard
 from widemargin import BudgetedSVC
+from widemargin.data.generators import checkerboard, gauss, waveform
 from widemargin.solvers.budget import MarginPerceptronStep, NormaStep, PassiveAggressiveStep, Projectron
 
 OUTPUT = datasets.ROOT / "bench_output" / "papers"
@@ -28,24 +28,6 @@ PROTOCOL = 3
 
 
 # ---------------------------------------------------------------- data
-
-
-def gauss(rng, n):
-    """N((0, 0), I) against N((2, 0), 4I)."""
-    y = rng.integers(2, size=n)
-    X = rng.normal(size=(n, 2)) * (1 + y)[:, None]
-    X[:, 0] += 2 * y
-    return X, y
-
-
-def waveform(rng, n):
-    """Breiman's waveforms: a random mixture of two of three triangles in 21 places, with unit noise."""
-    places = np.arange(1, 22)
-    triangles = np.stack([np.maximum(6 - np.abs(places - top), 0) for top in (11, 15, 7)])
-    y = rng.integers(3, size=n)
-    first, second = np.array([0, 0, 1])[y], np.array([1, 2, 2])[y]
-    u = rng.random((n, 1))
-    return u * triangles[first] + (1 - u) * triangles[second] + rng.normal(size=(n, 21)), y
 
 
 class Data(NamedTuple):
@@ -81,8 +63,8 @@ def examples(name, repetition, most=None, generated=None, scaled=True):
     """
     data, rng = DATA[name], np.random.default_rng(1000 + repetition)
     if data.generator:
-        X, y = data.generator(rng, generated or min(data.n_train, most or data.n_train))
-        Z, t = data.generator(rng, data.n_test)
+        X, y = data.generator(generated or min(data.n_train, most or data.n_train), rng)
+        Z, t = data.generator(data.n_test, rng)
     elif data.n_test:
         X, y = datasets.load(name, data.d)
         order = rng.permutation(y.size)

@@ -21,18 +21,10 @@ from widemargin import BudgetedSVC
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import DenseRows
+from widemargin.data.generators import checkerboard
 
 GAMMA, LAM = 20.0, 1e-4  # of the checkerboard with attributes of unit variance
 A9A_GAMMA, A9A_LAMBDAS, A9A_FOLDS = 0.05, (1e-4, 1.7e-4, 3e-4, 5e-4, 1e-3), 5
-
-
-def checkerboard(rng, n):
-    """Uniform points of a 4 × 4 board whose fields alternate, scaled to mean 0 and variance 1."""
-    X = rng.random((n, 2), dtype=np.float32) * 4
-    y = (X[:, 0].astype(np.int8) + X[:, 1].astype(np.int8)) % 2
-    X -= 2
-    X /= np.float32(np.sqrt(4 / 3))
-    return X, y
 
 
 def on_board(**parameters):
@@ -45,8 +37,8 @@ def warm(X, y, **parameters):
 
 def board(n):
     rng = np.random.default_rng(0)
-    X, y = checkerboard(rng, n)
-    Z, t = checkerboard(rng, 200_000)
+    X, y = checkerboard(n, rng)
+    Z, t = checkerboard(200_000, rng)
     warm(X, y)
     model = on_board()
     seconds = clock(lambda: model.partial_fit(X, y, classes=[0, 1]))
@@ -77,7 +69,7 @@ def typical(work):
 
 
 def slopes(n):
-    X, y = checkerboard(np.random.default_rng(0), n)
+    X, y = checkerboard(n, np.random.default_rng(0))
     warm(X, y)
     sizes = [n // 8, n // 4, n // 2, n]
     seconds = [typical(lambda: on_board().partial_fit(X[:k], y[:k], classes=[0, 1])) for k in sizes]
@@ -138,10 +130,11 @@ CHILD = """
 import re
 from pathlib import Path
 import numpy as np
-from benchmarks.peers.budgeted import checkerboard, on_board
+from benchmarks.peers.budgeted import on_board
+from widemargin.data.generators import checkerboard
 rng, model = np.random.default_rng(0), on_board(budget=100)
 for first in range(0, {n}, 20000):
-    model.partial_fit(*checkerboard(rng, 20000), classes=[0, 1])
+    model.partial_fit(*checkerboard(20000, rng), classes=[0, 1])
 # not ru_maxrss, which a process inherits from the one that started it
 print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """

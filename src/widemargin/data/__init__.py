@@ -1,6 +1,15 @@
 """Where data comes from."""
 
 from .chunks import ChunkedSource, Generated
+from .opening import InMemory, open_data, write_data
 from .sources import FourierFeatures, Remembering
 
-__all__ = ["ChunkedSource", "FourierFeatures", "Generated", "Remembering"]
+__all__ = [
+    "ChunkedSource",
+    "FourierFeatures",
+    "Generated",
+    "InMemory",
+    "Remembering",
+    "open_data",
+    "write_data",
+]

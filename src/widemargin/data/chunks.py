@@ -152,8 +152,8 @@ class ChunkedSource:
     ((500, 3), [0, 1])
 
     Each loop over it begins with the first example. Chunks are (X, y), with the queries' numbers as a third where
-    they were asked for; X is dense or CSR. Together with what is needed to read the next one, a chunk takes no more than
-    ``max_memory``, unless one row does.
+    they were asked for; X is dense or CSR. Together with what is needed to read the next one, a chunk takes no more
+    than ``max_memory``, unless one row does.
     """
 
     #: What it is called in sentences.

@@ -1,4 +1,4 @@
-"""Generators of data whose best separator is known."""
+"""Generators of data: the papers' artificial sets, and one whose best separator is known."""
 
 from __future__ import annotations
 
@@ -133,3 +133,72 @@ def rare_groups(n: int, d: int, rng: np.random.Generator, *, dtype: Any = np.flo
     made = RareGroups(n, d, rng, **options)
     group = made.members(n, rng)
     return *made.rows(group, rng, dtype), group
+
+
+def checkerboard(n: int, rng: np.random.Generator, *, fields: int = 4, dtype: Any = np.float32) -> tuple:
+    """(X, y) of n uniform points of a board whose fields alternate, scaled to mean 0 and variance 1; labels 0 and 1.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    rng : numpy.random.Generator
+        Draws everything.
+    fields : int
+        Fields of a side.
+    dtype : float32 or float64
+        The type of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.data.generators import checkerboard
+    >>> X, y = checkerboard(1000, np.random.default_rng(0))
+    >>> X.shape, sorted(set(y.tolist()))
+    ((1000, 2), [0, 1])
+    """
+    whole("n", n), whole("fields", fields)
+    X = rng.random((n, 2), dtype=np.dtype(dtype).type) * fields
+    y = (X.astype(np.int64).sum(axis=1) % 2).astype(np.int64)
+    X -= np.dtype(dtype).type(fields / 2)
+    X /= np.dtype(dtype).type(fields / math.sqrt(12.0))
+    return X, y
+
+
+def gauss(n: int, rng: np.random.Generator, *, dtype: Any = np.float32) -> tuple:
+    """(X, y) of n points of two overlapping clouds in the plane, N((0, 0), I) with label 0 and N((2, 0), 4I) with 1.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    rng : numpy.random.Generator
+        Draws everything.
+    dtype : float32 or float64
+        The type of X.
+    """
+    y = rng.integers(2, size=whole("n", n))
+    X = rng.normal(size=(n, 2)) * (1 + y)[:, None]
+    X[:, 0] += 2 * y
+    return X.astype(dtype), y
+
+
+def waveform(n: int, rng: np.random.Generator, *, dtype: Any = np.float32) -> tuple:
+    """(X, y) of n of Breiman's waveforms: a random mixture of two of three triangles in 21 places, with unit noise.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    rng : numpy.random.Generator
+        Draws everything.
+    dtype : float32 or float64
+        The type of X.
+    """
+    places = np.arange(1, 22)
+    triangles = np.stack([np.maximum(6 - np.abs(places - top), 0) for top in (11, 15, 7)])
+    y = rng.integers(3, size=whole("n", n))
+    first, second = np.array([0, 0, 1])[y], np.array([1, 2, 2])[y]
+    u = rng.random((n, 1))
+    X = u * triangles[first] + (1 - u) * triangles[second] + rng.normal(size=(n, 21))
+    return X.astype(dtype), y

@@ -24,7 +24,7 @@ from ..arguments import one_of, threads, whole
 from ..core.borrowing import borrow
 from ..core.dispatch import compiled, inlined
 from .chunks import COPIES, MAX_MEMORY, MIXED, ChunkedSource, Gathered, Piece, Summary
-from .decimals import HARD, LARGE, NO_NUMBER, NUMBER, number
+from .decimals import HARD, LARGE, NO_NUMBER, number
 from .lines import blocks, compression_of, name_of, reading, writing
 
 #: Bytes of text that are parsed at a time, and the largest index.
@@ -165,8 +165,8 @@ def parse(text, pos, least, most, parsed):
 
     Row r of the result has the entries from ends[r] to ends[r + 1], and stood on line[r] of the text, lines counted
     from 0. Line bad[k, 0] has the fault bad[k, 1] at bad[k, 2], and is no row. The number at hard[k, 0] is entry
-    hard[k, 1] and not known yet, or the label of row −1 − hard[k, 1]. Indices are ``least`` at the least and ``most`` at
-    most. It stops before the end only where there is no room for more of the last two.
+    hard[k, 1] and not known yet, or the label of row −1 − hard[k, 1]. Indices go from ``least`` to ``most``. It stops
+    before the end only where there is no room for more of the last two.
     """
     text, parsed = borrow(text), borrow(parsed)
     data, indices, numbers = parsed.data, parsed.indices, parsed.numbers
@@ -242,7 +242,7 @@ def _token(text: np.ndarray, at: int) -> str:
 
 
 class Found(NamedTuple):
-    """What was found in a block: its rows, their least and largest index, lines read, and faults as (line, sentence)."""
+    """What a block holds: its rows, their least and largest index, lines, and faults as (line, sentence)."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -322,7 +322,7 @@ class LibsvmText(ChunkedSource):
                 left, position = part[1] - part[0], part[0]
             raw = getattr(file, "fileobj", None) or getattr(file, "_fp", None) or file
             try:
-                for block in blocks(file, BLOCK, left):
+                for block in blocks(file, BLOCK, left):  # type: ignore[arg-type]
                     position += block.size
                     told = raw.tell() if raw is not file and hasattr(raw, "tell") else position
                     yield block, min(1.0, told / size) if size else np.nan
@@ -614,7 +614,7 @@ class LibsvmWriter:
         room = int((end - begin)[value].sum() + (end - begin)[label].sum()) + 13 * X.nnz + 32 * y.size
         out = np.empty(room, np.uint8)
         size = write_rows(X.indptr.astype(np.int64), X.indices, self.first, value, label, qid, pool, begin, end, out)
-        self.file.write(memoryview(out[:size]))
+        self.file.write(out[:size].data)
 
 
 def write_libsvm(path: str | os.PathLike[str], pieces: Iterable[tuple], *, zero_based: bool = False) -> None:

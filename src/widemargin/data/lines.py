@@ -13,6 +13,7 @@ import io
 import lzma
 import os
 import secrets
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -23,6 +24,8 @@ import numpy as np
 
 #: How compressed files begin.
 MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
+#: What the decompressors raise; that of bz2 is an OSError without a number.
+DAMAGE = EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, OSError
 #: Bytes of the longest line there may be.
 LONGEST = 2**30
 
@@ -42,7 +45,7 @@ def _zstd() -> Any:
     raise ImportError("reading and writing .zst needs the package zstandard: pip install 'widemargin[files]'")
 
 
-def _opened(file: Any, how: str, mode: str) -> Any:
+def _opened(file: Any, how: str, mode: Any) -> Any:
     """A compressed file, opened over its bytes."""
     if how == "gz":
         return gzip.GzipFile(fileobj=file, mode=mode, **({"compresslevel": 6, "mtime": 0} if mode == "wb" else {}))
@@ -67,15 +70,8 @@ def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
         how = compression_of(raw)
         try:
             yield _opened(raw, how, "rb") if how else raw
-        except (EOFError, lzma.LZMAError, gzip.BadGzipFile) as bad:
-            raise ValueError(f"{name_of(path)} is damaged or cut off ({how}): {bad}") from bad
         except Exception as bad:
-            # of bz2 (OSError), zlib.error and zstd's own
-            if (
-                how
-                and type(bad).__module__ in ("zlib", "zstd", "compression.zstd", "_zstd")
-                or (how == "bz2" and type(bad) is OSError and bad.errno is None)
-            ):
+            if how and (isinstance(bad, DAMAGE) or type(bad).__module__ in ("zstd", "compression.zstd", "_zstd")):
                 raise ValueError(f"{name_of(path)} is damaged or cut off ({how}): {bad}") from bad
             raise
     finally:
@@ -115,7 +111,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def blocks(file: BinaryIO, size: int, left: int | None = None) -> Iterator[np.ndarray]:
-    """The bytes of a file in blocks of about ``size`` that end with a line; the last one gets a line end if it has none.
+    """The bytes of a file in blocks of about ``size`` that end with a line; a last line without an end gets one.
 
     ``left`` are the bytes to be read, where that is not the whole file.
     """

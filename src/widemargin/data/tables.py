@@ -1,0 +1,439 @@
+"""Tables with named columns, CSV and Parquet, read through pyarrow.
+
+Columns of numbers and of truth values are features as they are; columns of text are categories, of which each value is
+a feature of its own (``categories="onehot"``), or refused. The target is a column, by its name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..arguments import one_of
+from .chunks import COPIES, MAX_MEMORY, ChunkedSource, Piece
+from .lines import name_of, reading, writing
+
+#: Names that a column of targets is known by where nobody says which it is.
+TARGETS = ("target", "label", "class", "y")
+#: Values of a category, at most.
+MOST_VALUES = 10_000
+#: Bytes of text, and rows, that are read at a time.
+BLOCK, ROWS = 2**20, 2**14
+
+
+def arrow(part: str = "") -> Any:
+    """pyarrow, or a module of it."""
+    try:
+        return import_module(f"pyarrow.{part}" if part else "pyarrow")
+    except ImportError as missing:
+        raise ImportError(
+            "reading and writing CSV and Parquet needs the package pyarrow: pip install 'widemargin[files]'"
+        ) from missing
+
+
+class TableSource(ChunkedSource):
+    """A table of named columns, see :func:`open_data`.
+
+    After the first look ``feature_names`` are the names of the features, and ``categories`` the values of each column
+    of text, as another file with the same columns needs them.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        *,
+        target: str | int | None = None,
+        columns: Sequence[str] | None = None,
+        categories: Any = "refuse",
+        on_bad_line: str = "raise",
+        dtype: Any = np.float64,
+        max_memory: Any = MAX_MEMORY,
+    ) -> None:
+        super().__init__(max_memory)
+        self.path, self.name, self.dtype = path, name_of(path), np.dtype(dtype)
+        if self.dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        if not isinstance(categories, dict):
+            one_of("categories", categories, ("refuse", "onehot"))
+        one_of("on_bad_line", on_bad_line, ("raise", "skip"))
+        self.target, self.columns, self.categories, self.on_bad_line = target, columns, categories, on_bad_line
+        self.again = not hasattr(path, "read") or (hasattr(path, "seekable") and path.seekable())
+        self.faults: list[str] = []
+        self._features: list[tuple[str, Any]] | None = None
+
+    # -- for the kinds of tables
+
+    def _schema(self) -> Any:
+        """Names and types of all columns."""
+        raise NotImplementedError
+
+    def _batches(self, part: Any, names: list[str]) -> Iterator[tuple[Any, float]]:
+        """Batches of these columns, and how much of all has been read by then."""
+        raise NotImplementedError
+
+    # -- columns
+
+    def _settle(self) -> None:
+        """Which columns are what, and the values of categories: a first look through the table if there are any."""
+        if self._features is not None:
+            return
+        pa, schema = arrow(), self._schema()
+        names = list(schema.names)
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(f"{self.name} has the column {min(twice)!r} twice: give each another name")
+        self._target = self._find_target(names)
+        chosen = [name for name in names if name != self._target] if self.columns is None else list(self.columns)
+        for name in chosen:
+            if name not in names:
+                raise ValueError(f"{self.name} has no column {name!r}; it has {_listed(names)}")
+            if name == self._target:
+                raise ValueError(f"{self.name}: the target {name!r} cannot be a feature too: take it out of columns")
+        if not chosen:
+            raise ValueError(f"{self.name} has no column beside the target {self._target!r}")
+        texts = []
+        for name in chosen:
+            kind = schema.field(name).type
+            if _is_text(pa, kind):
+                texts.append(name)
+            elif not _is_number(pa, kind):
+                raise ValueError(
+                    f"{self.name}: the column {name!r} has the type {kind}, of which no number is made here: make one, "
+                    "or leave it out (columns)"
+                )
+        values = self._values_of(texts)
+        self._features = [(name, values.get(name)) for name in chosen]
+        self.feature_names = [
+            label
+            for name, held in self._features
+            for label in ([name] if held is None else [f"{name}={v}" for v in held])
+        ]
+        self.n_features = len(self.feature_names)
+        self._sparse = sum(len(v) for v in values.values()) > len(chosen) - len(texts)
+
+    def _find_target(self, names: list[str]) -> str | None:
+        if isinstance(self.target, (int, np.integer)) and not isinstance(self.target, bool):
+            if not -len(names) <= self.target < len(names):
+                raise ValueError(f"{self.name} has {len(names)} columns, and target={self.target} is none of them")
+            return names[self.target]
+        if self.target is None:
+            found = [name for name in names if name.lower() in TARGETS]
+            if len(found) == 1:
+                return found[0]
+            raise ValueError(f"{self.name}: which column is the target? Give target=, one of {_listed(names)}")
+        if self.target == "" or self.target is False:
+            return None
+        if self.target not in names:
+            raise ValueError(f"{self.name} has no column {self.target!r} for the target; it has {_listed(names)}")
+        return self.target
+
+    def _values_of(self, texts: list[str]) -> dict[str, list[Any]]:
+        """The values of the columns of text, sorted."""
+        if not texts:
+            return {}
+        if isinstance(self.categories, dict):
+            for name in texts:
+                if name not in self.categories:
+                    raise ValueError(f"{self.name}: the column {name!r} is text, and categories does not name it")
+            return {name: list(self.categories[name]) for name in texts}
+        if self.categories == "refuse":
+            raise ValueError(
+                f"{self.name}: the column {texts[0]!r} is text: give categories='onehot' to make a feature of each of its "
+                "values, or leave it out (columns)"
+            )
+        self._need_again("looked through for categories")
+        compute, found = arrow("compute"), {name: set() for name in texts}  # type: ignore[var-annotated]
+        for part in self._parts():
+            for batch, _ in self._batches(part, texts):
+                for name in texts:
+                    found[name].update(v for v in compute.unique(batch.column(name)).to_pylist() if v is not None)
+                    if len(found[name]) > MOST_VALUES:
+                        raise ValueError(
+                            f"{self.name}: the column {name!r} has more than {MOST_VALUES} values: leave it out (columns), "
+                            "or hash it"
+                        )
+        self.categories = {name: sorted(values) for name, values in found.items()}
+        return self.categories
+
+    # -- pieces
+
+    def _width(self) -> int | None:
+        self._settle()
+        return self.n_features
+
+    def _pieces(self, part: Any) -> Iterator[tuple[Piece, float]]:
+        self._settle()
+        assert self._features is not None
+        names = [name for name, _ in self._features] + ([self._target] if self._target is not None else [])
+        row, told = 0, part is None or part == 0 or part == (0, 0)
+        if told:
+            self.skipped, self.faults = 0, []
+        for batch, share in self._batches(part, names):
+            if batch.num_rows:
+                where = (
+                    (lambda k, row=row: f"row {row + k + 1}") if told else (lambda k: f"row {k + 1} of a later part")
+                )
+                yield Piece(self._rows(batch, where), self._targets(batch, where)), share
+            row += batch.num_rows
+
+    def _rows(self, batch: Any, where: Any) -> Any:
+        n, columns, at = batch.num_rows, [], 0
+        assert self._features is not None
+        dense = None if self._sparse else np.empty((n, self.n_features), self.dtype)  # type: ignore[arg-type]
+        for name, values in self._features:
+            array = batch.column(name)
+            self._refuse_missing(name, array, where)
+            if values is None:
+                column = self._numbers(name, array, where)
+                if dense is None:
+                    columns.append(sp.csc_matrix(column[:, None]))
+                else:
+                    dense[:, at] = column
+                at += 1
+            else:
+                codes = self._codes(name, array, values, where)
+                if dense is None:
+                    ones = np.ones(n, self.dtype), codes, np.arange(n + 1)
+                    columns.append(sp.csr_matrix(ones, (n, len(values))).tocsc())
+                else:
+                    dense[:, at : at + len(values)] = codes[:, None] == np.arange(len(values))
+                at += len(values)
+        return dense if dense is not None else sp.hstack(columns, format="csr", dtype=self.dtype)
+
+    def _refuse_missing(self, name: str, array: Any, where: Any) -> None:
+        if array.null_count:
+            k = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+            raise ValueError(
+                f"{self.name}, {where(k)}: the column {name!r} has no value: fill it in, or leave the column out (columns)"
+            )
+
+    def _numbers(self, name: str, array: Any, where: Any) -> np.ndarray:
+        values = array.cast(arrow().float64(), safe=False).to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore"):
+            values = values.astype(self.dtype, copy=False)
+        if not np.isfinite(values).all():
+            k = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise ValueError(
+                f"{self.name}, {where(k)}: the column {name!r} has {array[k].as_py()!r}, which is no finite {self.dtype}"
+            )
+        return values
+
+    def _codes(self, name: str, array: Any, values: list[Any], where: Any) -> np.ndarray:
+        pa, compute = arrow(), arrow("compute")
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        codes = compute.index_in(array, value_set=pa.array(values, array.type))
+        if codes.null_count:
+            k = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
+            raise ValueError(
+                f"{self.name}, {where(k)}: the column {name!r} has the value {array[k].as_py()!r}, which is none of those "
+                f"known, {_listed(values)}"
+            )
+        return codes.to_numpy(zero_copy_only=False).astype(np.int32)
+
+    def _targets(self, batch: Any, where: Any) -> np.ndarray:
+        if self._target is None:
+            return np.zeros(batch.num_rows)
+        pa, array = arrow(), batch.column(self._target)
+        self._refuse_missing(self._target, array, where)
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        kind = array.type
+        if _is_text(pa, kind):
+            return np.array(array.to_pylist(), dtype=np.str_)
+        if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+            return array.to_numpy(zero_copy_only=False)
+        if not _is_number(pa, kind):
+            raise ValueError(f"{self.name}: the target {self._target!r} has the type {kind}: give numbers or text")
+        return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_text(pa, kind.value_type)
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _is_number(pa: Any, kind: Any) -> bool:
+    types = pa.types
+    return types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+
+
+def _listed(names: Iterable[Any]) -> str:
+    """Names for a sentence, a dozen at most."""
+    names = [repr(name) for name in names]
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+# ---------------------------------------------------------------- Parquet
+
+
+class ParquetTable(TableSource):
+    """A Parquet file; its groups of rows can be read in any order."""
+
+    def _file(self) -> Any:
+        try:
+            return arrow("parquet").ParquetFile(self.path)
+        except (OSError, ValueError) as bad:
+            if isinstance(bad, FileNotFoundError):
+                raise
+            raise ValueError(f"{self.name} is no whole Parquet file: {bad}") from bad
+
+    def _schema(self) -> Any:
+        with self._file() as file:
+            return file.schema_arrow
+
+    def _parts(self) -> list[Any]:
+        with self._file() as file:
+            groups, size = file.num_row_groups, max(1, os.stat(self.path).st_size)
+        if groups < 2 or size < self.max_memory / COPIES:
+            return [None]
+        return list(range(groups))
+
+    def _batches(self, part: Any, names: list[str]) -> Iterator[tuple[Any, float]]:
+        with self._file() as file:
+            total, seen = max(1, file.metadata.num_rows), 0
+            groups = None if part is None else [part]
+            try:
+                for batch in file.iter_batches(ROWS, row_groups=groups, columns=names):
+                    seen += batch.num_rows
+                    yield batch, seen / total if part is None else np.nan
+            except OSError as bad:
+                raise ValueError(f"{self.name} is no whole Parquet file: {bad}") from bad
+
+
+# ---------------------------------------------------------------- CSV
+
+
+class CSVTable(TableSource):
+    """A CSV file, read from its beginning."""
+
+    def __init__(self, path: Any, *, delimiter: str | None = None, header: bool = True, **options: Any) -> None:
+        super().__init__(path, **options)
+        suffixes = [] if hasattr(path, "read") else Path(path).suffixes
+        self.delimiter = delimiter or ("\t" if ".tsv" in suffixes else ",")
+        self.header = header
+        self._types: Any = None
+
+    def _open(self, file: Any, types: Any, invalid: Any = None, only: list[str] | None = None) -> Any:
+        csv = arrow("csv")
+        return csv.open_csv(
+            arrow().PythonFile(file, "r"),
+            csv.ReadOptions(use_threads=False, block_size=BLOCK, autogenerate_column_names=not self.header),
+            csv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=invalid),
+            csv.ConvertOptions(column_types=types, include_columns=only, null_values=["", "NA", "NaN", "nan", "null"]),
+        )
+
+    def _rewound(self) -> Any:
+        if hasattr(self.path, "read") and self.again:
+            self.path.seek(0)
+        return reading(self.path)
+
+    def _schema(self) -> Any:
+        self._need_again("looked at for the types of columns")
+        pa = arrow()
+        with self._rewound() as file, self._refused(), self._open(file, None, lambda row: "skip") as table:
+            schema = table.schema
+        # a column of whole numbers may have others later on
+        self._types = {
+            f.name: pa.float64() if pa.types.is_integer(f.type) else pa.string() if pa.types.is_null(f.type) else f.type
+            for f in schema
+        }
+        target = self._find_target(list(schema.names))
+        if target is not None and pa.types.is_integer(schema.field(target).type):
+            self._types[target] = pa.int64()
+        return pa.schema(list(self._types.items()))
+
+    def _refused(self) -> Any:
+        return _Refused(self.name)
+
+    def _batches(self, part: Any, names: list[str]) -> Iterator[tuple[Any, float]]:
+        if self._types is None:
+            self._schema()
+
+        def invalid(row: Any) -> str:
+            said = f"has {row.actual_columns} columns, where the first has {row.expected_columns}"
+            if self.on_bad_line == "raise":
+                return "error"
+            self.skipped += 1
+            self.faults.append(f"line {row.number} {said}" if row.number else f"a line {said}: {row.text[:40]}")
+            return "skip"
+
+        with self._rewound() as file, self._refused(), self._open(file, self._types, invalid, names) as table:
+            for batch in table:
+                yield batch, np.nan
+
+
+class _Refused:
+    """Says which file it is that pyarrow cannot read."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, bad: Any, trace: Any) -> None:
+        if kind is not None and issubclass(kind, arrow().ArrowInvalid):
+            said = re.sub(r"\s+", " ", str(bad))
+            if "Empty CSV file" in said:
+                raise ValueError(f"{self.name} holds no examples") from bad
+            raise ValueError(f"{self.name} cannot be read as CSV: {said}") from bad
+
+
+# ---------------------------------------------------------------- writing
+
+
+def batches_of(pieces: Iterable[tuple], names: Sequence[str] | None, target: str) -> Iterator[Any]:
+    """Arrow batches of (X, y), one after the other."""
+    pa = arrow()
+    for X, y, *_ in pieces:
+        step = max(1, ROWS * 64 // max(1, X.shape[1]))
+        known = list(names) if names is not None else [f"x{k}" for k in range(X.shape[1])]
+        if len(known) != X.shape[1]:
+            raise ValueError(f"feature_names must name {X.shape[1]} features, got {len(known)}")
+        if target in known:
+            raise ValueError(f"a feature has the name of the target, {target!r}: give target another name")
+        for start in range(0, X.shape[0], step):
+            some = X[start : start + step]
+            some = some.toarray() if sp.issparse(some) else np.asarray(some)
+            arrays = [pa.array(np.ascontiguousarray(some[:, k])) for k in range(some.shape[1])]
+            yield pa.record_batch([*arrays, pa.array(np.asarray(y[start : start + step]))], [*known, target])
+
+
+def write_parquet(
+    path: str | os.PathLike[str], pieces: Iterable[tuple], names: Any = None, target: str = "target"
+) -> None:
+    """Write (X, y), one after the other, as Parquet."""
+    _write(path, pieces, names, target, arrow("parquet").ParquetWriter)
+
+
+def write_csv(path: str | os.PathLike[str], pieces: Iterable[tuple], names: Any = None, target: str = "target") -> None:
+    """Write (X, y), one after the other, as CSV, compressed as the suffix says."""
+    delimiter = "\t" if ".tsv" in Path(path).suffixes else ","
+    options = arrow("csv").WriteOptions(delimiter=delimiter)
+    _write(path, pieces, names, target, lambda to, schema: arrow("csv").CSVWriter(to, schema, write_options=options))
+
+
+def _write(path: Any, pieces: Iterable[tuple], names: Any, target: str, make: Any) -> None:
+    def to(file: BinaryIO) -> None:
+        writer = None
+        try:
+            for batch in batches_of(pieces, names, target):
+                writer = writer or make(file, batch.schema)
+                writer.write_batch(batch)
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is None:
+            raise ValueError(f"{os.fspath(path)} would hold no examples")
+
+    with writing(path) as file:
+        to(file)
