@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -145,8 +146,8 @@ class TableSource(ChunkedSource):
             return {name: list(self.categories[name]) for name in texts}
         if self.categories == "refuse":
             raise ValueError(
-                f"{self.name}: the column {texts[0]!r} is text: give categories='onehot' to make a feature of each of its "
-                "values, or leave it out (columns)"
+                f"{self.name}: the column {texts[0]!r} is text: give categories='onehot' to make a feature of each of "
+                "its values, or leave it out (columns)"
             )
         self._need_again("looked through for categories")
         compute, found = arrow("compute"), {name: set() for name in texts}  # type: ignore[var-annotated]
@@ -156,8 +157,8 @@ class TableSource(ChunkedSource):
                     found[name].update(v for v in compute.unique(batch.column(name)).to_pylist() if v is not None)
                     if len(found[name]) > MOST_VALUES:
                         raise ValueError(
-                            f"{self.name}: the column {name!r} has more than {MOST_VALUES} values: leave it out (columns), "
-                            "or hash it"
+                            f"{self.name}: the column {name!r} has more than {MOST_VALUES} values: leave it out "
+                            "(columns), or hash it"
                         )
         self.categories = {name: sorted(values) for name, values in found.items()}
         return self.categories
@@ -177,16 +178,14 @@ class TableSource(ChunkedSource):
             self.skipped, self.faults = 0, []
         for batch, share in self._batches(part, names):
             if batch.num_rows:
-                where = (
-                    (lambda k, row=row: f"row {row + k + 1}") if told else (lambda k: f"row {k + 1} of a later part")
-                )
+                where = partial(_place, row if told else None)
                 yield Piece(self._rows(batch, where), self._targets(batch, where)), share
             row += batch.num_rows
 
     def _rows(self, batch: Any, where: Any) -> Any:
         n, columns, at = batch.num_rows, [], 0
         assert self._features is not None
-        dense = None if self._sparse else np.empty((n, self.n_features), self.dtype)  # type: ignore[arg-type]
+        dense = None if self._sparse else np.empty((n, int(self.n_features or 0)), self.dtype)
         for name, values in self._features:
             array = batch.column(name)
             self._refuse_missing(name, array, where)
@@ -211,7 +210,8 @@ class TableSource(ChunkedSource):
         if array.null_count:
             k = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
             raise ValueError(
-                f"{self.name}, {where(k)}: the column {name!r} has no value: fill it in, or leave the column out (columns)"
+                f"{self.name}, {where(k)}: the column {name!r} has no value: fill it in, or leave the column out "
+                "(columns)"
             )
 
     def _numbers(self, name: str, array: Any, where: Any) -> np.ndarray:
@@ -221,7 +221,8 @@ class TableSource(ChunkedSource):
         if not np.isfinite(values).all():
             k = int(np.flatnonzero(~np.isfinite(values))[0])
             raise ValueError(
-                f"{self.name}, {where(k)}: the column {name!r} has {array[k].as_py()!r}, which is no finite {self.dtype}"
+                f"{self.name}, {where(k)}: the column {name!r} has {array[k].as_py()!r}, which is no finite "
+                f"{self.dtype}"
             )
         return values
 
@@ -233,8 +234,8 @@ class TableSource(ChunkedSource):
         if codes.null_count:
             k = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
             raise ValueError(
-                f"{self.name}, {where(k)}: the column {name!r} has the value {array[k].as_py()!r}, which is none of those "
-                f"known, {_listed(values)}"
+                f"{self.name}, {where(k)}: the column {name!r} has the value {array[k].as_py()!r}, which is none of "
+                f"those known, {_listed(values)}"
             )
         return codes.to_numpy(zero_copy_only=False).astype(np.int32)
 
@@ -253,6 +254,11 @@ class TableSource(ChunkedSource):
         if not _is_number(pa, kind):
             raise ValueError(f"{self.name}: the target {self._target!r} has the type {kind}: give numbers or text")
         return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def _place(first: int | None, k: int) -> str:
+    """Where row k of a batch stands, of which ``first`` is the first, where that is known."""
+    return f"row {first + k + 1}" if first is not None else f"row {k + 1} of a later part"
 
 
 def _is_text(pa: Any, kind: Any) -> bool:
