@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from widemargin.data.generators import RareGroups, rare_groups
+from widemargin.data.generators import RareGroups, checkerboard, gauss, rare_groups, waveform
 
 
 def norm2_of_separator(X, y):
@@ -71,3 +71,30 @@ def test_flipped_labels_are_as_many_as_asked_for_and_rows_stay(rng):
 def test_what_cannot_be_is_refused_in_a_sentence(rng, options, sentence):
     with pytest.raises(ValueError, match=sentence):
         rare_groups(100, 10, rng, **options)
+
+
+def test_a_board_alternates_and_is_scaled(rng):
+    X, y = checkerboard(20_000, rng)
+    field = np.floor(X.astype(np.float64) * np.sqrt(4 / 3) + 2).astype(int)
+    inside = np.all(np.abs(X * np.sqrt(4 / 3) - np.round(X * np.sqrt(4 / 3))) > 1e-4, axis=1)
+    np.testing.assert_array_equal(field.sum(axis=1)[inside] % 2, y[inside])
+    assert set(field[inside].ravel()) == {0, 1, 2, 3}
+    # five standard errors of mean and variance of a uniform number
+    np.testing.assert_allclose(X.mean(axis=0), 0.0, atol=5 / np.sqrt(20_000))
+    np.testing.assert_allclose(X.var(axis=0), 1.0, atol=5 * np.sqrt(0.8 / 20_000))
+
+
+def test_clouds_and_waves_have_the_means_they_should(rng):
+    X, y = gauss(40_000, rng, dtype=np.float64)
+    for label, mean, spread in ((0, [0, 0], 1.0), (1, [2, 0], 2.0)):
+        mine = X[y == label]
+        np.testing.assert_allclose(mine.mean(axis=0), mean, atol=6 * spread / np.sqrt(len(mine)))
+        np.testing.assert_allclose(mine.std(axis=0), spread, rtol=6 / np.sqrt(2 * len(mine)))
+    X, y = waveform(30_000, rng)
+    assert X.dtype == np.float32
+    tops = [(11, 15), (11, 7), (15, 7)]
+    for label, (one, other) in enumerate(tops):
+        places = np.arange(1, 22)
+        mean = 0.5 * sum(np.maximum(6 - np.abs(places - top), 0) for top in (one, other))
+        mine = X[y == label]
+        np.testing.assert_allclose(mine.mean(axis=0), mean, atol=6 * 2.0 / np.sqrt(len(mine)))

@@ -3,6 +3,7 @@
 from .chunks import ChunkedSource, Generated
 from .opening import InMemory, open_data, write_data
 from .sources import FourierFeatures, Remembering
+from .training import train
 
 __all__ = [
     "ChunkedSource",
@@ -11,5 +12,6 @@ __all__ = [
     "InMemory",
     "Remembering",
     "open_data",
+    "train",
     "write_data",
 ]

@@ -53,7 +53,36 @@ def _opened(file: Any, how: str, mode: Any) -> Any:
         return bz2.BZ2File(file, mode)
     if how == "xz":
         return lzma.LZMAFile(file, mode)
-    return _zstd().open(file, mode)
+    zstd = _zstd()
+    if zstd.__name__ == "zstandard" and mode == "rb":
+        return io.BufferedReader(_Frames(file, zstd))
+    return zstd.open(file, mode, **({"closefd": False} if zstd.__name__ == "zstandard" else {}))
+
+
+class _Frames(io.RawIOBase):
+    """Frames of zstd one after the other; a file that ends within one is an EOFError, which ``zstandard`` overlooks."""
+
+    def __init__(self, file: Any, zstd: Any) -> None:
+        self.file, self.zstd, self.ready = file, zstd, b""
+        self.frame: Any = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.ready:
+            packed = b"" if self.frame is None else self.frame.unused_data
+            packed = packed or self.file.read(2**17)
+            if not packed:
+                if self.frame is not None and not self.frame.eof:
+                    raise EOFError("the file ends within a frame")
+                return 0
+            if self.frame is None or self.frame.eof:
+                self.frame = self.zstd.ZstdDecompressor().decompressobj()
+            self.ready = self.frame.decompress(packed)
+        size = min(len(self.ready), len(buffer))
+        buffer[:size], self.ready = self.ready[:size], self.ready[size:]
+        return size
 
 
 @contextmanager
@@ -64,7 +93,8 @@ def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
     """
     given = hasattr(path, "read")
     raw: Any = path if given else open(os.fspath(path), "rb")  # type: ignore[arg-type]  # noqa: SIM115
-    if not hasattr(raw, "peek"):
+    wrapped = not hasattr(raw, "peek")
+    if wrapped:
         raw = io.BufferedReader(raw)
     try:
         how = compression_of(raw)
@@ -77,6 +107,8 @@ def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
     finally:
         if not given:
             raw.close()
+        elif wrapped:
+            raw.detach()
 
 
 def name_of(path: Any) -> str:

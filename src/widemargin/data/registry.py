@@ -33,8 +33,8 @@ class Dataset(NamedTuple):
 
 
 DATASETS: dict[str, Dataset] = {
-    "a9a": Dataset("binary/a9a", 123, 32561),
-    "a9a.t": Dataset("binary/a9a.t", 123, 16281),
+    "a9a": Dataset("binary/a9a", 123, 32561, "f94af4ea8d2e09dac237922342a2d2d4"),
+    "a9a.t": Dataset("binary/a9a.t", 123, 16281, "8470be9c33561a70f1560ebb49f07ca7"),
     "mnist": Dataset("multiclass/mnist.bz2", 784, 60000),
     "mnist.t": Dataset("multiclass/mnist.t.bz2", 784, 10000),
     "covtype": Dataset("multiclass/covtype.bz2", 54, 581012),

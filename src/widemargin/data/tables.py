@@ -355,7 +355,7 @@ class CSVTable(TableSource):
         target = self._find_target(list(schema.names))
         if target is not None and pa.types.is_integer(schema.field(target).type):
             self._types[target] = pa.int64()
-        return pa.schema(list(self._types.items()))
+        return pa.schema([(f.name, self._types[f.name]) for f in schema])
 
     def _refused(self) -> Any:
         return _Refused(self.name)

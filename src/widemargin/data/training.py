@@ -1,0 +1,140 @@
+"""Training on data that does not fit in memory: chunk after chunk through ``partial_fit``, epoch after epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from ..arguments import flag, generator, positive, whole
+from .chunks import ChunkedSource
+from .opening import open_data
+
+
+@dataclass
+class Passed:
+    """Where training on a source stands; what callbacks get after each chunk.
+
+    ``epochs`` are those begun, ``rows`` the examples seen in all of them, ``seconds`` the time since the beginning.
+    """
+
+    model: Any
+    epochs: int
+    rows: int
+    seconds: float
+
+
+def train(
+    model: Any,
+    source: Any,
+    *,
+    epochs: int = 1,
+    shuffle: bool = True,
+    classes: Any = None,
+    max_seconds: float | None = None,
+    random_state: Any = None,
+    callbacks: Callable[[Passed], Any] | None = None,
+) -> Any:
+    """Train a model with ``partial_fit`` on a source of chunks, in the memory that the source may take.
+
+    The model goes on from where it is. Ctrl-C, or the time limit, ends training after the examples learnt by then.
+
+    Parameters
+    ----------
+    model : an estimator with ``partial_fit``
+        Of this library or of scikit-learn. Where λ is 1/(C n), n is the number of rows of the source, and not of those
+        seen so far, as it is in ``partial_fit``.
+    source : ChunkedSource, or what :func:`open_data` takes
+    epochs : int
+        Passes over the data.
+    shuffle : bool
+        Whether each epoch has its own order: rows are shuffled within chunks, and chunks are made of parts from all
+        over the source where it has parts (see :meth:`ChunkedSource.shuffled`).
+    classes : array, optional
+        All labels, of a classifier; found by a first pass over the source if not given.
+    max_seconds : float, optional
+        Wall-clock limit; looked at after each chunk.
+    random_state : int, Generator, RandomState or None
+        Makes the orders.
+    callbacks : callable, optional
+        Called with a :class:`Passed` after each chunk; a true answer ends training.
+
+    Returns
+    -------
+    model
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import LinearSVC
+    >>> from widemargin.data import InMemory, train
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 5))
+    >>> source = InMemory(X, X[:, 0] > 0, max_memory="50 kB")
+    >>> model = train(LinearSVC(C=1.0, random_state=0), source, epochs=5, random_state=0)
+    >>> bool(model.score(X, X[:, 0] > 0) > 0.95)
+    True
+    """
+    if not hasattr(model, "partial_fit"):
+        raise TypeError(
+            f"{model!r} has no partial_fit, and cannot be trained on chunks: use LinearSVC (solver 'auto' or "
+            "'pegasos'), BudgetedSVC or IncrementalSVC, or load the data whole"
+        )
+    whole("epochs", epochs)
+    flag("shuffle", shuffle)
+    limit = float("inf") if max_seconds is None else positive("max_seconds", max_seconds)
+    source, rng, started = open_data(source), generator(random_state), time.perf_counter()
+    if epochs > 1 and hasattr(model, "unlearn"):
+        raise ValueError(
+            f"epochs must be 1 for {type(model).__name__}, which counts each example once as it arrives, got {epochs}: "
+            "raise its solver's reprocess instead"
+        )
+    if epochs > 1:
+        source._need_again("read for each epoch")
+    options = _options(model, source, classes)
+    rows, lam = 0, _lam(model, source)
+    before = model.get_params(deep=False).get("lam") if lam is not None else None
+    try:
+        if lam is not None:
+            model.set_params(lam=lam)
+        for epoch in range(epochs):
+            for X, y, *_ in source.shuffled(rng) if shuffle else source:
+                model.partial_fit(X, y, **options)
+                rows += y.shape[0]
+                passed = Passed(model, epoch + 1, rows, time.perf_counter() - started)
+                if passed.seconds >= limit or (callbacks is not None and callbacks(passed)):
+                    return model
+    except KeyboardInterrupt:
+        if rows == 0 and not hasattr(model, "classes_"):
+            raise
+    finally:
+        if lam is not None:
+            model.set_params(lam=before)
+    if rows == 0:
+        raise ValueError(f"{source.name} holds no examples")
+    return model
+
+
+def _options(model: Any, source: ChunkedSource, classes: Any) -> dict[str, Any]:
+    """What ``partial_fit`` is told beside the chunks: all classes, where it takes them."""
+    if "classes" not in signature(model.partial_fit).parameters:
+        return {}
+    if classes is None:
+        classes = getattr(model, "classes_", None)
+    if classes is None:
+        classes = source.summary().labels
+        if classes is None:
+            raise ValueError(f"{source.name} has more than ten thousand labels: are these numbers to be predicted?")
+    return {"classes": np.asarray(classes)}
+
+
+def _lam(model: Any, source: ChunkedSource) -> float | None:
+    """λ of all rows, for models whose λ is 1/(C n) with n the examples seen so far."""
+    known = model.get_params(deep=False) if hasattr(model, "get_params") else {}
+    if known.get("lam", 0) is not None or "C" not in known or hasattr(model, "unlearn") or not source.again:
+        return None
+    return 1.0 / (float(known["C"]) * source.summary().n_rows)
