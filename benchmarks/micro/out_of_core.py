@@ -14,6 +14,7 @@ import sys
 import time
 
 import numpy as np
+from sklearn.base import clone
 
 from benchmarks import datasets
 from widemargin import BudgetedSVC, LinearSVC
@@ -41,8 +42,8 @@ def memory():
     parts = TOTAL // (ROWS * D * 4)
     print(f"{parts * ROWS:,} rows of {D} features, {parts * ROWS * D * 4 / 2**30:.1f} GB, max_memory 256 MB")
     for model in (LinearSVC(C=1.0, random_state=0), BudgetedSVC(50, gamma=1.0 / D, random_state=0)):
-        few = Generated(part, 8)
-        train(type(model)(**model.get_params()), few, classes=[0, 1])
+        few = Generated(part, 1)
+        train(clone(model), few, classes=[0, 1])
         before, since = peak(), time.perf_counter()
         train(model, Generated(part, parts), classes=[0, 1], random_state=0)
         took = time.perf_counter() - since
@@ -63,7 +64,7 @@ def accuracy():
         gamma = 0.05 if name == "a9a" else 2.0
         for make, epochs in (
             (lambda: LinearSVC(C=1.0, tol=0.0, max_iter=5, random_state=0, solver="pegasos"), 5),
-            (lambda: BudgetedSVC(200, gamma=gamma, lam=1e-5, random_state=0), 1),
+            (lambda: BudgetedSVC(200, gamma=gamma, lam=1e-4, random_state=0), 1),
         ):
             errors = []
             fitted = make().fit(X, y)

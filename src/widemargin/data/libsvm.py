@@ -322,7 +322,8 @@ class LibsvmText(ChunkedSource):
                 left, position = part[1] - part[0], part[0]
             raw = getattr(file, "fileobj", None) or getattr(file, "_fp", None) or file
             try:
-                for block in blocks(file, BLOCK, left):  # type: ignore[arg-type]
+                block_size = min(BLOCK, max(BLOCK // 16, size // 16)) if size else BLOCK  # small beside the result
+                for block in blocks(file, block_size, left):  # type: ignore[arg-type]
                     position += block.size
                     told = raw.tell() if raw is not file and hasattr(raw, "tell") else position
                     yield block, min(1.0, told / size) if size else np.nan

@@ -79,25 +79,12 @@ def train(
     >>> bool(model.score(X, X[:, 0] > 0) > 0.95)
     True
     """
-    if not hasattr(model, "partial_fit"):
-        raise TypeError(
-            f"{model!r} has no partial_fit, and cannot be trained on chunks: use LinearSVC (solver 'auto' or "
-            "'pegasos'), BudgetedSVC or IncrementalSVC, or load the data whole"
-        )
     whole("epochs", epochs)
     flag("shuffle", shuffle)
     limit = float("inf") if max_seconds is None else positive("max_seconds", max_seconds)
     source, rng, started = open_data(source), generator(random_state), time.perf_counter()
-    if epochs > 1 and hasattr(model, "unlearn"):
-        raise ValueError(
-            f"epochs must be 1 for {type(model).__name__}, which counts each example once as it arrives, got {epochs}: "
-            "raise its solver's reprocess instead"
-        )
-    if epochs > 1:
-        source._need_again("read for each epoch")
-    options = _options(model, source, classes)
-    rows, lam = 0, _lam(model, source)
-    before = model.get_params(deep=False).get("lam") if lam is not None else None
+    _check(model, source, epochs)
+    options, rows, lam = _options(model, source, classes), 0, _lam(model, source)
     try:
         if lam is not None:
             model.set_params(lam=lam)
@@ -113,10 +100,26 @@ def train(
             raise
     finally:
         if lam is not None:
-            model.set_params(lam=before)
+            model.set_params(lam=None)
     if rows == 0:
         raise ValueError(f"{source.name} holds no examples")
     return model
+
+
+def _check(model: Any, source: ChunkedSource, epochs: int) -> None:
+    """Refuse what cannot be trained so."""
+    if not hasattr(model, "partial_fit"):
+        raise TypeError(
+            f"{model!r} has no partial_fit, and cannot be trained on chunks: use LinearSVC (solver 'auto' or "
+            "'pegasos'), BudgetedSVC or IncrementalSVC, or load the data whole"
+        )
+    if epochs > 1:
+        if hasattr(model, "unlearn"):
+            raise ValueError(
+                f"epochs must be 1 for {type(model).__name__}, which counts each example once as it arrives, got "
+                f"{epochs}: raise its solver's reprocess instead"
+            )
+        source._need_again("read for each epoch")
 
 
 def _options(model: Any, source: ChunkedSource, classes: Any) -> dict[str, Any]:
