@@ -3,7 +3,8 @@
     python -m benchmarks.micro.sbp_handover [names] [--runs=1]
 
 A quarter of the rows is held out. SMO runs to a relative gap of 1e-3; SBP until two checkpoints in a row have at most
-1.02 times its test error. Processor time, evaluation and compilation off the clock.
+1.02 times its test error. The bound is SMO's own time to that, looked at where SBP's would be: what SMO that takes over
+can do at best where draws do not pay. Processor time, evaluation and compilation off the clock.
 """
 
 import os
@@ -23,6 +24,7 @@ from widemargin.core.kernels import RBF
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.layout import Preparation
 from widemargin.running import run
+from widemargin.solvers.sbp import at_look, rounds_to_look
 
 CASES = {
     **{name: SETS[name] for name in ("a9a", "images", "mnist 8", "words", "shuttle", "covtype", "letter", "ijcnn1")},
@@ -48,6 +50,33 @@ def prepared(get, gamma, C):
     return problem, preparation.rows(kernel, X[test]), y[test], since
 
 
+def test_error(model, Z, t):
+    return float(np.mean(np.where(model.decision_function(Z)[:, 0] > 0, 1.0, -1.0) != t))
+
+
+def exact_run(problem, Z, t, preparing):
+    """(SMO's model, seconds to the end, seconds to 1.02 times its error for good or for two checkpoints)."""
+    solver, seconds, rows = SMO(), preparing, []
+    state = solver.init(problem, np.random.default_rng(0))
+    solver.advance(problem, state, 0)
+    while True:
+        most = int(min(16, rounds_to_look(state)))
+        since = time.process_time()
+        solver.advance(problem, state, most)
+        seconds += time.process_time() - since
+        ended = solver.at_checkpoint(state)
+        if not (ended or at_look(state)):
+            continue
+        measured, model = solver.glimpse(problem, state, 0.0)
+        model = model()
+        rows.append((seconds, test_error(model, Z, t)))
+        if ended and (measured["gap"] <= 1e-3 * measured["objective"] or state.stalled):
+            break
+    good = [error <= 1.02 * rows[-1][1] for _, error in rows]
+    first = next(k for k in range(len(rows)) if all(good[k : k + 2]))
+    return model, seconds, rows[first][0]
+
+
 def main(arguments):
     runs = next((int(argument[7:]) for argument in arguments if argument.startswith("--runs=")), 1)
     for name in [argument for argument in arguments if not argument.startswith("--")] or CASES:
@@ -55,10 +84,8 @@ def main(arguments):
         exact, solver = SMO(), StochasticBatchPerceptron()
         for each in (exact, solver):  # compiles
             run(each, problem.take(np.arange(2500)), rng=np.random.default_rng(0), tol=1e-2, max_epochs=5)
-        since = time.process_time()
-        model = run(exact, problem, rng=np.random.default_rng(0), tol=1e-3).model
-        seconds = preparing + time.process_time() - since
-        error = np.mean(np.where(model.decision_function(Z)[:, 0] > 0, 1.0, -1.0) != t)
+        model, seconds, bound = exact_run(problem, Z, t, preparing)
+        error = test_error(model, Z, t)
         found = []
         for seed in range(runs):
             rows, _ = errors_along_time(solver, problem, Z, t, 1.02 * error, 4 * seconds, seed, preparing)
@@ -66,8 +93,9 @@ def main(arguments):
             found.append(rows[-2] if reached else rows[-1])
         ratio, at = np.median([row.seconds for row in found]) / seconds, found[0]
         print(
-            f"{name:12} n {problem.n:6}  SMO {seconds:6.2f} s, error {error:.2%}, {model.support.size} vectors; SBP "
-            f"over that {ratio:.2f}, in {at.part} after {at.steps * solver.batch_size} draws, error {at.error:.2%}",
+            f"{name:12} n {problem.n:6}  SMO {seconds:6.2f} s, error {error:.2%}, {model.support.size} vectors; "
+            f"of that, to 1.02 times the error SMO {bound / seconds:.2f}, SBP {ratio:.2f}, in {at.part} after "
+            f"{at.steps * solver.batch_size} draws, error {at.error:.2%}",
             flush=True,
         )
 

@@ -1,5 +1,6 @@
 """The Stochastic Batch Perceptron against the textbook on the same draws, its averages, counters, states and C-form."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -294,12 +295,13 @@ def test_the_handover_does_not_depend_on_the_portions(rng):
     problem, seed = make(rng, 640, intercept="unregularized"), int(rng.integers(2**32))
     solver = StochasticBatchPerceptron()
     states = [solver.init(problem, np.random.default_rng(seed)) for _ in range(2)]
-    assert solver.advance(problem, states[0], 1000) == 8  # 8 batches of 16 are a fifth of the examples
-    while states[1].t < 8:
+    while states[0].polish is None:
+        solver.advance(problem, states[0], 1000)
+    while states[1].polish is None:
         solver.advance(problem, states[1], int(rng.integers(1, 4)))
-    for state in states:
-        assert state.polish is not None
-    np.testing.assert_array_equal(states[0].polish.promising, states[1].polish.promising)
+    assert states[0].t == states[1].t
+    assert states[0].polish.alpha.tobytes() == states[1].polish.alpha.tobytes()
+    assert states[0].polish.f.tobytes() == states[1].polish.f.tobytes()
 
 
 # ---------------------------------------------------------------- ν from a sample
@@ -359,7 +361,7 @@ def test_values_of_the_sample_are_counted(rng, matrices):
     problem = make(rng, 3000)
     solver = StochasticBatchPerceptron()
     state = solver.init(problem, rng)
-    while state.t < 5:
+    while state.polish is None:  # its own rows, those over all examples, and those of the draws
         solver.advance(problem, state, 3)
         assert state.counters.kernel_computed == sum(matrix.evaluations for matrix in matrices)
 
@@ -423,44 +425,99 @@ def test_dual_variables_of_the_average_lie_in_the_box(rng):
 
 
 def handed_over(problem, rng):
-    """A state right after SMO took over, and the draws before the step that did it."""
+    """The solver, a state right after SMO took over, and the one before the step that did it."""
     solver = StochasticBatchPerceptron()
     state = solver.init(problem, rng)
     while state.polish is None:
-        before = state.t * solver.batch_size
+        before = deepcopy(state)
         solver.advance(problem, state, 1)
     return solver, state, before
 
 
-@pytest.mark.parametrize("C", [0.02, 1000.0])
-def test_smo_takes_over_after_a_quarter_of_the_wet_examples_with_the_coefficients_if_they_fit(C, rng):
-    n = 3000
+def many(rng, C, n=3000, noise=0.0):
     X = rng.normal(size=(n, 20))
-    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
-    problem = KernelProblem(
-        RBF(0.05), as_rows(X), y, Single(Hinge()), 1.0 / (C * n), intercept="unregularized"
-    )  # fmt: skip
+    y = np.where(X[:, 0] + noise * rng.normal(size=n) > 0.0, 1.0, -1.0)
+    return KernelProblem(RBF(0.05), as_rows(X), y, Single(Hinge()), 1.0 / (C * n), intercept="unregularized")
+
+
+@pytest.mark.parametrize("C", [0.02, 1.0, 1000.0])
+def test_smo_takes_over_by_the_margins_below_one_or_where_the_sample_has_more_for_its_rows(C, rng):
+    problem = many(rng, C)
+    n, y = problem.n, problem.y
     solver, state, before = handed_over(problem, rng)
     draws = state.t * solver.batch_size
-    assert before < draws
-    assert draws >= min(n / 5, state.wet / 4)
-    assert before < n / 5
-    assert before < state.wet / 4 or state.t - 1 & (state.t - 2) == 0  # wet is looked at in steps that are powers of 2
-    alpha = solver.predictor(problem, state)[0][0]
-    polish = state.polish
-    if C == 1000.0:  # all within their bounds
-        assert np.count_nonzero(polish.alpha) > 0
-        assert np.all(polish.alpha <= alpha * (1.0 + 1e-12))
-        np.testing.assert_allclose(polish.f, gram(problem) @ (y * polish.alpha), atol=1e-5 * polish.alpha.sum())
-    else:
-        assert not polish.alpha.any()
-        assert 0 < polish.promising.size <= n
+    assert draws >= 64  # never at once
     assert solver.evaluate(problem, state, None)["handed_over_after"] == draws
+    alpha, f, bias, _ = solver.predictor(problem, state)
+    by_margins = draws >= min(n / 5, state.wet / 4)
+    assert by_margins or state.late
+    if state.t & (state.t - 1) == 0:  # when both were looked at
+        assert state.wet == np.count_nonzero(y * (f[0] + bias[0]) < 1.0)
+        rows, value = np.count_nonzero(before.start.alpha), SMO().certificate(problem, before.start).primal
+        assert state.late == (4 * draws >= rows and state.reached > value)
+    assert not before.late
+    assert before.t * solver.batch_size < min(n / 5, before.wet / 4)
+
+
+@pytest.mark.parametrize("C", [0.02, 1000.0])
+def test_smo_goes_on_from_a_point_no_worse_than_the_samples_and_the_draws(C, rng):
+    problem = many(rng, C, noise=0.5)
+    solver, state, before = handed_over(problem, rng)
+    start, polish, y = before.start, state.polish, problem.y
+    assert polish.dual >= start.dual * (1.0 - 1e-9)
+    # feasible, and its responses are its own
+    assert polish.alpha.min() >= 0.0
+    assert np.all(polish.alpha <= problem.caps)
+    assert abs(y @ polish.alpha) <= 1e-9 * polish.alpha.sum()
+    np.testing.assert_allclose(polish.f, gram(problem) @ (y * polish.alpha), atol=1e-5 * polish.alpha.sum())
+    if polish.narrow:
+        np.testing.assert_array_equal(polish.alpha, start.alpha)
+
+
+def test_until_smo_takes_over_the_model_is_the_better_of_the_draws_and_the_samples(rng):
+    problem = many(rng, 1.0)
+    K, y = gram(problem), problem.y
+    _, _, state = handed_over(problem, rng)
+    solver = StochasticBatchPerceptron()
+    alpha, f, bias, _ = solver.predictor(problem, state)
+    own = problem.certificate(problem.signs * alpha, f, bias).primal
+    value = min(own, SMO().certificate(problem, state.start).primal)
+    model, certificate = solver.model(problem, state), solver.certificate(problem, state)
+    margins = y * model.decision_function(problem.X)[:, 0]
+    norm2 = float(model.coef[0] @ K[np.ix_(model.support, model.support)] @ model.coef[0])
+    assert 0.5 * problem.lam * norm2 + np.mean(np.maximum(0.0, 1.0 - margins)) == pytest.approx(value, rel=1e-4)
+    assert certificate.primal == pytest.approx(value, rel=1e-9)
+
+
+def test_while_smo_works_on_all_examples_its_present_point_is_the_model(rng):
+    """Checkpoints stand in between, at 8, 12, 16, 24 … rounds, and their certificates hold."""
+    problem = many(rng, 100.0, noise=0.2)
+    optimum = run(SMO(tol=1e-6), problem, rng=rng, tol=1e-6, max_epochs=10000).objective
+    solver, state, _ = handed_over(problem, rng)
+    K, y, seen = gram(problem), problem.y, []
+    while not seen or state.polish.episode is not None:
+        solver.advance(problem, state, 1000)
+        assert solver.at_checkpoint(state)
+        model, (primal, dual, _) = solver.model(problem, state), solver.certificate(problem, state)
+        margins = y * model.decision_function(problem.X)[:, 0]
+        norm2 = float(model.coef[0] @ K[np.ix_(model.support, model.support)] @ model.coef[0])
+        value = 0.5 * problem.lam * norm2 + np.mean(np.maximum(0.0, 1.0 - margins))
+        assert primal == pytest.approx(value, rel=1e-4, abs=1e-7)
+        assert dual <= optimum * (1.0 + 1e-5) <= primal * (1.0 + 2e-5)
+        if state.polish.episode is not None:
+            assert sbp.is_wide(state.polish)
+            seen.append(state.polish.episode.rounds)
+        else:
+            seen.append(0)
+    looks = [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536]
+    assert seen[:-1] == looks[: len(seen) - 1]
 
 
 def test_the_sample_is_a_small_part_of_many_examples_and_half_of_few():
     for n in (40, 900, 3000, 20_000, 10**6):
-        size = sbp.largest_sample(n)
-        assert size <= min(4000, n // 2)
-        assert size <= max(500, n // 8)
-        assert size >= min(n // 2, 500)
+        for n_outputs in (1, 3):
+            size = sbp.largest_sample(n, n_outputs)
+            assert size <= n // 2
+            assert size <= max(500, n // 8)
+            assert size >= min(n // 2, 500)
+        assert size <= 4000  # several classes share its rows

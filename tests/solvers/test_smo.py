@@ -578,3 +578,74 @@ def test_rows_that_a_round_uses_are_the_last_that_its_cache_lets_go(rng):
         rows = space.wanted[: int(space.begun[smo.ROWS])]
         assert rows.size
         assert np.all(held.used[held.slot_of[rows]] == held.counts[0])
+
+
+def after_sample(problem, seed, monkeypatch):
+    """SMO's state after its sample, and the sample's rows, α, responses and bounds."""
+    seen, end = [], SMO._end
+
+    def watched(self, problem, space, state):
+        episode = state.episode
+        cap = space.variables.cap[episode.active] * episode.bound
+        seen.append((smo.Solved(episode.rows, episode.alpha.copy(), episode.f.copy()), cap))
+        end(self, problem, space, state)
+
+    monkeypatch.setattr(SMO, "_end", watched)
+    state = SMO().init(problem, np.random.default_rng(seed))
+    while state.episodes == 0:
+        SMO().advance(problem, state, 1)
+    return state, *seen[0]
+
+
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("C", [0.05, 100.0])
+def test_a_solved_sample_is_as_good_as_the_first_episode(regression, C, rng, monkeypatch):
+    """The state after SMO's own sample, from nothing but that sample's rows, α and responses."""
+    problem, seed = make(rng, 2400, regression=regression, C=C), int(rng.integers(2**32))
+    own, given, _ = after_sample(problem, seed, monkeypatch)
+    other = SMO().init(problem, np.random.default_rng(seed), solved=given)
+    while other.episodes == 0:
+        SMO().advance(problem, other, 1)
+    assert own.narrow == other.narrow
+    np.testing.assert_array_equal(own.alpha, other.alpha)
+    np.testing.assert_array_equal(own.f, other.f)
+    assert (own.promising is None) == (other.promising is None)
+    if own.promising is not None:
+        np.testing.assert_array_equal(own.promising, other.promising)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_an_approach_ends_at_the_best_point_in_between(regression, intercept, rng):
+    problem = make(rng, 60, regression=regression, intercept=intercept)
+    v = Variables.of(problem)
+    first, second = (v.signed(random_feasible(rng, problem)) for _ in range(2))
+    state = SMO().init(problem, rng, first)
+    other = SMO().init(problem, rng, second)
+    start, end = state.alpha.copy(), other.alpha.copy()
+    SMO().approach(problem, state, second)
+    K, sigma, h, _ = dual_problem(problem)
+
+    def dual(alpha):
+        return float((sigma * h) @ alpha) - 0.5 * float((sigma * alpha) @ K @ (sigma * alpha))
+
+    best = max(dual(start + s * (end - start)) for s in np.linspace(0.0, 1.0, 101))
+    assert dual(state.alpha) >= best - 1e-5 * (1.0 + abs(best))
+    assert state.dual == pytest.approx(dual(state.alpha), rel=1e-5, abs=1e-5)
+
+
+def test_the_bias_of_a_sample_is_not_that_of_two_wrong_labels(rng, monkeypatch):
+    """The examples that the episode after a sample begins with violate their margin under the sample's own bias."""
+    problem = make(rng, 2400, C=0.02)
+    state, (rows, alpha, _), cap = after_sample(problem, int(rng.integers(2**32)), monkeypatch)
+    assert state.narrow  # most vectors of the sample stand at their bounds
+    y, beta = problem.y, np.zeros(problem.n)
+    beta[rows] = y[rows] * alpha
+    f = gram(problem) @ beta
+    e, up, more, less = (y - f)[rows], y[rows] > 0.0, alpha < cap, alpha > 0.0
+    bias = 0.5 * (e[np.where(up, more, less)].max() + e[np.where(up, less, more)].min())
+    margins = y * (f + bias)
+    left_out = np.setdiff1d(np.arange(problem.n), state.promising)
+    assert margins[left_out].min(initial=np.inf) >= 1.1 - 1e-4
+    others = np.setdiff1d(state.promising, rows[alpha > 0.0])
+    assert margins[others].max(initial=-np.inf) <= 1.1 + 1e-4

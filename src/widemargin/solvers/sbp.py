@@ -26,18 +26,19 @@ problem's cache, those a batch lacks in one block; sums are float64. Several bin
 
 From C to ν. With ν = mean hinge / ‖w‖ of the C-form's optimum the two forms are one. Without ``nu`` it is found from an
 exact solution on a sample: its hinge is too low on the sample and too high off it, and their geometric mean over
-‖w‖ came within a factor of 2 or so of the truth on a9a and MNIST. Samples of 500, 1,000, 2,000 and 4,000 examples are
-solved as long as that is easy: with a large C it is not, and a small sample tells as much. (On a9a with C = 100,
-1,000 examples give 4.5e-4 after 14,000 moves, 4,000 give 3.7e-4 after 500,000; with C = 1 they give 2.2e-3 and 5.0e-3
-after 4,500 and 10,000.) The samples come after the first step, which is the same for every ν > 0 (at w = 0 all
-responses are equal), so that a run stopped in a sample has a model. Steering ν
-during the run was tried: the multiplier identity C = max α/γ needs Σα to settle, which takes about e^(2√T ρ), and ended
-20 times too low on a9a; the fixed point of mean hinge / norm along the ray ended 3 times too high. The first
-part ends with one draw for every four examples below the water level, which are about the support vectors to come, and
-with n/5 at most: SMO takes some rows for each of them. It starts from the coefficients, if most are within their
-bounds, where their kernel rows are at hand (images of 11,250 rows: 1.2 s, from the examples that matter 2.0 s), and
-else with the examples that have a margin below 1.3. Until SMO's primal value is the lower one, the model is still that
-of the ν-form.
+‖w‖ came within a factor of 2 or so of the truth on a9a and MNIST. The sample comes after the first step, which is the
+same for every ν > 0 (at w = 0 all responses are equal), so that a run stopped in it has a model. For one binary problem
+it is an eighth of the examples, which is what SMO would begin with: its solution is SMO's start, its kernel rows over
+all examples are in the cache that draws and SMO use, and it is the model until the draws have a lower primal value.
+Several share samples of 500, 1,000, 2,000 and 4,000 examples, as long as they are easy.
+
+From the ν-form to the optimum. Draws are counted against two things, each time their number has doubled. The examples
+with a margin below 1 are about the support vectors to come: one draw for four of them, and n/5, are enough. And the
+sample's solution has a value for the kernel rows that it took: draws that took a quarter as many, and have not
+got below it, are slower than SMO, which takes over. It goes on from the sample's solution; where most vectors are free,
+and the draws' rows at hand, from the best point between that and the draws' coefficients. Until SMO's primal value is
+the lower one, the model is still that of the ν-form. While SMO works on all examples, all responses are known, and
+there are checkpoints in between.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
 """
@@ -64,22 +65,28 @@ from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
 from . import make, protocol
 from .protocol import Solver
-from .smo import State, lightened
+from .smo import Solved, State, lightened
 
-#: Without ν: most examples of the sample that finds it, one in how many there are at most, those of the first, the
-#: fewest, the relative gap to which it is solved, and most rounds of SMO on it.
+#: Without ν: most examples of the sample that finds it for several classes, one in how many there are at most, those of
+#: the first, the fewest, the relative gap to which it is solved, and most rounds of SMO on it.
 SAMPLE, SAMPLED, FIRST_SAMPLE, SMALLEST_SAMPLE, SAMPLE_TOL, SAMPLE_ROUNDS = 4000, 8, 500, 16, 0.05, 6400
 #: A sample that took more moves of SMO than this per example is not doubled.
 EASY = 10
 #: The parts of the cache for the sample's kernel rows, with itself and with others, where classes share them.
 SAMPLE_SHARE = 0.4
-#: Without ν: SMO takes over after one draw for so many examples, or for so many below the water level, if they are
-#: fewer, and starts with margins below MATTERS where it cannot start from the coefficients.
-SHARE, WET_SHARE, MATTERS = 5, 4, 1.3
+#: Without ν: SMO takes over after one draw for so many examples, or for so many with a margin below 1, if they are
+#: fewer; or after one for so many kernel rows of the sample's solution, if its value is still the lower one.
+SHARE, WET_SHARE, PAR = 5, 4, 4
+#: Draws before which this is not asked: what so few of them tell is chance.
+FEWEST = 64
+#: SMO's first episode for one of several classes begins with margins below this.
+MATTERS = 1.3
 #: Kernel rows that are computed at a time where they are used once.
 USED_ONCE = 64
 #: First step at which a run stops for a checkpoint; then at its doubles.
 FIRST_CHECKPOINT = 32
+#: First round of SMO over all examples at which a run stops for one; then at 3/2, 2, 3, 4 … times as many.
+FIRST_LOOK = 8
 #: Scales below this are multiplied out: the lazy sums lose as many digits as the scale has zeros.
 SMALLEST_SCALE = 1e-2
 
@@ -116,9 +123,10 @@ class BatchState(protocol.State):
     The sum of the iterates of α is total × alpha − alpha_sum, and so for f; ``marks`` hold such sums, and their
     weights, as of the last two powers of 2, for the suffix average. Without ν, ``sought`` binary problems have theirs,
     the next one's comes from the first ``sample_size`` examples of ``order``, and ``trial`` is SMO's state on them.
-    ``wet`` examples were below the level at the last checkpoint. ``polish`` is SMO's state once it has begun, and
-    ``reached`` the primal value before that. ``passes`` over n, beside computing kernel rows, are summed over the
-    binary problems.
+    ``start`` is SMO's state with the sample's solution, and ``polish`` that state once SMO goes on from it; ``reached``
+    is the primal value before that. ``wet`` examples had a margin below 1 when the draws were last counted, and
+    ``late`` says whether the sample's solution was still the better one. ``passes`` over n, beside computing kernel
+    rows, are summed over the binary problems.
     """
 
     alpha: np.ndarray
@@ -144,6 +152,8 @@ class BatchState(protocol.State):
     sample_size: int = FIRST_SAMPLE
     order: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     trial: State | None = None
+    start: State | None = None
+    late: bool = False
     polish: State | None = None
     reached: float = math.inf
     counters: Counters = field(default_factory=Counters)
@@ -151,7 +161,7 @@ class BatchState(protocol.State):
     def drop_workspace(self) -> None:
         """Give the memory of this workspace and of SMO's back."""
         super().drop_workspace()
-        for state in (self.trial, self.polish):
+        for state in (self.trial, self.start, self.polish):
             if state is not None:
                 state.drop_workspace()
 
@@ -312,7 +322,7 @@ class StochasticBatchPerceptron(Solver):
         """
         if state.polish is not None:
             state.counters = state.polish.counters  # one account for both
-            return self._smo.advance(problem, state.polish, n_steps)
+            return self._smo.advance(problem, state.polish, int(min(n_steps, rounds_to_look(state.polish))))
         kept = state.work(problem, Workspace)
         cache, before = kept.rows_of(problem)
         space = pieces(problem.n), np.empty(problem.n, np.int64)
@@ -324,9 +334,19 @@ class StochasticBatchPerceptron(Solver):
             if self.nu is None and state.t > 0 and state.sought < problem.n_outputs:
                 left -= self._seek_nu(problem, state, left)
                 continue
+            if state.start is not None and state.start.episode is not None:
+                computed = evaluations(cache)
+                self._smo.lend(problem, state.start, cache)
+                state.start.counters = state.counters
+                self._smo.advance(problem, state.start, 1)
+                before += evaluations(cache) - computed  # SMO has counted them
+                left -= 1
+                continue
             self._step(problem, state, cache, eta / math.sqrt(state.t + 1), space)
             taken += 1
             left -= 1
+            if state.start is not None and state.t & (state.t - 1) == 0 and state.t * self.batch_size >= FEWEST:
+                self._compare(problem, state)
             if self._at_stop(state) or self._is_last(problem, state):
                 break
         state.counters.kernel_computed += evaluations(cache) - before
@@ -337,20 +357,29 @@ class StochasticBatchPerceptron(Solver):
     def _at_stop(self, state: BatchState) -> bool:
         return state.t >= FIRST_CHECKPOINT and state.t & (state.t - 1) == 0
 
+    def _compare(self, problem: KernelProblem, state: BatchState) -> None:
+        """What the draws have told, and whether the sample's solution had more for its kernel rows."""
+        assert state.start is not None
+        alpha, f, bias, _ = self.predictor(problem, state)
+        state.wet = int(np.count_nonzero(problem.signs * (f + bias[:, None]) < 1.0))
+        primal = problem.certificate(problem.signs * alpha, f, bias).primal
+        spent = PAR * state.t * self.batch_size >= np.count_nonzero(state.start.alpha)
+        state.late = bool(spent and primal > self._smo.certificate(problem, state.start).primal)
+
     def _is_last(self, problem: KernelProblem, state: BatchState) -> bool:
         """Whether the ν-form has done its part for the C-form; several problems are left to the caller."""
-        enough = state.t * self.batch_size >= min(problem.n / SHARE, state.wet / WET_SHARE)
+        enough = state.late or state.t * self.batch_size >= min(problem.n / SHARE, state.wet / WET_SHARE)
         return self.nu is None and problem.n_outputs == 1 and enough
 
     def at_checkpoint(self, state: BatchState) -> bool:
         """Whether this is a step to evaluate at."""
         if state.polish is not None:
-            return self._smo.at_checkpoint(state.polish)
+            return self._smo.at_checkpoint(state.polish) or at_look(state.polish)
         return self._at_stop(state)
 
     def knows(self, state: BatchState) -> bool:
-        """Whether all responses are up to date: until SMO takes over they always are."""
-        return state.polish is None or self._smo.knows(state.polish)
+        """Whether all responses are up to date: until SMO takes over they always are, and while it works on all."""
+        return state.polish is None or self._smo.knows(state.polish) or is_wide(state.polish)
 
     @property
     def _smo(self) -> Any:
@@ -363,28 +392,31 @@ class StochasticBatchPerceptron(Solver):
         return [np.flatnonzero(row < MATTERS) for row in margins]
 
     def _hand_over(self, problem: KernelProblem, state: BatchState) -> None:
-        """Start SMO from the coefficients, if most of them are within their bounds and half of their kernel rows may be
-        at hand; else with the examples that matter.
+        """SMO goes on from the sample's solution; where most of its vectors are free, and half of the draws' rows may
+        be at hand, from the best point between it and the draws' coefficients.
         """
-        state.reached = self.certificate(problem, state).primal
+        alpha, f, bias, _ = self.predictor(problem, state)
+        state.reached = problem.certificate(problem.signs * alpha, f, bias).primal
         cache, _ = state.work(problem, Workspace).rows_of(problem)
-        alpha = self.predictor(problem, state)[0]
-        feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
         state.drop_workspace()  # its memory is SMO's now
-        if 2.0 * feasible.sum() > alpha.sum() and np.count_nonzero(feasible) <= 2 * cache.capacity:
-            state.polish = self._smo.init(problem, deepcopy(state.rng), problem.signs * feasible, cache=cache)
-        else:
-            del cache
-            state.polish = self._smo.init(problem, deepcopy(state.rng), promising=self.promising(problem, state)[0])
+        smo, state.polish, state.start = self._smo, state.start, None
+        if state.polish is None:  # too few examples for a sample
+            state.polish = smo.init(problem, deepcopy(state.rng))
         state.polish.counters = state.counters
+        if not state.polish.narrow and np.count_nonzero(alpha) <= 2 * cache.capacity:
+            smo.lend(problem, state.polish, cache)
+            feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
+            smo.approach(problem, state.polish, problem.signs * feasible)
 
     def _seek_nu(self, problem: KernelProblem, state: BatchState, most: int) -> int:
         """Up to ``most`` rounds of SMO on the sample of the next binary problem, whose ν is set when it is solved."""
-        if largest_sample(problem.n) < SMALLEST_SAMPLE:
+        size = largest_sample(problem.n, problem.n_outputs)
+        if size < SMALLEST_SAMPLE:
             state.sought = problem.n_outputs
             return 0
         if state.order.size == 0:
             state.order = state.rng.permutation(problem.n)
+            state.sample_size = size if problem.n_outputs == 1 else FIRST_SAMPLE
         sample = self._sample(problem, state)
         part = sample.part
         smo = make("kernel", "smo", tol=SAMPLE_TOL)
@@ -407,6 +439,11 @@ class StochasticBatchPerceptron(Solver):
             if trial.counters.updates <= EASY * part.n and part.n < sample.chosen.size:
                 state.sample_size = 2 * size
                 return max(1, rounds)
+            if problem.n_outputs == 1:
+                rows = np.sort(sample.chosen[: sample.size])
+                state.start = self._smo.init(
+                    problem, deepcopy(state.rng), solved=Solved(rows, trial.alpha, trial.f)
+                )  # fmt: skip
             state.sought += 1
             state.sample_size = FIRST_SAMPLE
             if state.sought == problem.n_outputs:
@@ -418,7 +455,7 @@ class StochasticBatchPerceptron(Solver):
         space: Workspace = state.work(problem, Workspace)
         kept = space.sample
         if kept is None or kept.order is not state.order:
-            order, size = state.order, largest_sample(problem.n)
+            order, size = state.order, largest_sample(problem.n, problem.n_outputs)
             # the first of each class in the order come first, so that each that is there is in the sample
             ends = []
             for q in range(problem.n_outputs):
@@ -477,8 +514,6 @@ class StochasticBatchPerceptron(Solver):
             found = pour(state.f[q], signs[q], s, problem.n * state.nu[q] / scale, two, window, masses, near)
             window *= scale
             state.level[q], state.bias[q] = scale * found.level, scale * found.bias
-            if self.nu is None and self._at_stop(state):
-                state.wet = int(np.count_nonzero(signs[q] * (state.f[q] + found.bias) < found.level))
             state.passes += found.passes
             uniforms = state.rng.random(k + 1)
             first = k
@@ -575,13 +610,28 @@ class StochasticBatchPerceptron(Solver):
         return alpha, f, bias, level
 
     def certificate(self, problem: KernelProblem, state: BatchState) -> Certificate:
-        """Primal, dual and gap in the λ-form; until SMO has taken over, the dual value of the best multiple of ᾱ."""
+        """Primal, dual and gap in the λ-form; until SMO has taken over, the dual value of the best multiple of ᾱ, or
+        that of the sample's solution.
+        """
+        smo = self._smo_certificate(problem, state)
         if state.polish is not None:
-            primal, dual, _ = self._smo.certificate(problem, state.polish)
-            primal = min(primal, state.reached)
-            return Certificate(primal, dual, primal - dual)
-        alpha, f, bias, _ = self.predictor(problem, state)
-        return problem.certificate(problem.signs * alpha, f, bias)
+            own = Certificate(state.reached, -math.inf, math.inf)
+        else:
+            alpha, f, bias, _ = self.predictor(problem, state)
+            own = problem.certificate(problem.signs * alpha, f, bias)
+        primal, dual = min(own.primal, smo.primal), max(own.dual, smo.dual)
+        return Certificate(primal, dual, primal - dual)
+
+    def _smo_certificate(self, problem: KernelProblem, state: BatchState) -> Certificate:
+        """That of SMO's present point, where its responses are known."""
+        at = state.polish if state.polish is not None else state.start
+        if at is None:
+            return Certificate(math.inf, -math.inf, math.inf)
+        if is_wide(at):
+            measured, _ = self._smo.glimpse(problem, at, 0.0)
+            objective, gap = measured["objective"], measured["gap"]
+            return Certificate(objective, objective - gap, gap)
+        return self._smo.certificate(problem, at)
 
     def evaluate(self, problem: KernelProblem, state: BatchState, model: KernelModel | None) -> dict[str, float]:
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over problems)."""
@@ -592,7 +642,7 @@ class StochasticBatchPerceptron(Solver):
         alpha, f, bias, level = self.predictor(problem, state)
         norm2 = np.sum(alpha * problem.signs * f, axis=1)
         hinge = problem.mean_losses(f + bias[:, None])
-        certificate = problem.certificate(problem.signs * alpha, f, bias)
+        certificate = self.certificate(problem, state)
         return {
             "objective": certificate.primal, "level": float(level.mean()),
             "norm": float(np.sqrt(np.maximum(norm2, 0.0)).mean()), "hinge": float(hinge.mean()),
@@ -610,11 +660,14 @@ class StochasticBatchPerceptron(Solver):
         return found if found is not None and found[0]["objective"] <= state.reached else None
 
     def model(self, problem: KernelProblem, state: BatchState) -> KernelModel:
-        """A finished copy of the current model."""
-        if state.polish is not None and self._smo.certificate(problem, state.polish).primal <= state.reached:
-            return self._smo.model(problem, state.polish)
-        alpha, _, bias, _ = self.predictor(problem, state)
-        return problem.model(problem.signs * alpha, bias)
+        """A finished copy of the current model: that of the draws or that of SMO, whichever has the lower value."""
+        alpha, f, bias, _ = self.predictor(problem, state)
+        beta = problem.signs * alpha
+        at = state.polish if state.polish is not None else state.start
+        own = state.reached if state.polish is not None else problem.certificate(beta, f, bias).primal
+        if at is not None and self._smo_certificate(problem, state).primal <= own:
+            return self._smo.glimpse(problem, at, 0.0)[1]() if is_wide(at) else self._smo.model(problem, at)
+        return problem.model(beta, bias)
 
     def duals(self, problem: KernelProblem, state: BatchState) -> np.ndarray:
         """SMO's dual variables once it has begun, before a multiple of the predictor's; of shape (outputs, n)."""
@@ -628,11 +681,37 @@ class StochasticBatchPerceptron(Solver):
         return beta
 
 
-def largest_sample(n: int) -> int:
+def largest_sample(n: int, n_outputs: int) -> int:
     """Examples of the largest sample that ν is sought on."""
-    return min(SAMPLE, max(n // SAMPLED, min(FIRST_SAMPLE, n // 2)))
+    size = max(n // SAMPLED, min(FIRST_SAMPLE, n // 2))
+    return size if n_outputs == 1 else min(SAMPLE, size)
 
 
 def evaluations(cache: RowCache) -> int:
     """Kernel values computed for a cache; none for one that was given whole."""
     return cache.matrix.evaluations if hasattr(cache, "matrix") else 0
+
+
+def is_wide(state: State) -> bool:
+    """Whether SMO is at work on all examples, whose responses are then known at any time."""
+    episode = state.episode
+    return episode is not None and episode.bound == 1.0 and episode.rows.size == state.f.size and state.closing is None
+
+
+def next_look(rounds: int) -> int:
+    """The first number of rounds above this one at which SMO's point is looked at: 8, 12, 16, 24, 32 …"""
+    power = max(FIRST_LOOK, 1 << max(rounds, 1).bit_length() - 1)
+    return next(look for look in (power, 3 * power // 2, 2 * power) if look > rounds)
+
+
+def rounds_to_look(state: State) -> float:
+    """Rounds that SMO may take before its point is to be looked at."""
+    if state.episode is None:
+        return FIRST_LOOK
+    return next_look(state.episode.rounds) - state.episode.rounds if is_wide(state) else math.inf
+
+
+def at_look(state: State) -> bool:
+    """Whether SMO is at work on all examples and its point is to be looked at."""
+    rounds = 0 if state.episode is None else state.episode.rounds
+    return rounds > 0 and is_wide(state) and next_look(rounds - 1) == rounds

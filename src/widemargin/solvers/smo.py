@@ -645,6 +645,14 @@ class Point(NamedTuple):
     primal: float
 
 
+class Solved(NamedTuple):
+    """Examples, ascending, the α of their problem with n over their number times the bounds, and their responses."""
+
+    rows: np.ndarray
+    alpha: np.ndarray
+    f: np.ndarray
+
+
 @savable("SMO.State")
 @dataclass
 class State(protocol.State):
@@ -726,33 +734,71 @@ class SMO(Solver):
 
     def init(
         self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None,
-        promising: np.ndarray | None = None, responses: np.ndarray | None = None, cache: RowCache | None = None,
+        promising: np.ndarray | None = None, responses: np.ndarray | None = None, solved: Solved | None = None,
     ) -> State:  # fmt: skip
         """α = 0, or given dual variables of shape (1, n), made feasible; the first episode's variables may be given,
-        the responses of feasible dual variables, if they are known, and kernel rows over all examples.
+        the responses of feasible dual variables, if they are known, and a solved sample as the first episode.
         """
         self.check(problem)
         variables = Variables.of(problem)
         state = State(np.zeros(variables.h.size), np.zeros(problem.n), rng)
-        if cache is not None:
-            Workspace.of(problem, state).whole = cache
         if duals is not None:
-            state.alpha[:] = variables.split(protocol.checked_duals(duals, 1, problem.n))
-            if problem.has_free_bias:
-                state.alpha[:] = balance(state.alpha, variables.sigma, variables.cap)
+            state.alpha[:] = self._nearest(problem, variables, duals)
             if responses is not None and np.array_equal(variables.signed(state.alpha)[0], np.ravel(duals)):
                 state.f[:] = responses
             else:
-                support = np.flatnonzero(state.alpha)
-                closing = self._to_add(variables, support, state.alpha[None, support], np.arange(problem.n))
-                self._add_all(problem, state.counters, closing, Workspace.of(problem, state))
-                self._add(problem, state.f, closing)
+                state.f[:] = self._responses(problem, state, variables, state.alpha)
             state.episodes = 2
             state.narrow = bool(4 * problem.n * np.count_nonzero(state.alpha) > problem.cache_bytes)
         if promising is not None:
             state.promising, state.episodes = promising, 1
         self._close(problem, variables, state)
+        if solved is not None:
+            active = np.flatnonzero(np.isin(variables.row, solved.rows))
+            nothing = np.empty(0, np.int64)
+            state.episode = Episode(
+                active=active, rows=solved.rows, row=np.searchsorted(solved.rows, variables.row[active]),
+                bound=problem.n / solved.rows.size, target=0.0, alpha=solved.alpha.copy(), f=solved.f.copy(),
+                order=nothing, position=0, previous=nothing, last=nothing.astype(np.int32), spent=np.zeros(1),
+            )  # fmt: skip
+            state.closing = self._closing(problem, variables, state)
         return state
+
+    def lend(self, problem: KernelProblem, state: State, cache: RowCache) -> None:
+        """Kernel rows over all examples, to be used and added to for as long as such rows are wanted."""
+        Workspace.of(problem, state).whole = cache
+
+    def approach(self, problem: KernelProblem, state: State, duals: np.ndarray) -> None:
+        """Move to the point of the highest dual value between α, of an episode's end, and other dual variables.
+
+        The dual is a parabola in between, so that the responses of both say where that is.
+        """
+        variables = Workspace.of(problem, state).variables
+        alpha = self._nearest(problem, variables, duals)
+        change = alpha - state.alpha
+        f = self._responses(problem, state, variables, alpha) - state.f
+        signed = variables.sigma * change
+        slope = float(signed @ (variables.h - state.f[variables.row]))
+        step = min(max(slope, 0.0) / max(float(signed @ f[variables.row]), TAU), 1.0)
+        state.alpha[:] = np.clip(state.alpha + step * change, 0.0, variables.cap)
+        state.f += step * f
+        self._close(problem, variables, state)
+
+    @staticmethod
+    def _nearest(problem: KernelProblem, variables: Variables, duals: np.ndarray) -> np.ndarray:
+        """Feasible α for dual variables of shape (1, n)."""
+        alpha = variables.split(protocol.checked_duals(duals, 1, problem.n))
+        return balance(alpha, variables.sigma, variables.cap) if problem.has_free_bias else alpha
+
+    def _responses(
+        self, problem: KernelProblem, state: State, variables: Variables, alpha: np.ndarray
+    ) -> np.ndarray:  # fmt: skip
+        """The responses of all examples to α."""
+        support, f = np.flatnonzero(alpha), np.zeros(problem.n)
+        closing = self._to_add(variables, support, alpha[None, support], np.arange(problem.n))
+        self._add_all(problem, state.counters, closing, Workspace.of(problem, state))
+        self._add(problem, f, closing)
+        return f
 
     # -- rounds
 
@@ -1001,7 +1047,10 @@ class SMO(Solver):
             if state.narrow:  # which examples matter is known now
                 state.alpha[episode.active] = episode.alpha
                 f = closing.f[0] + problem.constant * closing.per_row[0].sum()
-                bias, _, _ = self._values(problem, variables, state.alpha, f)
+                part = variables.sigma[episode.active], variables.h[episode.active] - episode.f[episode.row]
+                # the sample's own bias: the ends of an interval over all examples are two wrong labels
+                bias = free_bias(*part, variables.cap[episode.active] * episode.bound, episode.alpha)
+                bias = bias if problem.has_free_bias else 0.0
                 s = variables.sigma * (variables.h - f[variables.row] - bias)
                 state.promising = np.flatnonzero((s > -self.first_slack) | (state.alpha > 0.0))
             state.alpha[episode.active] = self._feasible(problem, variables, episode)
@@ -1027,9 +1076,7 @@ class SMO(Solver):
         """The bias, the primal and the dual value of α with the responses f."""
         v, bias = variables, 0.0
         if problem.has_free_bias:
-            e, more, less = v.h - f[v.row], alpha < v.cap, alpha > 0.0
-            rises, falls = np.where(v.sigma > 0.0, more, less), np.where(v.sigma > 0.0, less, more)
-            bias = middle(e[rises].max(initial=-np.inf), e[falls].min(initial=np.inf))
+            bias = free_bias(v.sigma, v.h - f[v.row], v.cap, alpha)
         signed = v.sigma * alpha
         norm2 = float(signed @ f[v.row])
         primal = problem.value(f[None] + bias, np.array([norm2])) / problem.lam
@@ -1099,6 +1146,13 @@ class SMO(Solver):
         certificate = self._certificate(problem, point, max(dual, state.dual))
         measured = {"objective": certificate.primal, "gap": certificate.gap}
         return measured, lambda: self._model(problem, variables.signed(alpha), point)
+
+
+def free_bias(sigma: np.ndarray, e: np.ndarray, cap: np.ndarray, alpha: np.ndarray) -> float:
+    """The middle of the interval of biases that α allows."""
+    more, less = alpha < cap, alpha > 0.0
+    rises, falls = np.where(sigma > 0.0, more, less), np.where(sigma > 0.0, less, more)
+    return middle(e[rises].max(initial=-np.inf), e[falls].min(initial=np.inf))
 
 
 def lightened(alpha: np.ndarray, sigma: np.ndarray, cap: np.ndarray, balanced: bool) -> np.ndarray:
