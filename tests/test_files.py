@@ -442,6 +442,9 @@ NO_MODELS = {
     "an unknown source of random numbers": _signed(content={"random": "rng"}),
     "weights without an intercept that fits": _signed(content=_tree(coef=ARRAY, intercept=ARRAY)),
     "weights that are no array": _signed(content=_tree(coef=1.0, intercept=1.0)),
+    "a history without end": _signed(
+        content={"class": "History", "parts": {"length": 10**13, "columns": {"dict": []}}}
+    ),
     "sparse rows with features that are not there": _sparse(indices=(0, 7)),
     "sparse rows with negative features": _sparse(indices=(0, -1)),
     "sparse rows that end elsewhere": _sparse(indptr=(0, 900)),

@@ -372,8 +372,10 @@ def check_csr(rows: Any) -> None:
     for part in (data, indices, indptr):
         if not isinstance(part, np.ndarray) or part.ndim != 1:
             raise ValueError("its sparse rows have parts that are no arrays")
-    ordered = indptr.dtype.kind == indices.dtype.kind == "i" and data.dtype.kind == "f" and indptr.size > 0
-    if not ordered or indptr[0] != 0 or (np.diff(indptr) < 0).any() or not indptr[-1] <= min(data.size, indices.size):
+    places = (np.dtype(np.int32), np.dtype(np.int64))
+    known = indptr.dtype in places and indices.dtype in places and data.dtype in (np.float32, np.float64)
+    most = min(data.size, indices.size)
+    if not known or indptr.size == 0 or indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] > most:
         raise ValueError("its sparse rows do not lie one after the other")
     if type(width) is not int or width < 0 or (indices.size and not 0 <= indices.min() <= indices.max() < width):
         raise ValueError(f"its sparse rows have features outside of 0 to {width} − 1")

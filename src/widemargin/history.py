@@ -105,6 +105,8 @@ class History:
 
     @classmethod
     def _from_parts(cls, length: int, columns: dict[str, Any]) -> History:
+        if length > sum(len(values) for _, values in columns.values()):
+            raise ValueError(f"its history has {length} rows, more than values")
         rows: list[dict[str, float]] = [{} for _ in range(length)]
         for name, (places, values) in columns.items():
             for i, value in zip(range(length) if places is None else places.tolist(), values.tolist(), strict=True):

@@ -59,7 +59,9 @@ def _check_kernel_model(model: Any, rows: int, outputs: int) -> None:
     check_shapes(
         support=(model.support, (None,)), coef=(model.coef, (rows, n)), intercept=(model.intercept, (outputs,))
     )
-    if model.support.dtype.kind != "i" or not is_kernel(model.kernel):
+    floats = (np.dtype(np.float32), np.dtype(np.float64))
+    known = model.support.dtype.kind == "i" and model.coef.dtype in floats and model.intercept.dtype in floats
+    if not known or not is_kernel(model.kernel):
         raise ValueError(f"its model has no kernel or no support vectors, but {model.kernel!r:.100}")
     is_rows = isinstance(model.vectors, (DenseRows, CSRRows))
     if not model.kernel.is_table and not (is_rows and shape(model.vectors)[0] == n):

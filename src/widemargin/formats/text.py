@@ -64,13 +64,10 @@ class Text:
                 raise Wrong(f"the key {key!r:.50} is none of {', '.join(known)}, {last}")
             if key in found:
                 raise Wrong(f"the key {key!r} is there twice")
+            if not values:
+                raise Wrong(f"the key {key!r} has no value")
             found[key] = values
-            self._check_place(key, values)
         raise Wrong(f"the file ends before {last!r}: it was cut off")
-
-    def _check_place(self, key: str, values: list[str]) -> None:
-        if not values:
-            raise Wrong(f"the key {key!r} has no value")
 
     def lacks(self, header: dict[str, list[str]], *keys: str) -> None:
         """Refuse a header without these keys."""
