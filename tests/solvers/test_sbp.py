@@ -448,7 +448,7 @@ def test_smo_takes_over_by_the_margins_below_one_or_where_the_sample_has_more_fo
     draws = state.t * solver.batch_size
     assert draws >= 64  # never at once
     assert solver.evaluate(problem, state, None)["handed_over_after"] == draws
-    alpha, f, bias, _ = solver.predictor(problem, state)
+    _, f, bias, _ = solver.predictor(problem, state)
     by_margins = draws >= min(n / 5, state.wet / 4)
     assert by_margins or state.late
     if state.t & (state.t - 1) == 0:  # when both were looked at
@@ -462,7 +462,7 @@ def test_smo_takes_over_by_the_margins_below_one_or_where_the_sample_has_more_fo
 @pytest.mark.parametrize("C", [0.02, 1000.0])
 def test_smo_goes_on_from_a_point_no_worse_than_the_samples_and_the_draws(C, rng):
     problem = many(rng, C, noise=0.5)
-    solver, state, before = handed_over(problem, rng)
+    _, state, before = handed_over(problem, rng)
     start, polish, y = before.start, state.polish, problem.y
     assert polish.dual >= start.dual * (1.0 - 1e-9)
     # feasible, and its responses are its own
