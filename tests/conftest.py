@@ -19,6 +19,14 @@ settings.load_profile("widemargin")
 DATA = Path(os.environ.get("WIDEMARGIN_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two checks of scikit-learn cannot hold wherever they are expected to fail, and take longest: they are not run."""
+    for item in items:
+        reasons = [mark.kwargs.get("reason") for mark in item.iter_markers("xfail")]
+        if reasons and "check_sample_weight_equivalence_on_" in item.name:
+            item.add_marker(pytest.mark.xfail(reason=reasons[0], run=False), append=False)
+
+
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Fresh random numbers in every run: tests must pass for any seed. The seed is shown when one fails."""

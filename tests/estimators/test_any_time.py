@@ -84,7 +84,7 @@ LIMITS = (0.2, 2.0, 4.0, 7.0, 10.0, 20.0, 40.0, 1e4)
 @pytest.mark.parametrize("C", [1.0, 1e3])
 @pytest.mark.parametrize("solver", ["smo", "sdca", "sbp"])
 def test_more_time_is_not_worse_and_nothing_is_worse_than_zero(solver, C, intercept, clock, rng):
-    X, y = overlapping(rng, 300)
+    X, y = overlapping(rng, 150)
     reached = []
     for limit in LIMITS:
         clock.seconds = 0.0
@@ -117,8 +117,8 @@ def test_a_free_bias_is_no_worse_than_the_best_constant(solver, clock, rng):
 @pytest.mark.parametrize("C", [1.0, 1e3])
 @pytest.mark.parametrize("solver", ["smo", "sdca"])
 def test_a_regression_with_more_time_is_not_worse(solver, C, clock, rng):
-    X = rng.normal(size=(300, 3))
-    y = X[:, 0] * X[:, 1] + rng.normal(size=300)
+    X = rng.normal(size=(150, 3))
+    y = X[:, 0] * X[:, 1] + rng.normal(size=150)
     zero = min(np.mean(np.maximum(0.0, np.abs(y - b) - 0.1)) for b in ([0.0] if solver == "sdca" else y))
     reached = []
     for limit in LIMITS:
@@ -172,7 +172,7 @@ def test_of_many_small_pairs_that_are_out_of_time_none_is_worse_than_zero(clock,
 @pytest.mark.parametrize("after", [1, 2, 5, 12])
 @pytest.mark.parametrize(("kind", "solver"), [(SVC, "smo"), (SVC, "sdca"), (SVC, "sbp"), (SVR, "smo")])
 def test_after_an_interrupt_the_model_is_no_worse_than_zero(kind, solver, after, rng, monkeypatch):
-    X, y = overlapping(rng, 600)
+    X, y = overlapping(rng, 300)
     y = np.where(y == 1, 1.0, -1.0)
     cls = {"smo": SMO, "sdca": KernelSDCA, "sbp": StochasticBatchPerceptron}[solver]
     advance, calls = cls.advance, []
