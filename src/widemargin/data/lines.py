@@ -12,7 +12,6 @@ import gzip
 import io
 import lzma
 import os
-import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+
+from ..files import replacing
 
 #: How compressed files begin.
 MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
@@ -121,25 +122,12 @@ def name_of(path: Any) -> str:
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write to, compressed as its suffix says, that takes its place when it is whole."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder; make it first")
-    part = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
-    how = path.suffix[1:] if path.suffix[1:] in MAGIC else ""
-    try:
-        with open(part, "xb") as raw:
-            file = _opened(raw, how, "wb") if how else raw
-            yield file
-            if how:
-                file.close()
-                if raw.closed:  # some close what they were given
-                    raise OSError(f"{path}: the compressor closed the file")
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    how = Path(path).suffix[1:] if Path(path).suffix[1:] in MAGIC else ""
+    with replacing(path) as raw:
+        file: Any = _opened(raw, how, "wb") if how else raw
+        yield file
+        if how:
+            file.close()
 
 
 def blocks(file: BinaryIO, size: int, left: int | None = None) -> Iterator[np.ndarray]:

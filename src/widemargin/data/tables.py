@@ -46,6 +46,9 @@ class TableSource(ChunkedSource):
     of text, as another file with the same columns needs them.
     """
 
+    #: Whether the target's column may be absent, as in data to be predicted.
+    optional = False
+
     def __init__(
         self,
         path: Any,
@@ -132,6 +135,8 @@ class TableSource(ChunkedSource):
         if self.target == "" or self.target is False:
             return None
         if self.target not in names:
+            if self.optional:
+                return None
             raise ValueError(f"{self.name} has no column {self.target!r} for the target; it has {_listed(names)}")
         return self.target
 

@@ -1,0 +1,48 @@
+"""``widemargin convert``: data to data, models to models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .options import DATA_OPTIONS, TEXT, argument, is_model, opened, option, with_options
+
+
+@with_options(
+    [
+        argument("source", str, "A file of data, or of a model."),
+        argument("output", str, "The new file; its ending says the format."),
+        option("to", TEXT, None, "The new format, where the ending does not say it."),
+    ],
+    DATA_OPTIONS,
+)
+def convert(**given: Any) -> None:
+    """Write data or a model in another format.
+
+    widemargin convert train.svm train.parquet
+    widemargin convert people.csv people.svm.gz --target income --categories onehot
+    widemargin convert model.npz model.onnx
+    widemargin convert heart_scale.model model.npz
+    """
+    if is_model(given["source"]):
+        from ..estimators.saving import SavedEstimator
+        from ..formats import export, load
+
+        model = load(given["source"], SavedEstimator, n_features=given["n_features"])
+        export(model, given["output"], given["to"])
+        return
+    from ..data import write_data
+
+    source = opened(given["source"], given)
+    options = {"names": source.feature_names, "target": source._target} if _named(source, given) else {}
+    write_data(given["output"], source, format=given["to"] or "auto", **options)
+
+
+def _named(source: Any, given: dict[str, Any]) -> bool:
+    """Whether names of columns are known, and the new file has names too."""
+    from ..data.opening import format_of
+
+    if (given["to"] or format_of(given["output"], to_write=True)) not in ("csv", "parquet"):
+        return False
+    if hasattr(source, "_settle"):
+        source._settle()
+    return hasattr(source, "feature_names") and source._target is not None

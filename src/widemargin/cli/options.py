@@ -1,0 +1,214 @@
+"""Options of the commands: those of data, and those of estimators, which come from their signatures and docstrings."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import widemargin
+
+ESTIMATORS = ("LinearSVC", "LinearSVR", "SVC", "SVR", "BudgetedSVC", "BudgetedSVR", "IncrementalSVC")
+#: Parameters that a command has in its own way, or that a command line cannot give.
+OWN = ("callbacks", "verbose", "warm_start", "cost_matrix")
+DATA, MODEL = "Data", "Parameters of the estimator"
+#: Kinds of values that need not be given, as typer wants them.
+TEXT, WHOLE, NUMBER, SWITCH, TEXTS = (kind | None for kind in (str, int, float, bool, list[str]))
+
+
+def option(name: str, kind: Any, default: Any, help: str, panel: str | None = None, *flags: str) -> inspect.Parameter:
+    """A parameter of a command that is an option."""
+    flag = "--" + name.strip("_").replace("_", "-")
+    flags = flags or ((f"{flag}/--no-{flag[2:]}",) if kind == SWITCH else (flag,))
+    told = typer.Option(*flags, help=help, rich_help_panel=panel, show_default=default not in (None, False))
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_annotated(kind, told))
+
+
+def argument(name: str, kind: Any, help: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """A parameter of a command that stands by itself."""
+    told = typer.Argument(help=help, metavar=name.upper())
+    return inspect.Parameter(
+        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=_annotated(kind, told)
+    )
+
+
+def _annotated(kind: Any, told: Any) -> Any:
+    return Annotated[kind, told]
+
+
+def with_options(*groups: list[inspect.Parameter]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a function of named values the signature that these parameters make."""
+
+    def give(function: Callable[..., Any]) -> Callable[..., Any]:
+        found = [parameter for group in groups for parameter in group]
+        found.sort(key=lambda p: (p.kind, p.default is not inspect.Parameter.empty))
+        function.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
+        function.__annotations__ = {p.name: p.annotation for p in found}
+        return function
+
+    return give
+
+
+# ---------------------------------------------------------------- data
+
+DATA_OPTIONS = [
+    option("format", str, "auto", "libsvm, csv, parquet or npz; by default what the file looks like.", DATA),
+    option("target", TEXT, None, "CSV, Parquet: the column to predict (default: target, label, class or y).", DATA),
+    option("columns", TEXT, None, "CSV, Parquet: the columns to use, with commas between (default: all).", DATA),
+    option("categories", TEXT, None, "CSV, Parquet: 'onehot' makes a feature of each value of columns of text.", DATA),
+    option("delimiter", TEXT, None, "CSV: what stands between values.", DATA),
+    option("header", SWITCH, None, "CSV: whether the first line has the names of columns.", DATA),
+    option("n_features", WHOLE, None, "LIBSVM text: number of features, where the last ones may be absent.", DATA),
+    option("zero_based", SWITCH, None, "LIBSVM text: indices begin with 0 (default: if one is 0).", DATA),
+    option("on_bad_line", TEXT, None, "'raise' (default) or 'skip', which counts what it leaves out.", DATA),
+    option("dtype", str, "float64", "float64 or float32.", DATA),
+    option("max_memory", str, "256 MB", "Memory that reading in chunks may take.", DATA),
+]  # fmt: skip
+DATA_NAMES = tuple(parameter.name for parameter in DATA_OPTIONS)
+
+
+def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
+    """The data of a path, opened with the data options among those given."""
+    from ..data import open_data
+
+    options = {name: given[name] for name in DATA_NAMES if given.get(name) is not None}
+    if "dtype" in options and options["dtype"] not in ("float32", "float64"):
+        raise ValueError(f"--dtype must be float32 or float64, got {options['dtype']!r}")
+    if options.get("columns") is not None and isinstance(options["columns"], str):
+        options["columns"] = [name.strip() for name in options["columns"].split(",")]
+    if isinstance(options.get("target"), str) and re.fullmatch(r"-?\d+", options["target"]):
+        options["target"] = int(options["target"])
+    if path.startswith(("sklearn:", "openml:")):
+        options.pop("format")
+    return open_data(path, **{**options, **more})
+
+
+def with_whole_labels(y: np.ndarray) -> np.ndarray:
+    """Labels that are whole numbers as integers: 1 and not 1.0."""
+    if y.dtype.kind == "f" and np.all(y == np.round(y)) and np.all(np.abs(y) < 2**53):
+        return y.astype(np.int64)
+    return y
+
+
+# ---------------------------------------------------------------- estimators
+
+
+def estimator_class(name: str) -> Any:
+    """The estimator of a name, in any case and with or without hyphens."""
+    plain = name.replace("-", "").replace("_", "").lower()
+    found = [each for each in ESTIMATORS if each.lower() == plain]
+    if not found:
+        raise ValueError(f"--estimator must be one of {', '.join(ESTIMATORS)}, got {name!r}")
+    return getattr(widemargin, found[0])
+
+
+def parameters_of(cls: Any) -> dict[str, inspect.Parameter]:
+    """The parameters of an estimator that an option can give."""
+    return {name: p for name, p in inspect.signature(cls.__init__).parameters.items() if name not in ("self", *OWN)}
+
+
+def described(cls: Any) -> dict[str, str]:
+    """The first sentence about each parameter in an estimator's docstring."""
+    text = inspect.getdoc(cls) or ""
+    part = re.search(r"Parameters\n-+\n(.*?)(\n\n?[A-Z]\w+\n-+\n|\Z)", text, re.DOTALL)
+    found: dict[str, str] = {}
+    for names, body in re.findall(
+        r"^(\w[\w, ]*) ?:?[^\n]*\n((?:    [^\n]*\n?|\n)*)", part[1] if part else "", re.MULTILINE
+    ):
+        sentence = " ".join(body.split())
+        sentence = re.split(r"(?<=[.;])\s", sentence, maxsplit=1)[0].rstrip(";.")
+        for name in names.split(","):
+            found[name.strip()] = re.sub(r"[`*]|:\w+:", "", sentence)
+    return found
+
+
+def estimator_options() -> list[inspect.Parameter]:
+    """An option for each parameter that some estimator has."""
+    found: dict[str, tuple[Any, str, list[str]]] = {}
+    for name in ESTIMATORS:
+        cls = getattr(widemargin, name)
+        said = described(cls)
+        for parameter, given in parameters_of(cls).items():
+            default, help, owners = found.get(parameter, (given.default, said.get(parameter, ""), []))
+            found[parameter] = default, help or said.get(parameter, ""), [*owners, name]
+    options = []
+    for name, (default, help, owners) in found.items():
+        kind = SWITCH if isinstance(default, bool) else TEXT
+        told = help + ("." if help else "")
+        if len(owners) < len(ESTIMATORS):
+            told += f" ({', '.join(owners)})"
+        if default is not None and not isinstance(default, bool) and not callable(default) and len(repr(default)) < 20:
+            told += f" (default: {default})"
+        options.append(option(name, kind, None, told, MODEL))
+    return options
+
+
+def value_of(text: str) -> Any:
+    """What a text on the command line means: a number, None, a list or dictionary, a configured part, or itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        pass
+    part = re.fullmatch(r"([A-Z]\w*)\((.*)\)", text.strip(), re.DOTALL)
+    return configured(part[1], text) if part else text
+
+
+def configured(name: str, text: str) -> Any:
+    """A solver written as in Python, ``Pegasos(batch_size=16)``; its arguments are numbers and text."""
+    known = {each for each in widemargin.__all__ if isinstance(getattr(widemargin, each), type)}
+    if name not in known - set(ESTIMATORS):
+        raise ValueError(f"{text!r} names no solver: the known ones are {', '.join(sorted(known - set(ESTIMATORS)))}")
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        assert isinstance(call, ast.Call)
+        given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        return getattr(widemargin, name)(*map(ast.literal_eval, call.args), **given)
+    except (ValueError, SyntaxError, AssertionError) as bad:
+        raise ValueError(f"{text!r} is no solver with numbers and text as its arguments: {bad}") from bad
+
+
+def made(name: str, given: dict[str, Any], **more: Any) -> Any:
+    """The estimator of a name with the parameters among what was given."""
+    cls = estimator_class(name)
+    known, asked = parameters_of(cls), {}
+    every = {parameter.name for parameter in estimator_options()}
+    for parameter, text in given.items():
+        if parameter not in every or text is None:
+            continue
+        if parameter not in known:
+            owners = [each for each in ESTIMATORS if parameter in parameters_of(getattr(widemargin, each))]
+            flag = "--" + parameter.replace("_", "-")
+            raise ValueError(f"{flag} is an option of {', '.join(owners)}, and the estimator is {cls.__name__}")
+        value = text if isinstance(text, bool) else value_of(text)
+        asked[parameter] = str(text) if parameter == "checkpoint" else value
+    return cls(**{**asked, **{name: value for name, value in more.items() if name in _all_of(cls)}})
+
+
+def _all_of(cls: Any) -> Any:
+    return inspect.signature(cls.__init__).parameters
+
+
+def is_model(path: str) -> bool:
+    """Whether a file holds a model, of this library or of LIBSVM or LIBLINEAR."""
+    import zipfile
+
+    from ..formats.text import READERS
+
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        start = file.read(64)
+    if start.startswith(b"PK"):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return "header.npy" in archive.namelist()
+        except zipfile.BadZipFile:
+            return False
+    words = start.split()
+    return bool(words) and words[0] in READERS
