@@ -139,7 +139,7 @@ def change_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.asfortranarray(array.T)
     found = array.copy()
     if found.size and found.dtype.kind in "biuf":
-        odd = [0, 1, 7, 127] if found.dtype.kind in "bu" else [-1, 0, 1, 7, 2**31 - 1]
+        odd = [0, 1, 7, 127] if found.dtype.kind in ("b", "u") else [-1, 0, 1, 7, 2**31 - 1]
         odd += [np.nan, np.inf, 1e300] if found.dtype.kind == "f" else []
         with np.errstate(all="ignore"):
             found.reshape(-1)[int(rng.integers(found.size))] = odd[int(rng.integers(len(odd)))]
