@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     before, given = warnings.showwarning, list(sys.argv[1:] if arguments is None else arguments)
     try:
         warnings.showwarning = show
-        return int(command().main(args=given, prog_name="widemargin", standalone_mode=False) or FINE)
+        return int(command(given).main(args=given, prog_name="widemargin", standalone_mode=False) or FINE)
     except KeyboardInterrupt:
         say("widemargin: interrupted")
         return INTERRUPTED

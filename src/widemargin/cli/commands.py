@@ -1,12 +1,13 @@
-"""The commands, put together."""
+"""The commands, put together; only the one that is asked for is imported, so that help and completion are quick."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import typer
-
-from . import about, comparing, converting, predicting, training, tuning
 
 HELP = """Support vector machines at any scale.
 
@@ -20,20 +21,44 @@ Train on a file, and look at what came out:
 Files are LIBSVM text (compressed or not), CSV, Parquet or .npz; "-" is standard input.
 """
 
+#: Where each command stands, and what it does.
+COMMANDS = {
+    "train": ("training", "Train a model on a file."),
+    "predict": ("predicting", "Predict the examples of a file, a line each."),
+    "evaluate": ("predicting", "Measure a model on a file with labels."),
+    "compare": ("comparing", "Compare every fitting solver, and scikit-learn's, on a file."),
+    "tune": ("tuning", "Choose C and gamma by successive halving, and train."),
+    "convert": ("converting", "Write data or a model in another format."),
+    "info": ("about", "Say what a file holds, or what is installed."),
+    "warmup": ("about", "Compile ahead, so that first fits start at once."),
+}
 
-def command() -> Any:
-    """All of it, as a click command."""
+
+def command(arguments: Sequence[str]) -> Any:
+    """All of it, with the options of the command among the arguments."""
     app = typer.Typer(
         help=HELP, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
-    for function in (
-        training.train, predicting.predict, predicting.evaluate, comparing.compare, tuning.tune, converting.convert,
-        about.info, about.warmup,
-    ):  # fmt: skip
-        app.command(no_args_is_help=function is not about.info and function is not about.warmup)(function)
+    words = [*arguments, *os.environ.get("COMP_WORDS", "").split(), *_completed()]
+    chosen = next((word for word in words if word in COMMANDS), None)
+    for name, (module, short) in COMMANDS.items():
+        function = getattr(import_module(f"{__package__}.{module}"), name) if name == chosen else _named(short)
+        app.command(name, no_args_is_help=name not in ("info", "warmup"))(function)
     app.callback(invoke_without_command=True)(_version)
     return typer.main.get_command(app)
+
+
+def _completed() -> list[str]:
+    """The words that zsh and fish complete."""
+    return os.environ.get("_TYPER_COMPLETE_ARGS", "").split()
+
+
+def _named(short: str) -> Any:
+    def stub() -> None: ...
+
+    stub.__doc__ = short
+    return stub
 
 
 def _version(

@@ -9,4 +9,4 @@ from .options import argument, with_options
 
 @with_options([argument("data", str, "The file.")])
 def compare(**given: Any) -> None:
-    """Not built yet."""
+    """Compare every fitting solver, and scikit-learn's, on a file."""

@@ -16,7 +16,7 @@ import widemargin
 
 ESTIMATORS = ("LinearSVC", "LinearSVR", "SVC", "SVR", "BudgetedSVC", "BudgetedSVR", "IncrementalSVC")
 #: Parameters that a command has in its own way, or that a command line cannot give.
-OWN = ("callbacks", "verbose", "warm_start", "cost_matrix")
+OWN = ("callbacks", "verbose", "warm_start", "cost_matrix", "decision_function_shape")
 DATA, MODEL = "Data", "Parameters of the estimator"
 #: Kinds of values that need not be given, as typer wants them.
 TEXT, WHOLE, NUMBER, SWITCH, TEXTS = (kind | None for kind in (str, int, float, bool, list[str]))
@@ -113,39 +113,44 @@ def parameters_of(cls: Any) -> dict[str, inspect.Parameter]:
     return {name: p for name, p in inspect.signature(cls.__init__).parameters.items() if name not in ("self", *OWN)}
 
 
-def described(cls: Any) -> dict[str, str]:
-    """The first sentence about each parameter in an estimator's docstring."""
+def described(cls: Any) -> dict[str, tuple[list[str], str]]:
+    """(names it takes, first sentence) of each parameter, from an estimator's docstring."""
     text = inspect.getdoc(cls) or ""
     part = re.search(r"Parameters\n-+\n(.*?)(\n\n?[A-Z]\w+\n-+\n|\Z)", text, re.DOTALL)
-    found: dict[str, str] = {}
-    for names, body in re.findall(
-        r"^(\w[\w, ]*) ?:?[^\n]*\n((?:    [^\n]*\n?|\n)*)", part[1] if part else "", re.MULTILINE
-    ):
-        sentence = " ".join(body.split())
-        sentence = re.split(r"(?<=[.;])\s", sentence, maxsplit=1)[0].rstrip(";.")
+    found = {}
+    entry = r"^(\w[\w, ]*?) ?: ?([^\n]*)\n((?:    [^\n]*\n?|\n)*)"
+    for names, kind, body in re.findall(entry, f"{part[1]}\n" if part else "", re.MULTILINE):
+        sentence = re.split(r"(?<=[.;])\s", " ".join(body.split()), maxsplit=1)[0].rstrip(";.")
+        sentence = "" if sentence.startswith("As in ") else re.sub(r"[`*]|:\w+:", "", sentence)
         for name in names.split(","):
-            found[name.strip()] = re.sub(r"[`*]|:\w+:", "", sentence)
+            found[name.strip()] = re.findall(r'"([\w-]+)"', kind.split("default")[0]), sentence
     return found
 
 
 def estimator_options() -> list[inspect.Parameter]:
     """An option for each parameter that some estimator has."""
-    found: dict[str, tuple[Any, str, list[str]]] = {}
+    owners: dict[str, dict[str, Any]] = {}
+    names: dict[str, list[str]] = {}
+    sentence: dict[str, str] = {}
     for name in ESTIMATORS:
         cls = getattr(widemargin, name)
         said = described(cls)
         for parameter, given in parameters_of(cls).items():
-            default, help, owners = found.get(parameter, (given.default, said.get(parameter, ""), []))
-            found[parameter] = default, help or said.get(parameter, ""), [*owners, name]
+            owners.setdefault(parameter, {})[name] = given.default
+            taken, told = said.get(parameter, ([], ""))
+            names[parameter] = [*dict.fromkeys([*names.get(parameter, []), *taken])]
+            sentence[parameter] = sentence.get(parameter, "") or told
     options = []
-    for name, (default, help, owners) in found.items():
-        kind = SWITCH if isinstance(default, bool) else TEXT
-        told = help + ("." if help else "")
-        if len(owners) < len(ESTIMATORS):
-            told += f" ({', '.join(owners)})"
-        if default is not None and not isinstance(default, bool) and not callable(default) and len(repr(default)) < 20:
-            told += f" (default: {default})"
-        options.append(option(name, kind, None, told, MODEL))
+    for name, defaults in owners.items():
+        switch = all(isinstance(default, bool) for default in defaults.values())
+        told = " | ".join(names[name]) + ". " * bool(names[name] and sentence[name]) + sentence[name]
+        told += "." * bool(told)
+        if len(defaults) < len(ESTIMATORS):
+            told += f" ({', '.join(defaults)})"
+        values = {repr(default): default for default in defaults.values()}
+        if len(values) == 1 and not switch and None not in values.values() and len(next(iter(values))) < 20:
+            told += f" (default: {next(iter(values.values()))})"
+        options.append(option(name, SWITCH if switch else TEXT, None, told, MODEL))
     return options
 
 

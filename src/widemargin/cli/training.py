@@ -60,7 +60,8 @@ def train(**given: Any) -> int:
       widemargin train people.csv --target income --categories onehot
       widemargin train a9a.bz2 --solver 'Pegasos(batch_size=16)'
     """
-    # the parameters are looked at before a long file is read
+    # what can be wrong is looked at before a long file is read and a long time spent
+    check_output(given["output"])
     model = made(given["estimator"], given, verbose=int(not given["quiet"] and sys.stderr.isatty()))
     started = time.perf_counter()
     with Journal(given["history"], plain=not given["quiet"] and not sys.stderr.isatty()) as journal:
@@ -197,6 +198,15 @@ def _with_test(model: Any, given: dict[str, Any], found: dict[str, Any], labels:
         X, y = opened(given["test"], given, **more).load()[:2]
         found["test error" if labels else "test R²"] = measured(model, X, with_whole_labels(y) if labels else y)
     return found
+
+
+def check_output(path: str) -> None:
+    """Refuse a place that nothing can be written to."""
+    parent = Path(path).parent
+    if not parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: {parent} is no folder; make it first")
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} cannot be written: it is a folder; name a file in it")
 
 
 def save(model: Any, path: str, columns: dict[str, Any] | None) -> None:

@@ -9,4 +9,4 @@ from .options import argument, with_options
 
 @with_options([argument("data", str, "The file.")])
 def tune(**given: Any) -> None:
-    """Not built yet."""
+    """Choose C and gamma by successive halving, and train."""
