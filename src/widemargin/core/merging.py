@@ -116,7 +116,7 @@ def merge_lost(p, q, r, kappa, log_kappa, h):
 def merge_table(size: int, dtype: str) -> MergeTable:
     """The table with size × size entries; made once. κ = 0 is two vectors that do not see each other: keep the larger.
 
-    The golden section of :func:`polish`, for all entries at once.
+    A golden section as in :func:`polish` and Newton's method within what it leaves, for all entries at once.
     """
     mu, kappa = np.linspace(0.0, 0.5, size)[:, None], np.linspace(0.0, 1.0, size)[1:]
     log_kappa, odds = np.log(kappa), (1.0 - mu) / np.maximum(mu, 1e-300)
@@ -127,13 +127,18 @@ def merge_table(size: int, dtype: str) -> MergeTable:
 
     low, width = np.zeros((size, size - 1)), 0.5
     first, second = norm(low + (1.0 - _SHRINK) * width), norm(low + _SHRINK * width)
-    while width > POLISHED:
+    while width > 0.01:
         left = first > second
         low += np.where(left, 0.0, (1.0 - _SHRINK) * width)
         width *= _SHRINK
         new = norm(low + np.where(left, 1.0 - _SHRINK, _SHRINK) * width)
         first, second = np.where(left, new, second), np.where(left, first, new)
     h = low + 0.5 * width
+    for _ in range(3):  # 1e-2, 1e-4, 1e-8
+        far = 1.0 - h
+        A, B = mu * np.exp(log_kappa * far * far), (1.0 - mu) * np.exp(log_kappa * h * h)
+        bend = A + B + 2.0 * log_kappa * (far * far * A + h * h * B)
+        h = np.clip(h + (far * A - h * B) / np.where(bend > 0.0, bend, np.inf), low, low + width)
     h[norm(np.zeros_like(h)) >= norm(h)] = 0.0
     # the sum in which nothing cancels, over p = μ²: AB = κ(1 + rise), B = 1 + fall
     rise, fall = np.expm1(2.0 * log_kappa * h * (h - 1.0)), np.expm1(log_kappa * h * h)
