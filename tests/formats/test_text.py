@@ -361,6 +361,10 @@ MALFORMED = {
     ),
     "fewer weights": (changed(LINEAR, "w\n", "w\n1 2\n"), "line 7: it must have 3 weights, got 2"),
     "one line of weights more": (changed(LINEAR, "w\n", "w\n1 2 3\n"), "ends with 5 lines of weights, .* ask for 4"),
+    "a bias that overflows": (
+        changed(LINEAR, "bias 2", "bias 1e308").rsplit("\n", 2)[0] + "\n1e9 1 1\n",
+        r"line 10: its weights times the bias of 1e\+308 overflow",
+    ),
     "one class": (changed(LINEAR, "nr_class 3", "nr_class 1"), "line 6: nr_class must be at least 2"),
     "a number of features": (changed(LINEAR, "nr_feature 3", "nr_feature 2000000000"), "ask for 2000000001"),
 }

@@ -172,7 +172,7 @@ def changed(content: bytes, rng: np.random.Generator) -> bytes:
     if content[:2] == b"PK" and rng.random() < 0.8:
         try:
             return change_archive(content, rng)
-        except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, OverflowError):
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, zipfile.BadZipFile):
             pass
     elif content[:2] != b"PK" and rng.random() < 0.6:
         return change_words(content, rng)

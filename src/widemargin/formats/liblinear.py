@@ -113,10 +113,13 @@ def read(path: str | os.PathLike[str], n_features: int | None = None) -> Any:
                 f"the file ends with {len(weights)} lines of weights, and nr_feature and bias ask for "
                 f"{d + (bias >= 0.0)}: it was cut off or added to"
             )
-    table = np.array(weights, np.float64).reshape(len(weights), columns).T
-    coef, intercept = np.ascontiguousarray(table[:, :d]), np.zeros(columns)
-    if bias >= 0.0:
-        intercept = table[:, d] * bias
+        table = np.array(weights, np.float64).reshape(len(weights), columns).T
+        coef, intercept = np.ascontiguousarray(table[:, :d]), np.zeros(columns)
+        if bias >= 0.0:
+            with np.errstate(over="ignore"):
+                intercept = table[:, d] * bias
+            if not np.isfinite(intercept).all():
+                raise Wrong(f"its weights times the bias of {bias} overflow")
     if columns == 1 and classes is not None:
         classes = classes[::-1].copy()  # a positive score is for our second
     machine = Machine("", coef, intercept, d, classes, loss=loss, multi_class=multi_class)
