@@ -91,10 +91,16 @@ def test_float32_is_the_rounded_float64(rng):
     np.testing.assert_array_equal(X.toarray()[:, 0], values.astype(np.float32))
 
 
-def test_numbers_that_only_python_can_tell_apart_are_right():
+@pytest.mark.parametrize("block", [4, 2**20])
+def test_numbers_that_only_python_can_tell_apart_are_right(block):
     long = "1.00000000000000011102230246251565404236316680908203125"  # in the middle of two floats
     text = f"{long} 1:{long} 2:{long}1\n" * 600
-    X, y = source(text).load()
+    before = libsvm.BLOCK
+    try:
+        libsvm.BLOCK = block
+        X, y = source(text).load()
+    finally:
+        libsvm.BLOCK = before
     assert set(y) == {float(long)}
     np.testing.assert_array_equal(X.toarray(), [[float(long), float(long + "1")]] * 600)
 

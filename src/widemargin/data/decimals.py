@@ -92,7 +92,7 @@ def nearest(w, q):
         m, power = HIDDEN, power + 1
     if power >= 2047:
         return 0.0, LARGE
-    return math.ldexp(float(m), power - 1075), NUMBER
+    return math.ldexp(float(m), int(power) - 1075), NUMBER
 
 
 @inlined

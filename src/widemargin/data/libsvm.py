@@ -11,6 +11,7 @@ index, numbers that are not finite or beyond the type, and whatever else is no s
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -385,7 +386,11 @@ class LibsvmText(ChunkedSource):
 
     def _read_hard(self, text: np.ndarray, at: int, place: int, parsed: Parsed) -> bool:
         """Put a number in its place that the compiled loop could not decide; False if it is beyond the type."""
-        token = bytes(text[at : at + BLOCK]).split(b"\n")[0].split(b"#")[0].split()[0]
+        size, found = 64, None
+        while found is None:  # a number may have any length
+            found = re.search(rb"[\s#]", text[at : at + size].tobytes())
+            size *= 8
+        token = text[at : at + found.start()].tobytes()
         if place < 0:
             parsed.y[-1 - place] = value = float(token)
         else:
