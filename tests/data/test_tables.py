@@ -1,6 +1,7 @@
 """Tables: columns become features as their types say, the target has a name, what is wrong is told with its row."""
 
 import gzip
+import io
 
 import numpy as np
 import pytest
@@ -108,6 +109,25 @@ def test_lines_with_too_many_values_are_skipped_and_counted(tmp_path):
 def test_compressed_csv(tmp_path):
     X, _ = csv(tmp_path, gzip.compress(b"a,y\n1,2\n"), name="data.csv.gz").load()
     assert X.tolist() == [[1]]
+
+
+class Once(io.RawIOBase):
+    """A stream that cannot go back."""
+
+    def __init__(self, data):
+        self.inner = io.BytesIO(data)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        return self.inner.readinto(buffer)
+
+
+def test_a_stream_of_csv_is_kept_on_disk():
+    opened = open_data(Once(CSV.encode()), format="csv", categories="onehot")
+    assert opened.load()[0].tolist() == [[30, 0, 1, 1], [41.5, 1, 0, 0], [7, 0, 1, 1]]
+    assert opened.summary().n_rows == 3
 
 
 def test_a_whole_number_first_and_another_later(tmp_path):

@@ -72,9 +72,12 @@ def bytes_of(X: Any) -> int:
 class Gathered:
     """Pieces one after the other in arrays that grow where they are, so that all is in memory once."""
 
-    def __init__(self, expected: float = math.nan) -> None:
-        self.rows = self.entries = 0
-        self.share = expected  # how much of all has been gathered, where that is known
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.rows = self.entries = self._width = 0
+        self.share = math.nan  # how much of all has been gathered, where that is known
         self._arrays: dict[str, np.ndarray] = {}
         self._used: dict[str, int] = {}
 
@@ -132,11 +135,8 @@ class Gathered:
             indptr[1:] = found.pop("ends")
             width = self._width if n_features is None else n_features
             X = sp.csr_matrix((found["data"], found["indices"].astype(kind, copy=False), indptr), (self.rows, width))
-        rows = self.rows
-        piece = Piece(X, found["y"], found.get("qid"))
-        self.__init__()  # type: ignore[misc]
-        assert rows == piece.y.shape[0]
-        return piece
+        self._clear()
+        return Piece(X, found["y"], found.get("qid"))
 
 
 class ChunkedSource:

@@ -316,18 +316,15 @@ class LibsvmText(ChunkedSource):
         if hasattr(self.path, "seek") and self.again:
             self.path.seek(self._begin)  # type: ignore[union-attr]
         size = os.stat(self.path).st_size if not hasattr(self.path, "read") else 0  # type: ignore[arg-type]
-        with open(self.path, "rb") if part is not None else reading(self.path) as file:  # type: ignore[arg-type]
-            left, position = None, 0
-            if part is not None:
+        with reading(self.path) as (file, raw):
+            left = None
+            if part is not None:  # of a plain file
                 file.seek(part[0])
-                left, position = part[1] - part[0], part[0]
-            raw = getattr(file, "fileobj", None) or getattr(file, "_fp", None) or file
+                left = part[1] - part[0]
             try:
                 block_size = min(BLOCK, max(BLOCK // 16, size // 16)) if size else BLOCK  # small beside the result
-                for block in blocks(file, block_size, left):  # type: ignore[arg-type]
-                    position += block.size
-                    told = raw.tell() if raw is not file and hasattr(raw, "tell") else position
-                    yield block, min(1.0, told / size) if size else np.nan
+                for block in blocks(file, block_size, left):
+                    yield block, min(1.0, raw.tell() / size) if size else np.nan
             except ValueError as bad:
                 raise ValueError(f"{self.name}: {bad}") from bad
 

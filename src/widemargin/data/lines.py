@@ -87,8 +87,8 @@ class _Frames(io.RawIOBase):
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
-    """The bytes of a file, decompressed; a file that is open already stays so.
+def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """A file decompressed, and as it is, which tells how far it was read; a file that is open already stays so.
 
     A compressed file that is damaged or cut is a ValueError that names it.
     """
@@ -100,7 +100,7 @@ def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
     try:
         how = compression_of(raw)
         try:
-            yield _opened(raw, how, "rb") if how else raw
+            yield _opened(raw, how, "rb") if how else raw, raw
         except Exception as bad:
             if how and (isinstance(bad, DAMAGE) or type(bad).__module__ in ("zstd", "compression.zstd", "_zstd")):
                 raise ValueError(f"{name_of(path)} is damaged or cut off ({how}): {bad}") from bad

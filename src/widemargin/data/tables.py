@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
@@ -343,14 +345,17 @@ class CSVTable(TableSource):
         )
 
     def _rewound(self) -> Any:
-        if hasattr(self.path, "read") and self.again:
+        if hasattr(self.path, "read"):
+            if not self.again:  # it is read twice, so it goes to disk first
+                kept = tempfile.TemporaryFile()  # noqa: SIM115
+                shutil.copyfileobj(self.path, kept)
+                self.path, self.again = kept, True
             self.path.seek(0)
         return reading(self.path)
 
     def _schema(self) -> Any:
-        self._need_again("looked at for the types of columns")
         pa = arrow()
-        with self._rewound() as file, self._refused(), self._open(file, None, lambda row: "skip") as table:
+        with self._rewound() as (file, _), self._refused(), self._open(file, None, lambda row: "skip") as table:
             schema = table.schema
         # a column of whole numbers may have others later on
         self._types = {
@@ -377,7 +382,7 @@ class CSVTable(TableSource):
             self.faults.append(f"line {row.number} {said}" if row.number else f"a line {said}: {row.text[:40]}")
             return "skip"
 
-        with self._rewound() as file, self._refused(), self._open(file, self._types, invalid, names) as table:
+        with self._rewound() as (file, _), self._refused(), self._open(file, self._types, invalid, names) as table:
             for batch in table:
                 yield batch, np.nan
 
