@@ -2,11 +2,197 @@
 
 from __future__ import annotations
 
+import json
+import os
+import platform
+import shlex
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from .options import argument, with_options
+import numpy as np
+
+from ..arguments import not_negative, positive
+from . import BAD_INPUT, FINE, INTERRUPTED, say
+from .options import DATA_OPTIONS, TEXT, argument, opened, option, value_of, with_options, with_whole_labels
+from .training import check_output, columns_of
+
+OPTIONS = [
+    argument("data", str, "The file to train on."),
+    option("test", TEXT, None, "A file to measure the error on."),
+    option("validation", float, 0.2, "Without --test: the share of the rows to measure the error on."),
+    option("max_seconds", float, 30.0, "The time limit of each solver."),
+    option("C", float, 1.0, "C of all of them.", None, "--C"),
+    option("gamma", str, "scale", "γ of the RBF kernel: a number, scale or auto."),
+    option("regression", bool, False, "The targets are numbers, not classes.", None, "--regression"),
+    option("epsilon", float, 0.1, "ε of the loss of regression."),
+    option("only", TEXT, None, "Solvers whose names have one of these words, with commas between: 'svc smo,sgd'."),
+    option("skip", TEXT, None, "Solvers to leave out, likewise: 'incremental,scikit-learn'."),
+    option("html", TEXT, None, "A page with the figures and the table."),
+    option("json", bool, False, "Print the result as JSON.", None, "--json"),
+    option("quiet", bool, False, "No word of what is going on.", None, "--quiet", "-q"),
+]  # fmt: skip
 
 
-@with_options([argument("data", str, "The file.")])
-def compare(**given: Any) -> None:
-    """Compare every fitting solver, and scikit-learn's, on a file."""
+@with_options(OPTIONS, DATA_OPTIONS)
+def compare(**given: Any) -> int:
+    """Compare every fitting solver, and scikit-learn's, on a file.
+
+    Each trains on the same rows until it is done or --max-seconds are over. Ctrl-C shows what has ended.
+
+    \b
+      widemargin compare a9a.bz2 --test a9a.t.bz2 --gamma 0.05 --html a9a.html
+      widemargin compare prices.csv --target price --regression --max-seconds 10
+      widemargin compare a9a.bz2 --only linear
+    """
+    from ..report import comparison
+    from ..report.results import Result
+    from ..report.table import COLUMNS, rows_of, show_table
+
+    setting = _setting(given)
+    if given["html"] is not None:
+        check_output(given["html"])
+    examples, source = read(given, not given["regression"])
+    setting = comparison.settled(setting, examples.X)
+    estimators = comparison.chosen(comparison.contenders(examples, setting), words(given["only"]), words(given["skip"]))
+    results: list[Any] = []
+    begins = (lambda name: None) if given["quiet"] else (lambda name: say(f"{name} …"))
+    try:
+        for result in comparison.compare(estimators, examples, setting.max_seconds, begins):
+            results.append(result)  # noqa: PERF402 (what has ended stays after Ctrl-C)
+    except KeyboardInterrupt:
+        results.append(Result("", "interrupted"))
+    interrupted = bool(results) and results[-1].stop_reason == "interrupted"
+    results = [each for each in results if each.name]
+    facts = _facts(given, examples, source, setting)
+    if given["html"] is not None:
+        from ..report.page import page
+
+        title = f"Solvers on {Path(given['data']).name}"
+        Path(given["html"]).write_text(page(title, results, facts, examples.labels), encoding="utf-8")
+    if given["json"]:
+        print(json.dumps({"facts": facts, "results": [vars(each) for each in results]}, default=str))
+    else:
+        show_table(COLUMNS, rows_of(results, examples.labels), left=2)
+    if interrupted:
+        say("widemargin: interrupted; these have ended")
+        return INTERRUPTED
+    return FINE if any(each.error is not None for each in results) else _nothing(results)
+
+
+def _nothing(results: list[Any]) -> int:
+    """Where nothing was trained, bad input is the likely reason: say the first sentence of it."""
+    failed = [each.stop_reason for each in results if each.stop_reason.startswith("failed")]
+    if not failed:
+        return FINE
+    say(f"widemargin: no solver could train on this: {failed[0].removeprefix('failed: ')}")
+    return BAD_INPUT
+
+
+def _setting(given: dict[str, Any]) -> Any:
+    from ..report.comparison import Setting
+
+    gamma = value_of(given["gamma"])
+    if gamma not in ("scale", "auto"):
+        gamma = positive("--gamma", gamma)
+    return Setting(
+        positive("--C", given["C"]), gamma, not_negative("--epsilon", given["epsilon"]),
+        positive("--max-seconds", given["max_seconds"]),
+    )  # fmt: skip
+
+
+def words(given: str | None) -> list[str]:
+    """The parts of a text with commas between."""
+    return [word.strip() for word in (given or "").split(",") if word.strip()]
+
+
+def read(given: dict[str, Any], labels: bool) -> tuple[Any, Any]:
+    """(rows to train on and to measure on, the source of the first), by --test or by --validation."""
+    from ..estimators.fitting import held_out
+    from ..report.results import Examples
+
+    share = given["validation"]
+    if given["test"] is None and not 0.0 < share < 1.0:
+        raise ValueError(f"--validation must be between 0 and 1, got {share}")
+    source = opened(given["data"], given)
+    X, y = source.load()[:2]
+    if X.shape[0] == 0:
+        raise ValueError(f"{given['data']} holds no examples")
+    y = with_whole_labels(y) if labels else _numbers(y, given["data"])
+    if labels and np.unique(y).size < 2:
+        raise ValueError(f"{given['data']} has rows of one class only, {y[0]}: there is nothing to tell apart")
+    if given["test"] is None:
+        if X.shape[0] < 4:
+            raise ValueError(f"{given['data']} has {X.shape[0]} rows, too few to hold some out: give --test")
+        kept, held = held_out(np.random.default_rng(0), y.size, share, y if labels else None, np.empty(0))
+        return Examples(X[kept], y[kept], X[held], y[held], labels), source
+    test_X, test_y = _like(source, X.shape[1], given).load()[:2]
+    if test_X.shape[1] != X.shape[1]:
+        raise ValueError(f"{given['test']} has {test_X.shape[1]} features, and {given['data']} has {X.shape[1]}")
+    test_y = with_whole_labels(test_y) if labels else _numbers(test_y, given["test"])
+    return Examples(X, y, test_X, test_y, labels), source
+
+
+def _like(source: Any, features: int, given: dict[str, Any]) -> Any:
+    """The file of --test, read as the other one was."""
+    columns = columns_of(source)
+    if columns is not None:
+        return opened(given["test"], given, **columns)
+    try:
+        return opened(given["test"], given, n_features=features)
+    except TypeError:  # files that say their width themselves
+        return opened(given["test"], given)
+
+
+def _numbers(y: np.ndarray, path: str) -> np.ndarray:
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"{path} has targets that are no numbers, such as {y[0]!r}: leave --regression out")
+    return y.astype(np.float64)
+
+
+def _facts(given: dict[str, Any], examples: Any, source: Any, setting: Any) -> dict[str, Any]:
+    """What was run, on what, by what."""
+    facts: dict[str, Any] = {"file": given["data"], "training rows": examples.n}
+    facts["test rows"] = f"{examples.test_y.size}, " + (given["test"] or f"held out of {given['data']}")
+    facts["features"] = examples.X.shape[1]
+    if hasattr(examples.X, "nnz"):
+        facts["entries that are not zero"] = f"{examples.X.nnz / np.prod(examples.X.shape, dtype=float):.2%}"
+    if examples.labels:
+        classes, counts = np.unique(examples.y, return_counts=True)
+        named = [f"{label} ({count} rows)" for label, count in zip(classes.tolist()[:20], counts.tolist())]
+        facts["classes"] = f"{classes.size}: " + ", ".join(named) + (" …" if classes.size > 20 else "")
+    if source.skipped:
+        facts["skipped lines"] = source.skipped
+    told = f"C = {setting.C:g}, γ = {setting.gamma:.4g}" + ("" if examples.labels else f", ε = {setting.epsilon:g}")
+    facts["parameters"] = f"{told}, at most {setting.max_seconds:g} s each"
+    names = ("widemargin", "scikit-learn", "numpy", "scipy", "numba")
+    facts["versions"] = ", ".join(f"{name} {_version(name)}" for name in names)
+    facts["machine"] = f"{platform.machine()}, {os.cpu_count()} processors, {platform.system()}"
+    facts["Python"] = platform.python_version()
+    facts["command"] = command_line(compare, given)
+    return facts
+
+
+def _version(package: str) -> str:
+    if package == "widemargin":
+        from .. import __version__
+
+        return __version__
+    return version(package)
+
+
+def command_line(function: Any, given: dict[str, Any]) -> str:
+    """The command with what was given and is not the default."""
+    told = ["widemargin", function.__name__]
+    for name, parameter in function.__signature__.parameters.items():
+        value = given.get(name)
+        if value == parameter.default or value is None:
+            continue
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            told.append(str(value))
+        else:
+            flag = name.strip("_").replace("_", "-")
+            told += (
+                [f"--{flag}"] if value is True else [f"--no-{flag}"] if value is False else [f"--{flag}", str(value)]
+            )
+    return shlex.join(told)

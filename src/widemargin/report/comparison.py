@@ -1,0 +1,207 @@
+"""Every solver on the same rows, under the same limit: what each has reached, how fast, and how large its model is.
+
+All contenders have the same C, γ, ε and λ = 1/(Cn), the same training rows and the same rows to measure the error on.
+The clock of a contender counts what its ``fit`` takes. Compilation comes before it, on a few rows, and a fit that had
+to compile even so is made again; the models of checkpoints are kept in callbacks, off the clock, and measured when
+training has ended. scikit-learn's cannot be stopped: they run in a process of their own (:mod:`.rivals`), which is
+killed at the limit.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numba.core.event import install_timer
+from sklearn import linear_model, svm
+from sklearn.base import clone
+
+from ..estimators.budgeted import BudgetedSVC, BudgetedSVR
+from ..estimators.incremental import IncrementalSVC
+from ..estimators.kernel import SVC, SVR
+from ..estimators.linear import LinearSVC, LinearSVR
+from ..models import PairsModel
+from ..problems.layout import scaled_kernel
+from .results import RIVAL, Examples, Result, describe
+
+#: Features up to which the interior point takes part: a pass of it costs their square for each row.
+NARROW = 200
+#: Support vectors of the budgeted machines.
+BUDGETS = 100, 500
+#: Passes of the machines that do not know when they are done.
+PASSES = 10
+#: Rows of the small fits that compile.
+FEW = 240
+#: Models of checkpoints that are kept, at most, beside the last.
+KEPT = 24
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all contenders share."""
+
+    C: float = 1.0
+    gamma: Any = "scale"
+    epsilon: float = 0.1
+    max_seconds: float = 30.0
+
+
+def settled(setting: Setting, X: Any) -> Setting:
+    """The setting with γ as a number, so that all have the same."""
+    gamma = scaled_kernel("rbf", setting.gamma, 3, 0.0, X)[2]
+    return Setting(setting.C, float(gamma), setting.epsilon, setting.max_seconds)
+
+
+def contenders(examples: Examples, setting: Setting) -> dict[str, Any]:
+    """The estimators that are compared, by name; the setting is a settled one."""
+    lam, limit = 1.0 / (setting.C * examples.n), {"max_seconds": setting.max_seconds, "random_state": 0}
+    kernel = {"gamma": setting.gamma, **limit}
+    linear = ["sdca", "pegasos"] + (["interior"] if examples.X.shape[1] <= NARROW else [])
+    C, epsilon, alpha = setting.C, setting.epsilon, {"alpha": lam, "random_state": 0}
+    if examples.labels:
+        found: dict[str, Any] = {f"LinearSVC {name}": LinearSVC(C, solver=name, **limit) for name in linear}
+        found |= {f"SVC {name}": SVC(C, solver=name, **kernel) for name in ("smo", "sbp")}
+        found |= {f"BudgetedSVC {size}": BudgetedSVC(size, lam=lam, max_iter=PASSES, **kernel) for size in BUDGETS}
+        found["IncrementalSVC"] = IncrementalSVC(C, **kernel)
+        # the same loss as ours: the squared hinge, which it has by default, is another problem
+        found[RIVAL + "LinearSVC"] = svm.LinearSVC(C=C, loss="hinge", random_state=0)
+        found[RIVAL + "SGDClassifier"] = linear_model.SGDClassifier(loss="hinge", **alpha)
+        found[RIVAL + "SVC"] = svm.SVC(C=C, gamma=setting.gamma)
+        return found
+    found = {f"LinearSVR {name}": LinearSVR(C=C, epsilon=epsilon, solver=name, **limit) for name in linear}
+    found["SVR smo"] = SVR(C=C, epsilon=epsilon, **kernel)
+    for size in BUDGETS:
+        found[f"BudgetedSVR {size}"] = BudgetedSVR(size, lam=lam, epsilon=epsilon, max_iter=PASSES, **kernel)
+    found[RIVAL + "LinearSVR"] = svm.LinearSVR(C=C, epsilon=epsilon, loss="epsilon_insensitive", random_state=0)
+    sgd = linear_model.SGDRegressor(loss="epsilon_insensitive", epsilon=epsilon, **alpha)
+    found[RIVAL + "SGDRegressor"] = sgd
+    found[RIVAL + "SVR"] = svm.SVR(C=C, gamma=setting.gamma, epsilon=epsilon)
+    return found
+
+
+def chosen(found: dict[str, Any], only: list[str], skip: list[str]) -> dict[str, Any]:
+    """Those whose names have one of the words of ``only``, if there are any, and none of ``skip``."""
+    for option, words in (("only", only), ("skip", skip)):
+        for word in words:
+            if not any(word.lower() in name.lower() for name in found):
+                raise ValueError(f"--{option} {word!r} is part of no name here: these are {', '.join(found)}")
+    left = {
+        name: each
+        for name, each in found.items()
+        if (not only or any(word.lower() in name.lower() for word in only))
+        and not any(word.lower() in name.lower() for word in skip)
+    }
+    if not left:
+        raise ValueError("--only and --skip leave nothing to compare")
+    return left
+
+
+def compare(
+    estimators: dict[str, Any], examples: Examples, max_seconds: float, begins: Callable[[str], Any] = lambda name: None
+) -> Iterator[Result]:
+    """The results, as contenders end; the last one's stop reason is "interrupted" after Ctrl-C.
+
+    ``begins`` is called with the name of each as it begins. One that fails says why in its stop reason.
+    """
+    from . import rivals
+
+    for name, estimator in estimators.items():
+        begins(name)
+        run = partial(rivals.run, max_seconds=max_seconds) if name.startswith(RIVAL) else _run
+        result = Result(name)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the table says what did not converge
+                run(result, estimator, examples)
+        except KeyboardInterrupt:
+            result.stop_reason = "interrupted"
+        except (ValueError, TypeError, MemoryError, ArithmeticError) as bad:
+            result.stop_reason = "failed: " + " ".join(str(bad).split())
+        yield result
+        if result.stop_reason == "interrupted":
+            return
+
+
+def _run(result: Result, estimator: Any, examples: Examples) -> None:
+    """Train an estimator of this library, and fill its result."""
+    _compile(estimator, examples)
+    compiled: list[float] = []
+    with install_timer("numba:compile", compiled.append):
+        model, kept = _fitted(estimator, examples)
+    if compiled and model.stop_reason_ != "interrupted":
+        model, kept = _fitted(estimator, examples)
+    result.seconds = kept.seconds
+    result.stop_reason = model.stop_reason_
+    for seconds, each in kept.models[:-1]:
+        predicted = _predictions(each, model, examples)
+        if predicted is not None:
+            result.curve.append((seconds, examples.error(predicted)))
+    describe(result, model, examples)
+    result.relative_gap = proven_gap(model)
+
+
+def _fitted(estimator: Any, examples: Examples) -> tuple[Any, Kept]:
+    """(a fitted copy, its models on the way)."""
+    model, kept = clone(estimator), Kept()
+    model.set_params(callbacks=kept)
+    kept.began = time.perf_counter()
+    model.fit(examples.X, examples.y)
+    kept.seconds = time.perf_counter() - kept.began - kept.spent
+    return model, kept
+
+
+def proven_gap(model: Any) -> float | None:
+    """The relative duality gap that a model's certificate proves; the largest of several, None without one."""
+    found: Any = getattr(model, "certificate_", None)
+    gaps = [found] if hasattr(found, "relative_gap") else list(found or [])
+    if not gaps or any(each is None for each in gaps):
+        return None
+    largest = max(float(each.relative_gap) for each in gaps)
+    return largest if np.isfinite(largest) else None
+
+
+def _compile(estimator: Any, examples: Examples) -> None:
+    """Fit a few rows of the data, so that the clock does not count the compiler."""
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(examples.n)[:FEW]
+    if examples.labels:  # each class, even if it is rare
+        rows = np.union1d(rows, np.unique(examples.y, return_index=True)[1])
+    X, y = examples.X[rows], examples.y[rows]
+    for variant in ({"max_seconds": 1e6}, {"max_seconds": 1e6, "max_iter": 1}):  # a limit takes loops of its own
+        model = clone(estimator)
+        if getattr(model, "budget", None) is not None:
+            variant = {**variant, "budget": 20}  # vectors are merged once there are more
+        model.set_params(**variant).fit(X, y).predict(X)
+
+
+class Kept:
+    """A callback that keeps the models of checkpoints, with the time since the fit began, less its own."""
+
+    def __init__(self) -> None:
+        self.models: list[tuple[float, Any]] = []
+        self.began = self.spent = self.seconds = 0.0
+
+    def __call__(self, progress: Any) -> None:
+        since = time.perf_counter()
+        if len(self.models) > KEPT:  # every other one of the older
+            self.models = self.models[: KEPT // 2 : 2] + self.models[KEPT // 2 :]
+        self.models.append((since - self.began - self.spent, progress.model()))
+        self.spent += time.perf_counter() - since
+
+
+def _predictions(model: Any, estimator: Any, examples: Examples) -> np.ndarray | None:
+    """What the model of a checkpoint predicts; None where it is the model of a part of the problem only."""
+    if isinstance(model, PairsModel):
+        return None
+    scores = model.decision_function(examples.test_X)
+    if not examples.labels:
+        return scores[:, 0]
+    classes = estimator.classes_
+    if scores.shape[1] == 1 and classes.size == 2:
+        return classes[(scores[:, 0] > 0.0).astype(int)]
+    return classes[np.argmax(scores, axis=1)] if scores.shape[1] == classes.size else None

@@ -1,0 +1,189 @@
+"""Figures of a comparison as SVG inside a page: drawn by hand, so that the page's style sheet colours them.
+
+Texts and lines have classes and no colours; series k has the colour ``--s{k}`` of the style sheet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+WIDTH, HEIGHT = 640, 380
+LEFT, RIGHT, TOP, BOTTOM = 64, 20, 14, 48
+#: Height and mean width of a letter of the labels, in the figure's units.
+LETTER = 13.0, 6.6
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one contender: ``k`` is its colour and its marker."""
+
+    name: str
+    k: int
+    points: list[tuple[float, float]]
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A logarithmic axis to the right and a linear one upwards."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point is drawn."""
+        low, high = map(math.log, self.x)
+        right = (math.log(min(max(x, self.x[0]), self.x[1])) - low) / (high - low)
+        up = (y - self.y[0]) / (self.y[1] - self.y[0])
+        return LEFT + right * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+
+
+def framed(series: Sequence[Series], room: float = 1.0) -> Frame:
+    """A frame for what the series reach; points far above all the last ones stay outside of it.
+
+    ``room`` is a factor by which the horizontal axis goes on to the right, for labels.
+    """
+    xs = [x for each in series for x, _ in each.points if x > 0.0] or [1.0]
+    ys = [y for each in series for _, y in each.points]
+    last = max(each.points[-1][1] for each in series)
+    low = min(ys)
+    high = min(max(ys), last + 0.5 * (last - low)) if last > low else max(ys)
+    pad = 0.06 * (high - low) or 0.05 * abs(high) or 0.01
+    bottom = low - pad
+    return Frame((min(xs) / 1.3, max(xs) * 1.3 * room), (max(bottom, 0.0) if low >= 0.0 else bottom, high + pad))
+
+
+def against(series: Sequence[Series], x: str, y: str, labelled: bool = False) -> str:
+    """The series as lines and markers in one SVG; ``labelled`` writes the names beside the last points."""
+    series = [each for each in series if each.points]
+    if not series:
+        return ""
+    frame = framed(series, 1.0 if not labelled else 3.0)
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(y)} against {escape(x)}">',
+        *_axes(frame, x, y),
+    ]
+    for each in series:
+        places = [frame.at(*point) for point in each.points]
+        inside = [place for place, point in zip(places, each.points) if point[1] <= frame.y[1]]
+        style = f'style="--c:var(--s{each.k})"'
+        parts.append(f"<g {style}><title>{escape(each.name)}</title>")
+        if len(places) > 1:
+            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in _cut(places))
+            parts.append(f'<polyline class="line{" dashed" if each.dashed else ""}" points="{path}"/>')
+        parts += [marker(each.k, *place, hollow=each.dashed) for place in inside]
+        parts.append("</g>")
+    if labelled:
+        parts += _labels([(each.name, *frame.at(*each.points[-1])) for each in series])
+    return "\n".join([*parts, "</svg>"])
+
+
+def _cut(places: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The part of a line that is below the frame's upper edge, from where it comes in."""
+    found: list[tuple[float, float]] = []
+    for k, (a, b) in enumerate(places):
+        if k and (b < TOP) != (places[k - 1][1] < TOP):
+            a0, b0 = places[k - 1]
+            found.append((a0 + (a - a0) * (TOP - b0) / (b - b0), TOP))
+        if b >= TOP:
+            found.append((a, b))
+    return found
+
+
+def marker(k: int, a: float, b: float, hollow: bool = False) -> str:
+    """The marker of series k at a place."""
+    kind = f'class="mark{" hollow" if hollow else ""}"'
+    if k % 4 == 0:
+        return f'<circle {kind} cx="{a:.1f}" cy="{b:.1f}" r="4"/>'
+    corners = {
+        1: ((-4, -4), (4, -4), (4, 4), (-4, 4)),
+        2: ((0, -5), (5, 4), (-5, 4)),
+        3: ((0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)),
+    }[k % 4]
+    path = " ".join(f"{a + da:.1f},{b + db:.1f}" for da, db in corners)
+    return f'<polygon {kind} points="{path}"/>'
+
+
+def swatch(k: int, dashed: bool) -> str:
+    """A piece of the line of series k with its marker, for a legend."""
+    line = f'<line class="line{" dashed" if dashed else ""}" x1="0" x2="30" y1="8" y2="8"/>'
+    style = f'style="--c:var(--s{k})"'
+    return f'<svg class="swatch" viewBox="0 0 30 16" {style}>{line}{marker(k, 15, 8, hollow=dashed)}</svg>'
+
+
+def _axes(frame: Frame, x: str, y: str) -> list[str]:
+    """Grid, numbers and names of the axes."""
+    parts = []
+    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+    for value in log_ticks(*frame.x):
+        a, _ = frame.at(value, frame.y[0])
+        parts.append(f'<line class="grid" x1="{a:.1f}" x2="{a:.1f}" y1="{TOP}" y2="{bottom}"/>')
+        parts.append(f'<text x="{a:.1f}" y="{bottom + 18}" text-anchor="middle">{_short(value)}</text>')
+    for value in ticks(*frame.y):
+        _, b = frame.at(frame.x[0], value)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{b:.1f}" y2="{b:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{b + 4:.1f}" text-anchor="end">{value:.4g}</text>')
+    middle = (LEFT + right) / 2
+    parts.append(f'<text class="axis" x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x)}</text>')
+    at = (TOP + bottom) / 2
+    parts.append(
+        f'<text class="axis" x="14" y="{at}" text-anchor="middle" transform="rotate(-90 14 {at})">{escape(y)}</text>'
+    )
+    return parts
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten in between, and twice and five times them where there would be few."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1.0,) if math.log10(high / low) > 3.0 else (1.0, 2.0, 5.0)
+    return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """About five round numbers in between."""
+    rough = (high - low) / 5.0
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * k for k in (1.0, 2.0, 5.0, 10.0) if unit * k >= rough)
+    first = math.ceil(low / step)
+    return [float(step * k) for k in np.arange(first, math.floor(high / step) + 1)]
+
+
+def _short(value: float) -> str:
+    """A number as few letters: 20 k, 3 M."""
+    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+def _labels(points: list[tuple[str, float, float]]) -> list[str]:
+    """Names beside points, moved up or down until none lies on another, with a thin line where one had to move."""
+    height, letter = LETTER
+    placed: list[tuple[float, float, float]] = []
+    parts = []
+    for name, a, b in sorted(points, key=lambda point: point[2]):
+        width = letter * len(name)
+        left = a + 10 if a + 10 + width <= WIDTH else a - 10 - width
+        beside = [other for l, w, other in placed if left < l + w and l < left + width]
+        at = _free(b, beside, height)
+        placed.append((left, width, at))
+        if abs(at - b) > 3.0:
+            near = left - 2 if left > a else left + width + 2
+            parts.append(f'<line class="leader" x1="{a:.1f}" y1="{b:.1f}" x2="{near:.1f}" y2="{at:.1f}"/>')
+        parts.append(f'<text class="label" x="{left:.1f}" y="{at + 4:.1f}">{escape(name)}</text>')
+    return parts
+
+
+def _free(wanted: float, others: list[float], height: float) -> float:
+    """The nearest place, within the frame if there is one, that is ``height`` away from all others."""
+    moves = sorted(range(-HEIGHT, HEIGHT), key=abs)
+    within = [m for m in moves if TOP <= wanted + m <= HEIGHT - BOTTOM - height / 2]
+    for move in [*within, *moves]:
+        if all(abs(wanted + move - other) >= height for other in others):
+            return wanted + move
+    return wanted
