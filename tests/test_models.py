@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from widemargin.models import LinearModel
+from widemargin.core.kernels import RBF
+from widemargin.core.rows import DenseRows
+from widemargin.models import LinearModel, PairsModel
 
 
 @pytest.fixture
@@ -20,3 +22,17 @@ def test_scores_are_the_matrix_product_plus_the_intercept(model, rng):
         scores = model.decision_function(container(X))
         assert type(scores) is np.ndarray
         np.testing.assert_allclose(scores, expected, rtol=1e-13, atol=1e-13)
+
+
+def test_scores_of_pairs_do_not_depend_on_how_many_rows_are_computed_together(rng, monkeypatch):
+    V, X = rng.normal(size=(6, 3)), rng.normal(size=(150, 3))
+    coef, offsets = rng.normal(size=(2, 6)), rng.normal(size=3)
+    model = PairsModel(RBF(0.5), np.arange(6), DenseRows(V), coef, offsets, np.array([2, 4, 6]))
+    monkeypatch.setattr(PairsModel, "VALUES", 6 * 64)  # two blocks of rows at a time
+    K = np.exp(-0.5 * np.sum((X[:, None] - V) ** 2, axis=2))
+    expected = np.empty((150, 3))
+    for pair, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        # the coefficients of class i against j stand in row j − 1, those of j against i in row i
+        own, other = slice(2 * i, 2 * i + 2), slice(2 * j, 2 * j + 2)
+        expected[:, pair] = K[:, own] @ coef[j - 1, own] + K[:, other] @ coef[i, other] + offsets[pair]
+    np.testing.assert_allclose(model.decision_function(DenseRows(X)), expected, atol=1e-5)
