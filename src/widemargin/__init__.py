@@ -33,6 +33,7 @@ _HOMES = {
     "Tracker": "solvers.tracking",
     "load": "formats",
     "export": "formats",
+    "data": "data",
     "plots": "plots",
     "teaching": "teaching",
     "warmup": "warming",
@@ -58,6 +59,7 @@ __all__ = [
     "Tracker",
     "TwoWays",
     "compress",
+    "data",
     "export",
     "load",
     "pareto_path",
@@ -68,6 +70,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from . import data as data
     from . import plots as plots
     from . import teaching as teaching
     from .core.sources import Source as Source

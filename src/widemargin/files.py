@@ -130,7 +130,7 @@ def _kind(name: Any) -> Kind:
     """The registered class of this name; the modules of the public names register theirs when they are imported."""
     if name not in _KINDS:
         _register_tuples()
-        for home in sorted(set(sys.modules[__package__]._HOMES.values()) - {"files", "plots"}):
+        for home in sorted(set(sys.modules[__package__]._HOMES.values()) - {"data", "files", "plots"}):
             import_module(f"{__package__}.{home}")
     if name not in _KINDS:
         raise Refusal(f"holds a {name}, which this version does not know: upgrade it")
