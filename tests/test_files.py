@@ -102,10 +102,11 @@ def test_whatever_can_be_saved_comes_back_as_it_was(value, tmp_path_factory):
 
 
 #: Classes that are made of any values; others refuse what does not fit.
-PLAIN = [
-    name for name, kind in files._KINDS.items()
+PLAIN = sorted(
+    name
+    for name, kind in files._KINDS.items()
     if kind.take is files._fields and kind.make is kind.cls and kind.cls not in files.CHECKS
-]  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("name", PLAIN)
