@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-kill check bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,10 @@ demo: $(VENV)/.base
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# kills fits of every estimator at random moments, each twice; they must go on to the same bits
+test-kill: $(VENV)/.dev
+	$(BIN)/python tests/killing.py random 2
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check src tests benchmarks examples

@@ -22,6 +22,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import struct
 import sys
@@ -32,6 +33,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -188,6 +190,42 @@ def load(path: str | os.PathLike[str], cls: type = object) -> Any:
         held = _name(type(found)) or type(found).__name__
         raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {held}: load it as what it is")
     return found
+
+
+def check_savable(value: Any) -> None:
+    """Refuse, as :func:`dump` does, what a file cannot hold."""
+    _Writer().tree(value, CONTENT, type(value).__name__)
+
+
+def packed(value: Any) -> np.ndarray:
+    """What :func:`dump` would write, as one array of bytes."""
+    writer, buffer = _Writer(), BytesIO()
+    header = {CONTENT: writer.tree(value, CONTENT, type(value).__name__), "random": writer.random}
+    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **writer.arrays)  # type: ignore[arg-type]
+    return np.frombuffer(buffer.getvalue(), np.uint8)
+
+
+def unpacked(data: np.ndarray) -> Any:
+    """The object of :func:`packed`.
+
+    >>> unpacked(packed([1, np.arange(3)]))
+    [1, array([0, 1, 2])]
+    """
+    with np.load(BytesIO(data.tobytes()), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    header = json.loads(bytes(arrays.pop("header")))
+    return _Reader(arrays, header["random"]).value(header[CONTENT])
+
+
+def digest(value: Any) -> str:
+    """A text that is the same for the same bits, of anything that can be saved.
+
+    >>> digest(np.arange(3)) == digest(np.arange(3)), digest(1.0) == digest(2.0)
+    (True, False)
+    """
+    writer = _Writer()
+    tree = writer.tree(value, CONTENT, type(value).__name__)
+    return checksum(json.dumps([tree, writer.random]), writer.arrays)
 
 
 class _Writer:
@@ -462,6 +500,15 @@ def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np
         )
     with replacing(path) as file:
         np.savez(file, header=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what processes left that were killed while they wrote ``path``."""
+    path = Path(path)
+    named = re.compile(re.escape(path.name) + r"\.\d+\.[0-9a-f]{8}\.part")
+    for part in path.parent.iterdir():
+        if named.fullmatch(part.name):
+            part.unlink(missing_ok=True)
 
 
 def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

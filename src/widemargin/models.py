@@ -43,6 +43,14 @@ class LinearModel(Saved):
         check_shapes(coef=(coef, (None, None)), intercept=(intercept, coef.shape[:1]))
         return cls(coef, intercept)
 
+    def light(self) -> LinearModel:
+        """The model without what :meth:`on` a problem gives back."""
+        return self
+
+    def on(self, problem: Any) -> LinearModel:
+        """The model of :meth:`light`, whole again."""
+        return self
+
 
 def check_shapes(**parts: tuple[Any, tuple[int | None, ...]]) -> None:
     """Refuse parts of a file that are no arrays of numbers of these shapes; None is any size."""
@@ -78,6 +86,22 @@ def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
     return X, X.shape[0] if hasattr(X, "shape") else shape(X)[0]
 
 
+@savable("KernelModel.Light")
+@dataclass
+class LightModel:
+    """What a kernel model has beside its problem, whose examples its vectors are; see :class:`KernelModel`."""
+
+    support: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+    constant: float
+
+    def on(self, problem: Any) -> KernelModel:
+        """The whole model."""
+        vectors = problem.rows(self.support)
+        return KernelModel(problem.kernel, self.support, vectors, self.coef, self.intercept, self.constant)
+
+
 @savable()
 @dataclass
 class KernelModel(Saved):
@@ -104,6 +128,10 @@ class KernelModel(Saved):
     intercept: np.ndarray
     constant: float = 0.0
     prepare: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
+
+    def light(self) -> LightModel:
+        """The model without rows of its problem's data, and without its kernel, which may be a function."""
+        return LightModel(self.support, self.coef, self.intercept, self.constant)
 
     def decision_function(self, X: Any, *, n_bytes: float = 64e6, threads: int = 1) -> np.ndarray:
         """Scores of shape (n, n_outputs) of rows X: a layout, a matrix, or what a black-box kernel takes.

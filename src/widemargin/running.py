@@ -19,12 +19,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from .files import dump, load
+from .checkpoints import Record
+from .files import dump, load, savable
 from .history import History, Stopwatch
 from .solvers.protocol import Solver
 from .stopping import Limits, Patience, foreseen, reason_to_stop
@@ -35,6 +36,8 @@ SLICE = 0.1
 LOOKING = 0.05
 #: Seconds that someone who pressed Ctrl-C waits for the value of the newest point.
 PATIENCE = 1.0
+#: Reasons after which a checkpoint has the point at which training was stopped, to go on from there.
+STOPPED = ("interrupted", "max_seconds")
 #: Kernel values for a first look at a run out of time.
 FIRST_LOOK = 2**22
 
@@ -129,6 +132,7 @@ def run(
     callbacks: Iterable[Callable[[Progress], Any]] = (),
     on_slice: Callable[[Progress], Any] | None = None,
     history: History | None = None,
+    checkpoint: Record | None = None,
     **limits: Any,
 ) -> Outcome:
     """Train until a limit, a tolerance, a callback or Ctrl-C says stop; whatever it is, a model comes back.
@@ -143,17 +147,54 @@ def run(
     callbacks : called with a :class:`Progress` at each checkpoint; a true answer stops the run
     on_slice : called with a :class:`Progress` after each slice of work
     history : the table to go on with
+    checkpoint : where the run is kept between slices, and found again after the process was killed
     limits : ``max_epochs``, ``max_seconds``, ``max_feature_reads``, ``tol``, ``patience``, ``checkpoints``,
         ``started``, as in :class:`widemargin.stopping.Limits`
     """
     until = Limits(**limits)
-    if state is not None and until.max_feature_reads is not None:
+    kept = None if checkpoint is None else _kept(checkpoint, until.steps(solver.steps_per_epoch(problem)), rng)
+    if kept is not None:
+        if "outcome" in kept:
+            return _ended(solver, problem, kept)
+        state, history = kept["state"], kept["history"]
+        until.max_feature_reads = kept["max_feature_reads"]
+    elif state is not None and until.max_feature_reads is not None:
         until.max_feature_reads += state.counters.feature_reads  # what was read before does not count
     if state is None:
         state = solver.init(problem, np.random.default_rng() if rng is None else rng)
     history = History() if history is None else history
     solver.advance(problem, state, 0)  # compiles, off the clock
-    return _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice).go()
+    this = _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice)
+    if checkpoint is not None:
+        this.keep_in(checkpoint, rng, kept)
+    return this.go()
+
+
+def _kept(checkpoint: Record, last: int, rng: np.random.Generator | None) -> dict[str, Any] | None:
+    """What a checkpoint has of a run that ends after ``last`` steps, with the caller's generator where it was then.
+
+    What was done under another limit counts if the run would have come there under this one too.
+    """
+    kept = checkpoint.found()
+    if kept is None:
+        return None
+    cut = "outcome" in kept and kept["last"] != last and kept["done"] >= min(last, kept["last"])
+    if cut or kept["done"] > last:
+        checkpoint.forget()
+        return None
+    own = kept["rng"]
+    if rng is not None and own is not None:
+        rng.bit_generator.state = own.bit_generator.state
+        if getattr(kept["state"], "rng", None) is own:
+            kept["state"].rng = kept["rng"] = rng
+    return kept
+
+
+def _ended(solver: Any, problem: Any, kept: dict[str, Any]) -> Outcome:
+    """The outcome of a run that had ended when its process was killed."""
+    state, model = kept["state"], kept["model"]
+    model = solver.model(problem, state) if model is None else model.on(problem)
+    return Outcome(state, model, kept["history"], **kept["outcome"])
 
 
 class _Run:
@@ -166,7 +207,7 @@ class _Run:
         self.solver, self.problem, self.state, self.limits, self.history = solver, problem, state, limits, history
         self.validation, self.callbacks, self.on_slice = validation, callbacks, on_slice
         self.per_epoch = solver.steps_per_epoch(problem)
-        self.last, self.deadline = max(1, math.ceil(limits.max_epochs * self.per_epoch)), limits.deadline
+        self.last, self.deadline = limits.steps(self.per_epoch), limits.deadline
         self.earlier, self.watch = history.last("epochs"), Stopwatch()
         self.watch.seconds = history.last("seconds")
         self.progress = Progress(solver, problem, state, history, max_epochs=self.last / self.per_epoch)
@@ -182,26 +223,72 @@ class _Run:
         self.foresees = solver.steady and validation is None and limits.checkpoints is None
         limited = limits.max_feature_reads is not None
         self.most_reads = solver.most_reads(problem) if limited else 1
+        self.checkpoint: Record | None = None
+        self.rng: np.random.Generator | None = None
+        self.unseen: dict[str, Any] = {}  # what is to be kept of the present point, as it was before it was looked at
+        self.begun, self.goes_on = 0, False  # stops that were begun; whether work goes on behind a slice
+
+    def keep_in(self, checkpoint: Record, rng: np.random.Generator | None, kept: dict[str, Any] | None) -> None:
+        """Be kept in a checkpoint from now on, and go on from what was ``kept`` there, if anything was."""
+        self.checkpoint, self.rng = checkpoint, rng
+        if kept is None:
+            checkpoint.check(self._parts())
+            return
+        self.done, self.begun, self.goes_on = kept["done"], kept["begun"], True
+        self.earlier, self.watch.seconds, self.previous = kept["earlier"], kept["seconds"], kept["previous"]
+        self.patience, self.gaps = replace(kept["patience"], most=self.limits.patience), list(kept["gaps"])
+        vars(self.best).update(vars(kept["best"].on(self.problem)))  # the looks know it too
+        self._foresee()
+
+    def _parts(self) -> dict[str, Any]:
+        """All that is needed to go on from the present point, which a look at it does not change."""
+        # models of solvers that return the last one are never asked for
+        best = self.best.light() if self.solver.exact or self.validation is not None else replace(self.best, model=None)
+        return {
+            "state": self.state, "rng": self.rng, "history": History(list(self.history.rows)), "done": self.done,
+            "last": self.last, "begun": self.begun, "earlier": self.earlier, "seconds": self.watch.seconds,
+            "previous": self.previous, "gaps": list(self.gaps), "patience": replace(self.patience), "best": best,
+            "max_feature_reads": self.limits.max_feature_reads,
+        }  # fmt: skip
+
+    def _keep_end(self, outcome: Outcome) -> None:
+        """Keep the outcome; or, where the run was only stopped, the point that it goes on from."""
+        assert self.checkpoint is not None
+        if self.reason in STOPPED:
+            self.checkpoint.stop(self.unseen, interrupted=self.reason == "interrupted")
+            return
+        names = ("stop_reason", "objective", "doubt", "is_last", "dual")
+        said = {name: getattr(outcome, name) for name in names}
+        model = None if outcome.is_last else outcome.model.light()
+        kept = {"state": self.state, "rng": self.rng, "done": self.done, "last": self.last}
+        self.checkpoint.end({**kept, "history": outcome.history, "model": model, "outcome": said})
 
     def go(self) -> Outcome:
         """Train until there is a reason to stop, and return the outcome."""
         chooses = self.solver.at_checkpoint(self.state) is not None
         stops, stop = iter(()) if chooses else self.limits.stops(self.per_epoch), 0
+        for _ in range(self.begun):
+            stop = next(stops, self.last)
         with self.interrupts:
             while not self.reason:
-                if stop <= self.done:
-                    stop = next(stops, self.last)
+                if stop <= self.done and not self.goes_on:
+                    stop, self.begun = next(stops, self.last), self.begun + 1
                 self._work(min(stop, self.foreseen, self.last))
                 model, measured, is_last = self._record()
                 self._decide(measured)
         if self.reason == "max_iter" and self.limits.tol > 0.0 and not self.doubt:
             self.doubt = self.solver.doubt(self.problem, self.state, self.limits.tol)
-        return self._outcome(model, measured["objective"], is_last)
+        outcome = self._outcome(model, measured["objective"], is_last)
+        if self.checkpoint is not None:
+            self._keep_end(outcome)
+        return outcome
 
     def _work(self, target: int) -> None:
         """Take steps until there are as many as ``target``, the solver wants to be looked at, or time is up."""
         progress = self.progress
-        while self.done < target and not self.reason:
+        at_checkpoint = self.goes_on and bool(self.solver.at_checkpoint(self.state))
+        self.goes_on = False
+        while self.done < target and not self.reason and not at_checkpoint:
             part = max(1, min(target - self.done, int(min(self.rate * SLICE, self._steps_allowed()))))
             since = time.perf_counter()
             with self.watch:
@@ -217,6 +304,8 @@ class _Run:
             if self.on_slice is not None:
                 progress.row = {}
                 self.on_slice(progress)
+            if self.checkpoint is not None and self.checkpoint.due():
+                self.checkpoint.keep(self._parts())
             if self.interrupts.seen:
                 self.reason = "interrupted"
             # a step that would end well behind the limit is not begun
@@ -224,10 +313,11 @@ class _Run:
                 self.reason = "max_seconds"
             elif self._reads_left() <= 0:
                 self.reason = "max_feature_reads"
-            if self.solver.at_checkpoint(self.state):
-                break
-            if self.looks is not None and not self.reason and self.done < target:
+            at_checkpoint = bool(self.solver.at_checkpoint(self.state))
+            if self.looks is not None and not self.reason and self.done < target and not at_checkpoint:
                 self.looks.look()
+        if self.checkpoint is not None:
+            self.unseen = self._parts()
 
     def _reads_left(self) -> float:
         """Entries of the data that may still be read."""
@@ -281,7 +371,11 @@ class _Run:
         self.previous = measured["objective"]
         if self.foresees and "gap" in measured:
             self.gaps.append((float(self.done), gap / max(abs(measured["objective"]), math.ulp(0.0))))
-            self.foreseen = math.ceil(min(foreseen(self.gaps, tol), self.last))
+            self._foresee()
+
+    def _foresee(self) -> None:
+        """Set the step at which the gap should be closed."""
+        self.foreseen = math.ceil(min(foreseen(self.gaps, self.limits.tol), self.last))
 
     def _outcome(self, model: Any, objective: float, is_last: bool) -> Outcome:
         """The model at the end, or a better one that was seen."""
@@ -297,6 +391,7 @@ class _Run:
         return Outcome(self.state, model, self.history, reason, objective, self.doubt, is_last, best.dual)
 
 
+@savable("Run.Best")
 @dataclass
 class Best:
     """The best point that a run has seen: what was measured of it, and its model; and the highest dual value."""
@@ -313,6 +408,16 @@ class Best:
         self.dual = max(self.dual, measured["objective"] - measured.get("gap", math.inf))
         if measured["objective"] < self.objective:
             self.objective, self.measured, self.model = measured["objective"], measured, model()
+
+    def light(self) -> Best:
+        """With models as small as a file wants them."""
+        model, validated = (None if each is None else each.light() for each in (self.model, self.validated))
+        return replace(self, model=model, validated=validated)
+
+    def on(self, problem: Any) -> Best:
+        """What :meth:`light` left, with whole models of the problem."""
+        model, validated = (None if each is None else each.on(problem) for each in (self.model, self.validated))
+        return replace(self, model=model, validated=validated)
 
 
 class Looks:

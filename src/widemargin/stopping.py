@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from .files import savable
+
 #: Early stopping counts checkpoints without an improvement once the gap, where it is known, is this share of the
 #: objective: what comes before is no machine yet, and its error says nothing.
 TELLING = 0.5
@@ -56,6 +58,10 @@ class Limits:
         started = time.perf_counter() if self.started is None else self.started
         self.deadline = math.inf if self.max_seconds is None else started + self.max_seconds
 
+    def steps(self, per_epoch: int) -> int:
+        """Most steps of the run."""
+        return max(1, math.ceil(self.max_epochs * per_epoch))
+
     def stops(self, per_epoch: int) -> Iterator[int]:
         """The numbers of steps at which the run is looked at, in order."""
         if self.checkpoints is not None:
@@ -67,6 +73,7 @@ class Limits:
             epochs *= 2
 
 
+@savable()
 @dataclass
 class Patience:
     """Counts checkpoints without an improvement of the validation error."""

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
-from ..arguments import generator, not_negative, one_of, positive, whole
+from ..arguments import not_negative, one_of, positive, whole
 from ..core import losses
 from ..core.expansion import is_sparse
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
@@ -154,7 +154,7 @@ class _Budgeted(KernelStream):
 
     def _fit_problem(self, problem: KernelProblem, started: float, X: Any, y: Any) -> None:
         solver = self._solver(problem)
-        rng, shown = generator(self.random_state), Shown(X, y, self._partly)
+        rng, shown = self._generator(), Shown(X, y, self._partly)
         outcome = self._run(solver, problem, Turn(started), shown, rng=rng)
         last = outcome.history.last
         self._state, self.certificate_ = outcome.state, None  # the model is in the primal: no dual point comes with it
@@ -166,7 +166,7 @@ class _Budgeted(KernelStream):
         state = getattr(self, "_state", None)
         solver = replace(self._solver(problem, state), sampling="fixed")
         if state is None:
-            state = solver.init(problem, generator(self.random_state))
+            state = solver.init(problem, self._generator())
         elif self._kind != (kind := self._kind_of(solver)):
             raise ValueError(
                 f"a running model keeps its step and maintenance, {' and '.join(self._kind)}, got "
@@ -328,7 +328,7 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
         In ``partial_fit`` "balanced" weighs an example by the numbers of examples seen up to it.
     max_seconds : float, optional
         Wall-clock limit of ``fit``; the model so far is kept.
-    random_state, callbacks, verbose
+    random_state, checkpoint, checkpoint_every, callbacks, verbose
         As in :class:`LinearSVC`.
 
     Attributes
@@ -382,6 +382,8 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
         class_weight=None,
         max_seconds=None,
         random_state=None,
+        checkpoint=None,
+        checkpoint_every=60,
         callbacks=None,
         verbose=0,
     ):
@@ -443,7 +445,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
     step : default="norma"
         1/√t: the first steps of "pegasos", of size 1/λ, are too long for targets that have a size.
     budget, kernel, gamma, degree, coef0, lam, maintenance, max_iter, max_bytes, batch_size, max_seconds, \
-    random_state, callbacks, verbose
+    random_state, checkpoint, checkpoint_every, callbacks, verbose
         As in :class:`BudgetedSVC`.
 
     Examples
@@ -473,6 +475,8 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
         batch_size=1,
         max_seconds=None,
         random_state=None,
+        checkpoint=None,
+        checkpoint_every=60,
         callbacks=None,
         verbose=0,
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -11,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,13 +22,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .. import solvers
-from ..arguments import not_negative, one_of, positive, whole
+from ..arguments import generator, not_negative, one_of, positive, whole
+from ..checkpoints import Checkpoint, Record
 from ..core.kernels import class_of
 from ..core.rows import unlocked
 from ..core.sources import Remote, TwoWays, is_source
 from ..history import History
 from ..progress import ProgressBar
-from ..running import Outcome, Progress, run
+from ..running import STOPPED, Outcome, Progress, run
+from .checkpointing import opened
 from .saving import SavedEstimator
 
 try:  # scikit-learn's own callback protocol, in versions that have it
@@ -200,7 +203,10 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
         before = dict(vars(self))
         try:
             with install_timer("numba:compile", partial(_say_what_compiling_took, self)):
-                return method(self, *args, **options)
+                done = method(self, *args, **options)
+            if self._checkpoint is not None:
+                self._checkpoint.end(self.stop_reason_ in STOPPED)
+            return done
         except BaseException:
             undo = vars(self).get("_undo", "restore")
             if undo == "forget":
@@ -212,6 +218,7 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             vars(self).pop("_undo", None)
+            vars(self).pop("_checkpoint", None)
 
     return call
 
@@ -243,6 +250,8 @@ class Turn:
     until: float = math.inf
     max_epochs: float | None = None
     tol: float | None = None
+    #: What checkpoints call the run.
+    name: str = "all"
 
 
 @dataclass(frozen=True)
@@ -280,8 +289,16 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
     warm_start: bool
     n_jobs: int | None
     random_state: Any
+    checkpoint: Any
+    checkpoint_every: float
     callbacks: Any
     verbose: int
+    #: Parameters of which no bit of the result depends.
+    never_matters: ClassVar[tuple[str, ...]] = ()
+    #: Where a fit under way is kept.
+    _checkpoint: Checkpoint | None = None
+    #: The seed that ``random_state=None`` stands for; None for a new one each time.
+    _seed: ClassVar[int | None] = None
     #: (X, y, weights) of what a user gives, checked.
     _examples: Callable[..., tuple[Any, np.ndarray, np.ndarray]]
 
@@ -311,6 +328,9 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
         whole("max_iter", self.max_iter)
         if self.max_seconds is not None:
             positive("max_seconds", self.max_seconds)
+        if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
+            raise TypeError(f"checkpoint must be the name of a file or None, got {self.checkpoint!r}")
+        not_negative("checkpoint_every", self.checkpoint_every)
         whole("n_iter_no_change", getattr(self, "n_iter_no_change", 1))
         if not isinstance(self.verbose, np.bool_) and not (isinstance(self.verbose, Integral) and self.verbose >= 0):
             raise ValueError(f"verbose must be 0 or False for silence, 1 or True for a bar, got {self.verbose!r}")
@@ -368,6 +388,7 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
                 callbacks=[*callbacks, *([bar.on_checkpoint] if bar else [])],
                 on_slice=bar.on_slice if bar else None,
                 history=history,
+                checkpoint=self._record(limits, solver, problem),
                 started=limits.started,
             )
         self.history_ = outcome.history
@@ -387,7 +408,21 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
         """(time, X, y, weights) of a fit, when the parameters and they have been checked."""
         started = now()
         self._check_parameters()
-        return started, *self._examples(X, y, sample_weight)
+        X, y, weights = self._examples(X, y, sample_weight)
+        if self.checkpoint is not None:
+            self._checkpoint = opened(self, X, y, weights)
+        return started, X, y, weights
+
+    def _generator(self) -> np.random.Generator:
+        """The generator of ``random_state``; in a fit that was killed, where that began."""
+        rng = generator(self._seed if self.random_state is None else self.random_state)
+        return rng if self._checkpoint is None else self._checkpoint.generator(rng)
+
+    def _record(self, limits: Turn, solver: Any, problem: Any) -> Record | None:
+        """What the checkpoint keeps of a run, if there is one."""
+        if self._checkpoint is None:
+            return None
+        return self._checkpoint.record(limits.name, f"{solver!r} {getattr(problem, 'intercept', '')}")
 
     def _lam(self, n: int) -> float:
         """λ of n examples."""

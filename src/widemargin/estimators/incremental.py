@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
-from ..arguments import generator, not_negative, one_of, positive, whole
+from ..arguments import not_negative, one_of, positive, whole
 from ..core import losses
 from ..core.kernels import class_of
 from ..core.panels import way_of
@@ -200,7 +200,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         Wall-clock limit of ``fit``; the model so far is kept, and the examples it has not seen are not remembered.
     random_state : int, Generator, RandomState or None, default=None
         Of the order in which ``fit`` sees the examples, and of the solver's draws. None is a fixed seed.
-    callbacks, verbose
+    checkpoint, checkpoint_every, callbacks, verbose
         As in :class:`LinearSVC`.
 
     Attributes
@@ -242,6 +242,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
     TRAINING = (*KernelStream.TRAINING, "_archive", "_arrived")
     tol = 0.0
     lam = None
+    _seed = 0
     _weights_of_part = staticmethod(weights_of_part)
 
     memory: str
@@ -270,6 +271,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         max_iter=1,
         max_seconds=None,
         random_state=None,
+        checkpoint=None,
+        checkpoint_every=60,
         callbacks=None,
         verbose=0,
     ):
@@ -360,9 +363,6 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         super()._start_anew()
         for name in ("_preparation", "_made"):
             self.__dict__.pop(name, None)
-
-    def _generator(self) -> np.random.Generator:
-        return generator(0 if self.random_state is None else self.random_state)
 
     def _begin_part(self, problem: Growing) -> tuple[Any, Any]:
         solver, state = self._configured(), getattr(self, "_state", None)

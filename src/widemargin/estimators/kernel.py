@@ -76,7 +76,7 @@ class SVC(Decomposed):
     random_state : int, Generator, RandomState or None, default=None
         Of the order in which examples are looked at, and of what ``early_stopping`` holds out. None is a fixed seed,
         for every solver: two fits to the same data are the same model.
-    callbacks, verbose
+    checkpoint, checkpoint_every, callbacks, verbose
         As in :class:`LinearSVC`.
 
     Attributes
@@ -139,6 +139,8 @@ class SVC(Decomposed):
         warm_start=False,
         n_jobs=None,
         random_state=None,
+        checkpoint=None,
+        checkpoint_every=60,
         callbacks=None,
         verbose=0,
     ):
@@ -196,7 +198,7 @@ class SVR(Numeric, KernelMachine):
     Parameters
     ----------
     kernel, gamma, degree, coef0, C, intercept, cache_size, lam, tol, max_iter, max_seconds, warm_start, n_jobs, \
-    random_state, callbacks, verbose
+    random_state, checkpoint, checkpoint_every, callbacks, verbose
         As in :class:`SVC`.
     solver : {"auto", "smo", "sdca"} or a configured solver, default="auto"
         Those of :class:`SVC` that solve the ε-insensitive loss; "auto" is "smo".
@@ -239,6 +241,8 @@ class SVR(Numeric, KernelMachine):
         warm_start=False,
         n_jobs=None,
         random_state=None,
+        checkpoint=None,
+        checkpoint_every=60,
         callbacks=None,
         verbose=0,
     ):

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
-from ..arguments import flag, generator, not_negative, one_of, positive, threads
+from ..arguments import flag, not_negative, one_of, positive, threads
 from ..core import losses
 from ..core.rows import as_matrix, as_rows, take_rows
 from ..core.sources import Remote, TwoWays, is_source
@@ -129,7 +129,7 @@ class _Linear(Streamed):
         remote = isinstance(problem.X, Remote)
         if problem.is_open:
             self._check_features(problem)
-        rng = generator(self.random_state)
+        rng = self._generator()
         validation = None
         if self.early_stopping:
             if remote:
@@ -233,7 +233,7 @@ class _Linear(Streamed):
         state = getattr(self, "_state", None)
         if isinstance(state, solver.state_class):
             return solver, replace(state)
-        rng = generator(self.random_state)
+        rng = self._generator()
         return solver, solver.init(problem, rng) if state is None else self._at_last_weights(
             solver, problem, state, rng
         )
@@ -327,6 +327,12 @@ class LinearSVC(StreamedClassifier, _Linear):
         Threads of "sdca" on sparse data with more features than examples, where they share the features of each row;
         the result then depends on their number, within ``tol``, but never on timing. All else is done by one thread.
     random_state : int, Generator, RandomState or None
+    checkpoint : str or path, optional
+        File from which a fit that was killed goes on, bit for bit; one of other data or parameters is refused. It is
+        written while ``fit`` runs, and removed at its end; after Ctrl-C or ``max_seconds`` it stays, and the next
+        ``fit`` goes on.
+    checkpoint_every : float, default=60
+        Seconds between two writes, at least; more where writing takes long. 0 writes as often as it can.
     callbacks : callable or list of callables, optional
         Called with a :class:`widemargin.running.Progress` at each checkpoint; returning
         ``True`` stops the training.
@@ -387,6 +393,8 @@ class LinearSVC(StreamedClassifier, _Linear):
         warm_start=False,
         n_jobs=None,
         random_state=None,
+        checkpoint=None,
+        checkpoint_every=60,
         callbacks=None,
         verbose=0,
     ):
@@ -489,7 +497,8 @@ class LinearSVR(StreamedRegressor, _Linear):
     C : float, default=1.0
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
     solver, intercept, lam, tol, max_iter, max_seconds, max_feature_reads, early_stopping, \
-    validation_fraction, n_iter_no_change, warm_start, n_jobs, random_state, callbacks, verbose
+    validation_fraction, n_iter_no_change, warm_start, n_jobs, random_state, checkpoint, checkpoint_every, callbacks, \
+    verbose
         As in :class:`LinearSVC`; the validation error is the weighted mean absolute error. "auto" is "sdca" for both
         losses, which stops when the relative duality gap is at most ``tol``.
 
@@ -529,6 +538,8 @@ class LinearSVR(StreamedRegressor, _Linear):
         warm_start=False,
         n_jobs=None,
         random_state=None,
+        checkpoint=None,
+        checkpoint_every=60,
         callbacks=None,
         verbose=0,
     ):

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
-from ..arguments import flag, generator, one_of, positive, threads
+from ..arguments import flag, one_of, positive, threads
 from ..core import losses
 from ..core.kernel_matrix import largest_value
 from ..core.kernels import KERNELS, class_of
@@ -71,6 +71,8 @@ class KernelMachine(TrainedByRun):
     """What the kernel classifier and regressor share."""
 
     TRAINING = ("shape_fit_",)
+    _seed = 0  # so that two fits to the same data are the same
+    never_matters = ("n_jobs",)
 
     cache_size: float
     support_: np.ndarray
@@ -216,7 +218,8 @@ class KernelMachine(TrainedByRun):
         """(outcome, certificate, whether the model is that of a sample) of a solver on a problem.
 
         Under a time limit an exact solver first has samples of the problem; and if all examples will take too long,
-        the hinge is left to the Stochastic Batch Perceptron, which has a good model of all of them early on.
+        the hinge is left to the Stochastic Batch Perceptron, which has a good model of all of them early on. A run in a
+        checkpoint goes on.
         """
         until = limits.until
         if until == math.inf or not solver.exact or state or validation:
@@ -226,7 +229,12 @@ class KernelMachine(TrainedByRun):
         free, since = problem.freed(), now()
         ladder = Ladder(free, deepcopy(rng), float(self.tol), now)
         perceptron = self._perceptron(free)
-        fits = ladder.climb(since + (until - since) * (1.0 if perceptron is None else FOR_SAMPLES), until)
+        if self._is_kept(limits, solver, problem):
+            fits = True
+        elif perceptron is not None and self._is_kept(limits, perceptron, free):
+            fits = False
+        else:
+            fits = ladder.climb(since + (until - since) * (1.0 if perceptron is None else FOR_SAMPLES), until)
         rung, on = ladder.best, problem
         if not fits and perceptron is not None:
             solver, on = perceptron, free
@@ -256,6 +264,11 @@ class KernelMachine(TrainedByRun):
             outcome = Outcome(solver.init(on, rng), None, ladder.history, reason, math.inf)
         outcome.model, outcome.objective, outcome.is_last = rung_model, least, False
         return outcome, self._certify(solver, on, outcome) if rung.is_exact else None, True
+
+    def _is_kept(self, limits: Turn, solver: Any, problem: KernelProblem) -> bool:
+        """Whether a checkpoint has a part of this run, so that samples have nothing to tell."""
+        record = self._record(limits, solver, problem)
+        return record is not None and record.has_own
 
     def _perceptron(self, problem: KernelProblem) -> Any:
         """The Stochastic Batch Perceptron, if it can solve the problem; or None."""
@@ -314,10 +327,6 @@ class KernelMachine(TrainedByRun):
         if isinstance(start, np.ndarray):
             return solver.init(problem, rng, duals=start)
         return None if start is None else solver.again(problem, rng, start)
-
-    def _generator(self) -> np.random.Generator:
-        """The generator of ``random_state``; None is a fixed seed, so that two fits to the same data are the same."""
-        return generator(0 if self.random_state is None else self.random_state)
 
     def _cache_bytes(self) -> float:
         return float(self.cache_size) * 2**20

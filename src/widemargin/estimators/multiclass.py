@@ -239,7 +239,7 @@ class Decomposed(Labelled, KernelMachine):
             left = task.deadline - now()
             # the problems that are left after Ctrl-C get what takes no time
             until = now() if stopped else task.deadline if left == math.inf else now() + left / max(1, count - k)
-            limits = Turn(task.started, until, 1e-9 if stopped and not solver.exact else None)
+            limits = Turn(task.started, until, 1e-9 if stopped and not solver.exact else None, name=f"problem {k}")
             attributes = self._partly if self.classes_.size == 2 else None
             outcome, certificate, is_guess = self._proven(
                 task, solver, problem, chosen, limits,
@@ -270,7 +270,9 @@ class Decomposed(Labelled, KernelMachine):
             cache_bytes=self._cache_bytes(),
         )  # fmt: skip
         # for the C-form the number of draws ends this part, not tol
-        limits = Turn(task.started) if is_nu_form else Turn(task.started, max_epochs=solver.first_part, tol=0.0)
+        limits = Turn(task.started, name="together")
+        if not is_nu_form:
+            limits = replace(limits, max_epochs=solver.first_part, tol=0.0)
         validation = self._validation(others, -1, joint)
         outcome = self._run(solver, joint, limits, Shown(task.X, task.y), rng=task.rng, validation=validation)
         history = History([{"problem": -1, **row} for row in outcome.history])
@@ -316,11 +318,12 @@ class Decomposed(Labelled, KernelMachine):
         state = solver.init(problem, duals=None if task.start is None else task.start[:, order])
         limits = Turn(task.started, max_epochs=1)
         if self.max_seconds is not None:  # all pairs roughly, and then each to the end
-            outcome = self._run(solver.rough(), problem, limits, None, state=state)
-            state = solver.again(state)
+            outcome = self._run(solver.rough(), problem, replace(limits, name="roughly"), None, state=state)
+            state = solver.again(outcome.state)
         if self.max_seconds is None or outcome.stop_reason == "max_iter":
             shown = Shown(task.X, task.y, finish=partial(self._finished, own=order))
             outcome = self._run(solver, problem, limits, shown, state=state)
+            state = outcome.state
         with Interrupts() as interrupts:  # Ctrl-C no longer needs to end anything
             if outcome.state.done < problem.n_pairs:
                 solver.settle(problem, state)

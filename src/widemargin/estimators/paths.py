@@ -40,6 +40,7 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
     >>> [model.C for model in svm_path(X, y, [0.1, 1.0, 10.0])]
     [0.1, 1.0, 10.0]
     """
+    _refuse_checkpoint(parameters)
     if isinstance(Cs, (int, float)) or len(Cs) == 0:
         raise ValueError(f"Cs must be a sequence of numbers > 0, got {Cs!r}: give a list such as [0.1, 1, 10]")
     Cs = [positive("each of Cs", C) for C in Cs]
@@ -58,6 +59,13 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
         return model
 
     return _in_turn(Cs, sorted(set(Cs)), train)
+
+
+def _refuse_checkpoint(parameters: dict[str, Any]) -> None:
+    if parameters.get("checkpoint") is not None:
+        raise ValueError(
+            "a path takes no checkpoint, which is the file of one fit: fit an SVC for each C, with a file of its own"
+        )
 
 
 def _in_turn(asked: list[float], values: list[float], train: Callable[[float, SVC | None], SVC]) -> list[SVC]:
@@ -125,6 +133,7 @@ def pareto_path(
     >>> bool((np.diff(path.norms) > 0).all()), bool((np.diff(path.hinges) < 0).all())
     (True, True)
     """
+    _refuse_checkpoint(parameters)
     if parameters.get("early_stopping"):
         raise ValueError("pareto_path takes no early_stopping: its models go on from each other's examples")
     if (nus is None) == (Cs is None):

@@ -81,6 +81,8 @@ class SavedEstimator(Saved):
     def _to_parts(self) -> dict[str, Any]:
         known = {name: value for name, value in vars(self).items() if name not in LEFT_OUT}
         parameters = {name: known.pop(name) for name in self._get_param_names() if name in known}  # type: ignore[attr-defined]
+        if isinstance(parameters.get("checkpoint"), os.PathLike):
+            parameters["checkpoint"] = os.fspath(parameters["checkpoint"])
         return {"parameters": parameters, "fitted": known}
 
     @classmethod

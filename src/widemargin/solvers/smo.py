@@ -816,8 +816,10 @@ class SMO(Solver):
                 left -= 1
                 self._add_block(problem, state.counters, state.closing, space)
                 if state.closing.position == state.closing.rows.size:
+                    assert state.episode is not None
+                    rounds = state.episode.rounds
                     self._end(problem, space, state)
-                    return max(1, taken)  # an episode without a round counts, or a run might never end
+                    return taken if rounds else 1  # an episode without a round counts, or a run might never end
                 continue
             if state.episode is None:
                 self._open(problem, variables, state)
