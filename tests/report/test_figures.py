@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.report.figures import HEIGHT, LETTER, WIDTH, Series, against, log_ticks, ticks
+from widemargin.report.figures import HEIGHT, LETTER, WIDTH, Series, against, log_ticks, spread, ticks
 
 
 @given(st.floats(1e-6, 1e6), st.floats(1.01, 1e6))
@@ -42,3 +42,18 @@ def test_degenerate_points_are_drawn(points):
     assert "nan" not in drawn
     assert all(0.0 <= float(a) <= WIDTH for a in re.findall(r'cx="([-\d.]+)"', drawn))
     assert against([Series("none", 0, [])], "x", "y") == ""
+
+
+def test_a_line_that_leaves_the_frame_comes_in_again_as_another_piece():
+    points = [(1.0, 0.2), (2.0, 50.0), (3.0, 60.0), (4.0, 0.1)]
+    drawn = against([Series("a", 0, points), Series("b", 1, [(1.0, 0.3)])], "x", "y")
+    assert drawn.count("<polyline") == 2
+
+
+@given(st.lists(st.floats(20.0, 300.0), max_size=8))
+def test_heights_keep_their_order_and_distance_and_those_far_apart_stay(wanted):
+    wanted = sorted(wanted)
+    found = spread(wanted)
+    assert all(np.diff(found) >= LETTER[0] - 1e-9)
+    if all(np.diff(wanted) >= LETTER[0]):
+        assert found == pytest.approx(wanted)

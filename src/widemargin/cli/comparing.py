@@ -108,11 +108,23 @@ def words(given: str | None) -> list[str]:
 
 def read(given: dict[str, Any], labels: bool) -> tuple[Any, Any]:
     """(rows to train on and to measure on, the source of the first), by --test or by --validation."""
-    from ..estimators.fitting import held_out
     from ..report.results import Examples
 
+    X, y, source = rows_of_file(given, labels)
+    if given["test"] is None:
+        kept, held = parts(y, given, labels)
+        return Examples(X[kept], y[kept], X[held], y[held], labels), source
+    test_X, test_y = _like(source, X.shape[1], given).load()[:2]
+    if test_X.shape[1] != X.shape[1]:
+        raise ValueError(f"{given['test']} has {test_X.shape[1]} features, and {given['data']} has {X.shape[1]}")
+    test_y = with_whole_labels(test_y) if labels else _numbers(test_y, given["test"])
+    return Examples(X, y, test_X, test_y, labels), source
+
+
+def rows_of_file(given: dict[str, Any], labels: bool) -> tuple[Any, np.ndarray, Any]:
+    """(X, y, source) of the file, with labels of two classes or more, or with numbers."""
     share = given["validation"]
-    if given["test"] is None and not 0.0 < share < 1.0:
+    if given.get("test") is None and not 0.0 < share < 1.0:
         raise ValueError(f"--validation must be between 0 and 1, got {share}")
     source = opened(given["data"], given)
     X, y = source.load()[:2]
@@ -121,16 +133,16 @@ def read(given: dict[str, Any], labels: bool) -> tuple[Any, Any]:
     y = with_whole_labels(y) if labels else _numbers(y, given["data"])
     if labels and np.unique(y).size < 2:
         raise ValueError(f"{given['data']} has rows of one class only, {y[0]}: there is nothing to tell apart")
-    if given["test"] is None:
-        if X.shape[0] < 4:
-            raise ValueError(f"{given['data']} has {X.shape[0]} rows, too few to hold some out: give --test")
-        kept, held = held_out(np.random.default_rng(0), y.size, share, y if labels else None, np.empty(0))
-        return Examples(X[kept], y[kept], X[held], y[held], labels), source
-    test_X, test_y = _like(source, X.shape[1], given).load()[:2]
-    if test_X.shape[1] != X.shape[1]:
-        raise ValueError(f"{given['test']} has {test_X.shape[1]} features, and {given['data']} has {X.shape[1]}")
-    test_y = with_whole_labels(test_y) if labels else _numbers(test_y, given["test"])
-    return Examples(X, y, test_X, test_y, labels), source
+    return X, y, source
+
+
+def parts(y: np.ndarray, given: dict[str, Any], labels: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(rows to train on, rows to measure on), of each class its share."""
+    from ..estimators.fitting import held_out
+
+    if y.size < 4:
+        raise ValueError(f"{given['data']} has {y.size} rows, too few to hold some out")
+    return held_out(np.random.default_rng(0), y.size, given["validation"], y if labels else None, np.empty(0))
 
 
 def _like(source: Any, features: int, given: dict[str, Any]) -> Any:
@@ -146,7 +158,7 @@ def _like(source: Any, features: int, given: dict[str, Any]) -> Any:
 
 def _numbers(y: np.ndarray, path: str) -> np.ndarray:
     if y.dtype.kind not in "biuf":
-        raise ValueError(f"{path} has targets that are no numbers, such as {y[0]!r}: leave --regression out")
+        raise ValueError(f"{path} has targets that are no numbers, such as {str(y[0])!r}: these are classes")
     return y.astype(np.float64)
 
 
@@ -188,6 +200,7 @@ def command_line(function: Any, given: dict[str, Any]) -> str:
         value = given.get(name)
         if value == parameter.default or value is None:
             continue
+        value = f"{value:g}" if isinstance(value, float) else value
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             told.append(str(value))
         else:

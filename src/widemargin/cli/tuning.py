@@ -2,11 +2,175 @@
 
 from __future__ import annotations
 
+import json
+import math
+import time
 from typing import Any
 
-from .options import argument, with_options
+from sklearn.base import clone, is_classifier
+
+from ..arguments import positive
+from . import FINE, INTERRUPTED, say
+from .comparing import command_line, parts, rows_of_file, words
+from .options import (
+    DATA_OPTIONS,
+    NUMBER,
+    TEXT,
+    argument,
+    estimator_class,
+    estimator_options,
+    made,
+    option,
+    with_options,
+)
+from .training import check_output, facts, save, show
+
+#: What can be tuned.
+TUNED = ("LinearSVC", "SVC", "LinearSVR", "SVR")
+#: Parameters of estimators that the search sets itself, or that make no sense in one.
+SEARCHED = ("C", "gamma", "lam", "max_seconds", "early_stopping", "checkpoint", "checkpoint_every")
+#: The grid by default: C of linear machines, C of those with kernels, and γ as multiples of 'scale'.
+LINEAR_CS = tuple(float(f"{10 ** (k / 2):.3g}") for k in range(-6, 5))
+KERNEL_CS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+GAMMAS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0, 16.0)
+#: Candidates of a rung that the table shows.
+SHOWN = 5
+
+OPTIONS = [
+    argument("data", str, "The file to train on."),
+    option("output", str, "model.npz", "The model: .npz, .libsvm, .liblinear or .onnx.", None, "--output", "-o"),
+    option("estimator", str, "LinearSVC", f"{', '.join(TUNED)}.", None, "--estimator", "-e"),
+    option("Cs", TEXT, None, "Values of C, with commas between (default: a logarithmic grid).", None, "--Cs"),
+    option("gammas", TEXT, None, "Values of γ, likewise (default: 1/64 to 16 times 'scale').", None, "--gammas"),
+    option("validation", float, 0.2, "The share of the rows that errors are measured on."),
+    option("factor", int, 3, "By how much rungs grow, and candidates become fewer."),
+    option("min_rows", int, 500, "The least number of rows to compare candidates on."),
+    option("max_seconds", NUMBER, None, "A limit for all of it, training the best included."),
+    option("json", bool, False, "Print the result as JSON.", None, "--json"),
+    option("quiet", bool, False, "No word of what is going on.", None, "--quiet", "-q"),
+]  # fmt: skip
 
 
-@with_options([argument("data", str, "The file.")])
-def tune(**given: Any) -> None:
-    """Choose C and gamma by successive halving, and train."""
+@with_options(OPTIONS, DATA_OPTIONS, [p for p in estimator_options() if p.name not in SEARCHED])
+def tune(**given: Any) -> int:
+    """Choose C and gamma by successive halving, and train.
+
+    Many candidates are compared on few rows and the best of them on more, by their errors on rows that are held out;
+    the best of all is trained on all rows and saved. Ctrl-C trains the best so far.
+
+    \b
+      widemargin tune a9a.bz2
+      widemargin tune a9a.bz2 -e SVC --max-seconds 120 -o a9a.npz
+      widemargin tune a9a.bz2 -e SVC --Cs 0.5,1,2 --gammas 0.02,0.05
+    """
+    from ..estimators.halving import FOR_SEARCH, successive_halving
+
+    started = time.perf_counter()
+    name = estimator_class(given["estimator"]).__name__
+    if name not in TUNED:
+        raise ValueError(f"tune has {', '.join(TUNED)}, got --estimator {given['estimator']}")
+    limit = None if given["max_seconds"] is None else positive("--max-seconds", given["max_seconds"])
+    model = made(name, {key: value for key, value in given.items() if key not in SEARCHED}, random_state=0)
+    Cs, gammas = _numbers("--Cs", given["Cs"]), _numbers("--gammas", given["gammas"])
+    check_output(given["output"])
+    labels = is_classifier(model)
+    X, y, source = rows_of_file(given, labels)
+    kept, held = parts(y, given, labels)
+    gammas_tried = _gammas(model, gammas, X[kept])
+    if Cs is None:
+        Cs = list(LINEAR_CS if gammas_tried == [None] and not hasattr(model, "kernel") else KERNEL_CS)
+    search = successive_halving(
+        model, (X[kept], y[kept]), (X[held], y[held]), Cs=Cs, gammas=gammas_tried, factor=given["factor"],
+        min_rows=given["min_rows"], max_seconds=None if limit is None else FOR_SEARCH * limit,
+        said=(lambda rows, tried: None) if given["quiet"] else _say,
+    )  # fmt: skip
+    best = search.best
+    if best is None:
+        say("widemargin: interrupted before anything was tried; there is no model")
+        return INTERRUPTED
+    if search.stop_reason == "interrupted":
+        say("widemargin: interrupted; now the best so far is trained on all rows (Ctrl-C again to stop that)")
+    left = None if limit is None else max(limit - (time.perf_counter() - started), 0.05 * limit)
+    model = clone(model).set_params(
+        C=best.C, max_seconds=left, **({} if best.gamma is None else {"gamma": best.gamma})
+    ).fit(X, y)  # fmt: skip
+    found = facts(model, X.shape[0], source)
+    save(model, given["output"], found.pop("columns"))
+    found |= {"C": best.C} | ({} if best.gamma is None else {"gamma": best.gamma})
+    found |= {"validation error": best.error, "search": search.stop_reason, "output": given["output"]}
+    found["seconds"] = round(time.perf_counter() - started, 3)
+    _tell(search, best, found, given)
+    interrupted = "interrupted" in (search.stop_reason, model.stop_reason_)
+    if interrupted:
+        say(f"widemargin: interrupted; the model is in {given['output']}")
+    return INTERRUPTED if interrupted else FINE
+
+
+def _numbers(option: str, text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        found = [positive(option, float(word)) for word in words(text)]
+    except ValueError as bad:
+        raise ValueError(f"{option} must be numbers > 0 with commas between, got {text!r}") from bad
+    if not found:
+        raise ValueError(f"{option} must be numbers > 0 with commas between, got {text!r}")
+    return found
+
+
+def _gammas(model: Any, given: list[float] | None, X: Any) -> list[float | None]:
+    """The γs to try; None alone for machines without."""
+    from ..core.kernels import class_of
+    from ..problems.layout import scaled_kernel
+
+    kernel = getattr(model, "kernel", None)
+    if kernel is None or not class_of(kernel).has_gamma:
+        if given is not None:
+            raise ValueError(f"--gammas is for machines with a γ, and {model!r} has none: leave it out")
+        return [None]
+    if given is not None:
+        return list(given)
+    scale = scaled_kernel(kernel, "scale", 3, 0.0, X)[2]
+    return [float(f"{scale * factor:.4g}") for factor in GAMMAS]
+
+
+def _say(rows: int, tried: Any) -> None:
+    gamma = "" if tried.gamma is None else f", gamma {tried.gamma:.4g}"
+    say(f"{rows} rows, C {tried.C:.4g}{gamma}: error {tried.error:.4f}")
+
+
+def _told(tried: Any) -> dict[str, Any]:
+    """A candidate for JSON, which has no infinity."""
+    return {**vars(tried), "error": tried.error if math.isfinite(tried.error) else None}
+
+
+def _tell(search: Any, best: Any, found: dict[str, Any], given: dict[str, Any]) -> None:
+    """Print the rungs and the model."""
+    if given["json"]:
+        rungs = [
+            {"rows": rung.rows, "whole": rung.whole, "tried": [_told(each) for each in rung.tried]}
+            for rung in search.rungs
+        ]
+        print(json.dumps({**found, "rungs": rungs, "command": command_line(tune, given)}, default=str))
+        return
+    from ..report.table import show_table
+
+    rows = []
+    for rung in search.rungs:
+        for each in rung.best(SHOWN):
+            gap = "–" if each.relative_gap is None else f"{each.relative_gap:.1e}"
+            gamma = [] if each.gamma is None else [f"{each.gamma:.4g}"]
+            mark = "best" if each is best else ""
+            rows.append([str(rung.rows), f"{each.C:.4g}", *gamma, f"{each.error:.4f}", gap, each.stop_reason, mark])
+        if len(rung.tried) > SHOWN:
+            rows.append([f"… and {len(rung.tried) - SHOWN} more", *[""] * (len(rows[-1]) - 1)])
+    columns = ["rows", "C", *([] if best.gamma is None else ["gamma"]), "error", "relative gap", "stopped by", ""]
+    show_table(columns, rows)
+    print()
+    show(found, False)
+    for name, values in (("C", [each.C for each in search.rungs[0].tried]),
+                         ("gamma", [each.gamma for each in search.rungs[0].tried])):  # fmt: skip
+        value = getattr(best, name)
+        if value is not None and len(set(values)) > 1 and value in (min(values), max(values)):
+            option = "--Cs" if name == "C" else "--gammas"
+            print(f"The best {name} is at the end of those tried: {option} can go on.")

@@ -22,6 +22,7 @@ from sklearn import linear_model, svm
 from sklearn.base import clone
 
 from ..estimators.budgeted import BudgetedSVC, BudgetedSVR
+from ..estimators.halving import proven_gap
 from ..estimators.incremental import IncrementalSVC
 from ..estimators.kernel import SVC, SVR
 from ..estimators.linear import LinearSVC, LinearSVR
@@ -153,16 +154,6 @@ def _fitted(estimator: Any, examples: Examples) -> tuple[Any, Kept]:
     model.fit(examples.X, examples.y)
     kept.seconds = time.perf_counter() - kept.began - kept.spent
     return model, kept
-
-
-def proven_gap(model: Any) -> float | None:
-    """The relative duality gap that a model's certificate proves; the largest of several, None without one."""
-    found: Any = getattr(model, "certificate_", None)
-    gaps = [found] if hasattr(found, "relative_gap") else list(found or [])
-    if not gaps or any(each is None for each in gaps):
-        return None
-    largest = max(float(each.relative_gap) for each in gaps)
-    return largest if np.isfinite(largest) else None
 
 
 def _compile(estimator: Any, examples: Examples) -> None:

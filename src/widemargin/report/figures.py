@@ -9,13 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 
 WIDTH, HEIGHT = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 14, 48
 #: Height and mean width of a letter of the labels, in the figure's units.
-LETTER = 13.0, 6.6
+LETTER = 13.0, 7.0
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def against(series: Sequence[Series], x: str, y: str, labelled: bool = False) ->
         inside = [place for place, point in zip(places, each.points) if point[1] <= frame.y[1]]
         style = f'style="--c:var(--s{each.k})"'
         parts.append(f"<g {style}><title>{escape(each.name)}</title>")
-        if len(places) > 1:
-            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in _cut(places))
+        for piece in _pieces(places):
+            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in piece)
             parts.append(f'<polyline class="line{" dashed" if each.dashed else ""}" points="{path}"/>')
         parts += [marker(each.k, *place, hollow=each.dashed) for place in inside]
         parts.append("</g>")
@@ -83,16 +84,18 @@ def against(series: Sequence[Series], x: str, y: str, labelled: bool = False) ->
     return "\n".join([*parts, "</svg>"])
 
 
-def _cut(places: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The part of a line that is below the frame's upper edge, from where it comes in."""
-    found: list[tuple[float, float]] = []
+def _pieces(places: list[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """The parts of a line that are below the frame's upper edge, from where it comes in to where it goes out."""
+    found: list[list[tuple[float, float]]] = [[]]
     for k, (a, b) in enumerate(places):
         if k and (b < TOP) != (places[k - 1][1] < TOP):
             a0, b0 = places[k - 1]
-            found.append((a0 + (a - a0) * (TOP - b0) / (b - b0), TOP))
+            found[-1].append((a0 + (a - a0) * (TOP - b0) / (b - b0), TOP))
         if b >= TOP:
-            found.append((a, b))
-    return found
+            found[-1].append((a, b))
+        elif found[-1]:
+            found.append([])
+    return [piece for piece in found if len(piece) > 1]
 
 
 def marker(k: int, a: float, b: float, hollow: bool = False) -> str:
@@ -163,27 +166,50 @@ def _short(value: float) -> str:
 
 def _labels(points: list[tuple[str, float, float]]) -> list[str]:
     """Names beside points, moved up or down until none lies on another, with a thin line where one had to move."""
-    height, letter = LETTER
-    placed: list[tuple[float, float, float]] = []
-    parts = []
+    boxes = []
     for name, a, b in sorted(points, key=lambda point: point[2]):
-        width = letter * len(name)
-        left = a + 10 if a + 10 + width <= WIDTH else a - 10 - width
-        beside = [other for l, w, other in placed if left < l + w and l < left + width]
-        at = _free(b, beside, height)
-        placed.append((left, width, at))
-        if abs(at - b) > 3.0:
-            near = left - 2 if left > a else left + width + 2
-            parts.append(f'<line class="leader" x1="{a:.1f}" y1="{b:.1f}" x2="{near:.1f}" y2="{at:.1f}"/>')
-        parts.append(f'<text class="label" x="{left:.1f}" y="{at + 4:.1f}">{escape(name)}</text>')
+        width = LETTER[1] * len(name)
+        right, left = a + 10, a - 10 - width
+        covers = [sum(s < x < s + width and abs(y - b) < 9 for _, x, y in points) for s in (right, left)]
+        fits = right + width <= WIDTH, left >= LEFT
+        boxes.append((name, a, b, right if fits[0] and (covers[0] <= covers[1] or not fits[1]) else left, width))
+    parts = []
+    for group in _side_by_side(boxes):
+        for (name, a, b, start, width), at in zip(group, spread([box[2] for box in group])):
+            if abs(at - b) > 3.0:
+                near = start - 2 if start > a else start + width + 2
+                parts.append(f'<line class="leader" x1="{a:.1f}" y1="{b:.1f}" x2="{near:.1f}" y2="{at:.1f}"/>')
+            parts.append(f'<text class="label" x="{start:.1f}" y="{at + 4:.1f}">{escape(name)}</text>')
     return parts
 
 
-def _free(wanted: float, others: list[float], height: float) -> float:
-    """The nearest place, within the frame if there is one, that is ``height`` away from all others."""
-    moves = sorted(range(-HEIGHT, HEIGHT), key=abs)
-    within = [m for m in moves if TOP <= wanted + m <= HEIGHT - BOTTOM - height / 2]
-    for move in [*within, *moves]:
-        if all(abs(wanted + move - other) >= height for other in others):
-            return wanted + move
-    return wanted
+def _side_by_side(boxes: list[tuple[str, float, float, float, float]]) -> list[list[Any]]:
+    """The boxes in groups that have no column in common, each from top to bottom."""
+    groups: list[list[Any]] = []
+    reach = -math.inf
+    for box in sorted(boxes, key=lambda box: box[3]):
+        if box[3] >= reach:
+            groups.append([])
+        groups[-1].append(box)
+        reach = max(reach, box[3] + box[4])
+    return [sorted(group, key=lambda box: box[2]) for group in groups]
+
+
+def spread(wanted: Sequence[float]) -> list[float]:
+    """Heights nearest to those wanted, in their order, a letter's height from each other and within the frame.
+
+    Without the shifts k·height it is isotonic regression: neighbours that come too near are pooled at their mean.
+    """
+    height = LETTER[0]
+    pools: list[list[float]] = []
+    for k, at in enumerate(wanted):
+        pools.append([at - k * height])
+        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    means = [float(np.mean(pool)) for pool in pools for _ in pool]
+    found = [mean + k * height for k, mean in enumerate(means)]
+    lowest = HEIGHT - BOTTOM - height / 2
+    for k in reversed(range(len(found))):
+        found[k] = min(found[k], lowest)
+        lowest = found[k] - height
+    return found

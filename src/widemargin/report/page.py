@@ -56,7 +56,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; mar
 dt { color: var(--soft); }
 dd { margin: 0; }
 @media (max-width: 34rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; }
-  table { font-size: .85rem; } th, td { padding: .25rem .35rem; } td:nth-child(2) { min-width: 5.5rem; } }
+  table { font-size: .85rem; } th, td { padding: .25rem .35rem; } td:nth-child(2) { min-width: 6.2rem; } }
 """
 
 

@@ -1,0 +1,218 @@
+"""Successive halving: the C and γ of a machine, from errors on held-out rows.
+
+A grid of candidates is trained on few rows; the best of them, one in ``factor``, go on to ``factor`` times as many,
+until the last few have all rows. The rows of a rung are among those of the next, and have each class in its proportion.
+On a rung the machines of one γ are trained from the smallest C to the largest, each from the solution of the one
+before, and their certificates say how near to the optimum they are whose errors are compared.
+
+Jamieson, Talwalkar: Non-stochastic best arm identification and hyperparameter optimization. AISTATS 2016. Here a budget
+is a number of rows, and what a candidate costs on a rung is what its training takes.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+
+from ..arguments import positive, whole
+from .fitting import now
+
+#: Of a time limit, the share for the search; the rest is for training the best on all rows.
+FOR_SEARCH = 0.6
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate on a rung; ``gamma`` is None for machines without, ``relative_gap`` where nothing is proven."""
+
+    C: float
+    gamma: float | None
+    error: float
+    relative_gap: float | None
+    stop_reason: str
+
+    @property
+    def rank(self) -> tuple[float, float, float]:
+        """By error; of equal ones the smaller C, which is the simpler machine, and then the smaller γ."""
+        return self.error, self.C, self.gamma or 0.0
+
+
+@dataclass
+class Rung:
+    """What was tried on so many rows; ``whole`` if every candidate that was to be."""
+
+    rows: int
+    tried: list[Tried] = field(default_factory=list)
+    whole: bool = False
+
+    def best(self, count: int = 1) -> list[Tried]:
+        """The first ones by rank."""
+        return sorted(self.tried, key=lambda each: each.rank)[:count]
+
+
+@dataclass
+class Search:
+    """The rungs, and why there are no more: "done", "max_seconds" or "interrupted"."""
+
+    rungs: list[Rung] = field(default_factory=list)
+    stop_reason: str = "done"
+
+    @property
+    def best(self) -> Tried | None:
+        """The best of the last whole rung; of what was tried where there is none; None if nothing was."""
+        known = [rung for rung in self.rungs if rung.tried]
+        finished = [rung for rung in known if rung.whole]
+        return (finished or known)[-1].best()[0] if known else None
+
+
+def sizes(n: int, candidates: int, factor: int, min_rows: int) -> list[int]:
+    """Rows of the rungs: all of them on the last, where about ``factor`` candidates are left or fewer.
+
+    >>> sizes(27000, 27, 3, 500)
+    [3000, 9000, 27000]
+    """
+    by_candidates = math.ceil(math.log(max(candidates, 2), factor) - 1e-9)
+    by_rows = 1 + math.floor(math.log(max(n / min_rows, 1.0), factor) + 1e-9)
+    return [math.ceil(n / factor**k) for k in reversed(range(max(1, min(by_candidates, by_rows))))]
+
+
+def nested(y: np.ndarray, labels: bool, rng: np.random.Generator) -> np.ndarray:
+    """An order of the rows whose every beginning has each class in its proportion; the first rows are one of each."""
+    order = rng.permutation(y.size)
+    if not labels:
+        return order
+    place = np.empty(y.size)
+    for label in np.unique(y):
+        own = order[y[order] == label]
+        place[own] = np.arange(own.size) / own.size
+    return order[np.argsort(place[order], kind="stable")]
+
+
+def error_of(model: Any, X: Any, y: np.ndarray) -> float:
+    """The share of wrong labels, or the root of the mean square error."""
+    predicted = model.predict(X)
+    if is_classifier(model):
+        return float(np.mean(predicted != y))
+    return float(np.sqrt(np.mean((predicted - y) ** 2)))
+
+
+def successive_halving(
+    model: Any,
+    training: tuple[Any, np.ndarray],
+    held: tuple[Any, np.ndarray],
+    *,
+    Cs: Sequence[float],
+    gammas: Sequence[float | None] = (None,),
+    factor: int = 3,
+    min_rows: int = 500,
+    max_seconds: float | None = None,
+    random_state: int = 0,
+    said: Callable[[int, Tried], Any] = lambda rows, tried: None,
+) -> Search:
+    """Search the grid of Cs and gammas for the machine with the lowest error on held-out rows.
+
+    Parameters
+    ----------
+    model : LinearSVC, LinearSVR, SVC or SVR
+        Its other parameters are those of all candidates; it is not changed.
+    training, held : (X, y)
+        What rungs take their rows from, and what errors are measured on.
+    Cs, gammas : sequences of float
+        The grid; ``(None,)`` for machines without γ.
+    factor : int
+        By how much rungs grow, and candidates become fewer.
+    min_rows : int
+        The least number of rows of a rung.
+    max_seconds : float, optional
+        A limit of the search; a candidate that it ends counts as tried.
+    said : callable, optional
+        Called with the rows of the rung and each candidate as it was tried.
+
+    Returns
+    -------
+    Search
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC
+    >>> X, y = make_moons(1000, noise=0.2, random_state=0)
+    >>> found = successive_halving(
+    ...     SVC(), (X[:800], y[:800]), (X[800:], y[800:]), Cs=[0.1, 1, 10], gammas=[0.01, 1.0, 100.0], min_rows=100
+    ... )
+    >>> [(rung.rows, len(rung.tried)) for rung in found.rungs]
+    [(267, 9), (800, 3)]
+    >>> found.best.gamma
+    1.0
+    """
+    if whole("factor", factor) < 2:
+        raise ValueError(f"factor must be 2 or more, got {factor}")
+    whole("min_rows", min_rows)
+    left = [(positive("each of Cs", C), gamma) for gamma in gammas for C in sorted(set(Cs))]
+    if not left:
+        raise ValueError("the search has no candidates: give Cs and gammas")
+    X, y = training
+    order = nested(y, is_classifier(model), np.random.default_rng(random_state))
+    search, deadline = Search(), math.inf if max_seconds is None else now() + positive("max_seconds", max_seconds)
+    for rows in sizes(y.size, len(left), factor, min_rows):
+        rung = Rung(rows)
+        search.rungs.append(rung)
+        chosen = np.sort(order[:rows])
+        try:
+            for tried in _climb(model, X[chosen], y[chosen], held, left, deadline):
+                rung.tried.append(tried)
+                said(rows, tried)
+        except KeyboardInterrupt:
+            search.stop_reason = "interrupted"
+            return search
+        if len(rung.tried) < len(left) or rung.tried[-1].stop_reason == "max_seconds":
+            search.stop_reason = "max_seconds"
+            return search
+        if all(each.error == math.inf for each in rung.tried):
+            raise ValueError(rung.tried[0].stop_reason.removeprefix("failed: "))
+        rung.whole = True
+        going = {(each.C, each.gamma) for each in rung.best(math.ceil(len(left) / factor))}
+        left = [each for each in left if each in going]
+    return search
+
+
+def _climb(
+    model: Any, X: Any, y: np.ndarray, held: tuple[Any, np.ndarray], left: list[Any], deadline: float
+) -> Iterator[Tried]:
+    """The candidates on a rung as they are tried: for each γ from the smallest C on, warm-started, until time is up.
+
+    Ctrl-C raises: a machine that was interrupted has no error to go by.
+    """
+    for gamma in dict.fromkeys(gamma for _, gamma in left):
+        machine = clone(model).set_params(warm_start=True, **({} if gamma is None else {"gamma": gamma}))
+        for C in (C for C, own in left if own == gamma):
+            seconds = None if deadline == math.inf else max(deadline - now(), 1e-3)
+            machine.set_params(C=C, max_seconds=seconds)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # the gap says what did not converge
+                    machine.fit(X, y)
+            except (ValueError, ArithmeticError) as bad:
+                yield Tried(C, gamma, math.inf, None, "failed: " + " ".join(str(bad).split()))
+                continue
+            if machine.stop_reason_ == "interrupted":
+                raise KeyboardInterrupt
+            yield Tried(C, gamma, error_of(machine, *held), proven_gap(machine), machine.stop_reason_)
+            if now() >= deadline:
+                return
+
+
+def proven_gap(model: Any) -> float | None:
+    """The relative duality gap that a model's certificate proves; the largest of several, None without one."""
+    found: Any = getattr(model, "certificate_", None)
+    gaps = [found] if hasattr(found, "relative_gap") else list(found or [])
+    if not gaps or any(each is None for each in gaps):
+        return None
+    largest = max(float(each.relative_gap) for each in gaps)
+    return largest if np.isfinite(largest) else None
