@@ -331,3 +331,17 @@ def test_the_installed_command_completes_words():
     asked |= {"COMP_WORDS": "widemargin train --max-s", "COMP_CWORD": "2"}
     done = subprocess.run([INSTALLED], env=asked, capture_output=True, text=True, check=False)
     assert "--max-seconds" in done.stdout
+
+
+def test_a_checkpoint_is_gone_on_from_and_belongs_to_one_problem(folder, capfd):
+    same = ("train", "train.svm", "-q", "--random-state", "0", "--solver", "pegasos", "--checkpoint", "run.npz")
+    run(capfd, *same, "--max-seconds", "1e-6")
+    assert Path("run.npz").exists()
+    _, err = run(capfd, *same, "--C", "2", code=2)
+    assert "C was 1.0 and is 2" in err
+    run(capfd, *same)
+    assert not Path("run.npz").exists()
+    resumed = widemargin.load("model.npz")
+    X, y = open_data("train.svm").load()
+    whole = widemargin.LinearSVC(solver="pegasos", random_state=0).fit(X, y.astype(int))
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
