@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+from streams import Once
 from widemargin.data import libsvm, open_data, write_data
 from widemargin.data.libsvm import LibsvmText
 
@@ -224,19 +225,6 @@ def test_a_summary_says_what_is_there():
     assert found.labels.tolist() == [-1, 1]
     many = source("".join(f"{k}.5 1:1\n" for k in range(10_001))).summary()
     assert many.labels is None
-
-
-class Once(io.RawIOBase):
-    """A stream that cannot go back."""
-
-    def __init__(self, data):
-        self.inner = io.BytesIO(data)
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        return self.inner.readinto(buffer)
 
 
 def test_a_stream_is_read_once():

@@ -1,12 +1,12 @@
 """Tables: columns become features as their types say, the target has a name, what is wrong is told with its row."""
 
 import gzip
-import io
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from streams import Once
 from widemargin.data import open_data, write_data
 from widemargin.data.tables import arrow
 
@@ -109,19 +109,6 @@ def test_lines_with_too_many_values_are_skipped_and_counted(tmp_path):
 def test_compressed_csv(tmp_path):
     X, _ = csv(tmp_path, gzip.compress(b"a,y\n1,2\n"), name="data.csv.gz").load()
     assert X.tolist() == [[1]]
-
-
-class Once(io.RawIOBase):
-    """A stream that cannot go back."""
-
-    def __init__(self, data):
-        self.inner = io.BytesIO(data)
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        return self.inner.readinto(buffer)
 
 
 def test_a_stream_of_csv_is_kept_on_disk():
