@@ -57,3 +57,12 @@ def test_heights_keep_their_order_and_distance_and_those_far_apart_stay(wanted):
     assert all(np.diff(found) >= LETTER[0] - 1e-9)
     if all(np.diff(wanted) >= LETTER[0]):
         assert found == pytest.approx(wanted)
+
+
+def test_one_that_went_astray_does_not_hide_the_others():
+    series = [Series(f"machine {k}", k, [(10.0 ** (k + 1), 0.1 + 0.01 * k)]) for k in range(5)]
+    astray = Series("astray", 4, [(100.0, 1e8)])
+    drawn = against([*series, astray], "bytes", "error", labelled=True)
+    assert 'class="label"' in drawn
+    assert drawn.count('class="label"') == 5
+    assert drawn.count('class="mark') == 5

@@ -168,6 +168,8 @@ def _tell(search: Any, best: Any, found: dict[str, Any], given: dict[str, Any]) 
     show_table(columns, rows)
     print()
     show(found, False)
+    if not search.rungs[0].whole:
+        return
     for name, values in (("C", [each.C for each in search.rungs[0].tried]),
                          ("gamma", [each.gamma for each in search.rungs[0].tried])):  # fmt: skip
         value = getattr(best, name)

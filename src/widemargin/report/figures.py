@@ -15,6 +15,8 @@ import numpy as np
 
 WIDTH, HEIGHT = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 14, 48
+#: A contender that ends above so many times the median of all ends is left outside of the frame.
+OUTSIDE = 5.0
 #: Height and mean width of a letter of the labels, in the figure's units.
 LETTER = 13.0, 7.0
 
@@ -51,7 +53,8 @@ def framed(series: Sequence[Series], room: float = 1.0) -> Frame:
     """
     xs = [x for each in series for x, _ in each.points if x > 0.0] or [1.0]
     ys = [y for each in series for _, y in each.points]
-    last = max(each.points[-1][1] for each in series)
+    ends = [each.points[-1][1] for each in series]
+    last = max(end for end in ends if end <= OUTSIDE * float(np.median(ends)) or end == min(ends))
     low = min(ys)
     high = min(max(ys), last + 0.5 * (last - low)) if last > low else max(ys)
     pad = 0.06 * (high - low) or 0.05 * abs(high) or 0.01
@@ -80,7 +83,8 @@ def against(series: Sequence[Series], x: str, y: str, labelled: bool = False) ->
         parts += [marker(each.k, *place, hollow=each.dashed) for place in inside]
         parts.append("</g>")
     if labelled:
-        parts += _labels([(each.name, *frame.at(*each.points[-1])) for each in series])
+        named = [(each.name, *each.points[-1]) for each in series]
+        parts += _labels([(name, *frame.at(x, y)) for name, x, y in named if y <= frame.y[1]])
     return "\n".join([*parts, "</svg>"])
 
 

@@ -90,7 +90,10 @@ _TIME = (
     "seen; dashed lines and hollow marks are scikit-learn’s. Points far above all the last ones are left out, and so "
     "are solvers without a model. Compilation and measuring are not on the clock."
 )
-_SIZE = "Down and to the left is better. Bytes are those of the weights, or of the vectors and their coefficients."
+_SIZE = (
+    "Down and to the left is better. Bytes are those of the weights, or of the vectors and their coefficients. Errors "
+    "far above the others are left out."
+)
 
 
 def _style() -> str:

@@ -31,13 +31,14 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int 
     """Print a table; the first ``left`` columns are texts, the others numbers."""
     if sys.stdout.isatty():
         try:
+            from rich.box import SIMPLE_HEAD
             from rich.console import Console
             from rich.table import Table
             from rich.text import Text
         except ImportError:
             pass
         else:
-            table = Table()
+            table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
             for k, column in enumerate(columns):
                 table.add_column(column, justify="left" if k < left else "right")
             for row in rows:
