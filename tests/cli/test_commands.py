@@ -84,6 +84,9 @@ def test_rows_are_held_out_or_in_another_file(folder, capfd):
     assert told["rows"] == 150
     assert told["test error"] == pytest.approx(error_of(widemargin.load("model.npz"), "test.svm"), abs=1e-6)
     assert 0.0 <= told["validation error"] <= 1.0
+    write_data("test.npz", *open_data("test.svm", n_features=4).load())
+    told = json.loads(run(capfd, "train", "train.svm", "--test", "test.npz", "-q", "--json")[0])
+    assert told["test error"] == pytest.approx(error_of(widemargin.load("model.npz"), "test.svm"), abs=1e-6)
 
 
 def test_tables_remember_their_columns(folder, capfd):

@@ -14,7 +14,17 @@ import numpy as np
 
 from ..arguments import not_negative, positive
 from . import BAD_INPUT, FINE, INTERRUPTED, say
-from .options import DATA_OPTIONS, TEXT, argument, opened, option, value_of, with_options, with_whole_labels
+from .options import (
+    DATA_OPTIONS,
+    TEXT,
+    argument,
+    opened,
+    opened_like,
+    option,
+    value_of,
+    with_options,
+    with_whole_labels,
+)
 from .training import check_output, columns_of
 
 OPTIONS = [
@@ -114,7 +124,7 @@ def read(given: dict[str, Any], labels: bool) -> tuple[Any, Any]:
     if given["test"] is None:
         kept, held = parts(y, given, labels)
         return Examples(X[kept], y[kept], X[held], y[held], labels), source
-    test_X, test_y = _like(source, X.shape[1], given).load()[:2]
+    test_X, test_y = opened_like(given["test"], given, columns_of(source), X.shape[1]).load()[:2]
     if test_X.shape[1] != X.shape[1]:
         raise ValueError(f"{given['test']} has {test_X.shape[1]} features, and {given['data']} has {X.shape[1]}")
     test_y = with_whole_labels(test_y) if labels else _numbers(test_y, given["test"])
@@ -143,17 +153,6 @@ def parts(y: np.ndarray, given: dict[str, Any], labels: bool) -> tuple[np.ndarra
     if y.size < 4:
         raise ValueError(f"{given['data']} has {y.size} rows, too few to hold some out")
     return held_out(np.random.default_rng(0), y.size, given["validation"], y if labels else None, np.empty(0))
-
-
-def _like(source: Any, features: int, given: dict[str, Any]) -> Any:
-    """The file of --test, read as the other one was."""
-    columns = columns_of(source)
-    if columns is not None:
-        return opened(given["test"], given, **columns)
-    try:
-        return opened(given["test"], given, n_features=features)
-    except TypeError:  # files that say their width themselves
-        return opened(given["test"], given)
 
 
 def _numbers(y: np.ndarray, path: str) -> np.ndarray:

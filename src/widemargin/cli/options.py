@@ -89,6 +89,19 @@ def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
     return open_data(path, **{**options, **more})
 
 
+def opened_like(path: str, given: dict[str, Any], columns: dict[str, Any] | None, n_features: int) -> Any:
+    """Other data, opened with the columns, or else the number of features, that a model was trained on."""
+    from ..data.libsvm import LibsvmText
+
+    if columns:
+        asked = {} if given.get("target") is None else {"target": given["target"]}
+        return opened(path, given, **{**columns, **asked})
+    source = opened(path, given)
+    if isinstance(source, LibsvmText) and source.n_features is None:  # others say it themselves
+        source.n_features = n_features
+    return source
+
+
 def with_whole_labels(y: np.ndarray) -> np.ndarray:
     """Labels that are whole numbers as integers: 1 and not 1.0."""
     if y.dtype.kind == "f" and np.all(y == np.round(y)) and np.all(np.abs(y) < 2**53):

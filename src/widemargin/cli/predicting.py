@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from .options import DATA_OPTIONS, TEXT, argument, opened, option, with_options, with_whole_labels
+from .options import DATA_OPTIONS, TEXT, argument, opened_like, option, with_options, with_whole_labels
 from .training import show
 
 READ = [
@@ -33,26 +33,12 @@ def loaded(path: str) -> tuple[Any, dict[str, Any]]:
 
 def chunks_of(model: Any, columns: dict[str, Any], given: dict[str, Any], labelled: bool) -> Iterator[tuple[Any, Any]]:
     """(X, y) of the data, chunk after chunk, with the columns that the model was trained on."""
-    more = dict(columns)
-    if not columns:
-        more = {"n_features": model.n_features_in_} if given["n_features"] is None else {}
-    elif given["target"] is not None:
-        more["target"] = given["target"]
-    source = _opened(given, more)
+    source = opened_like(given["data"], given, columns, model.n_features_in_)
     source.optional = not labelled
     for chunk in source:
         yield chunk[0], chunk[1]
     if source.skipped:
         print(f"skipped lines: {source.skipped}", file=sys.stderr)
-
-
-def _opened(given: dict[str, Any], more: dict[str, Any]) -> Any:
-    try:
-        return opened(given["data"], given, **more)
-    except TypeError:
-        if "n_features" in more:  # tables and archives say it themselves
-            return opened(given["data"], given)
-        raise
 
 
 @with_options(

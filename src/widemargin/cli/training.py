@@ -22,6 +22,7 @@ from .options import (
     estimator_options,
     made,
     opened,
+    opened_like,
     option,
     with_options,
     with_whole_labels,
@@ -194,8 +195,7 @@ def measured(model: Any, X: Any, y: Any) -> float:
 
 def _with_test(model: Any, given: dict[str, Any], found: dict[str, Any], labels: bool) -> dict[str, Any]:
     if given["test"] is not None:
-        more = {"n_features": model.n_features_in_} if found["columns"] is None else dict(found["columns"])
-        X, y = opened(given["test"], given, **more).load()[:2]
+        X, y = opened_like(given["test"], given, found["columns"], model.n_features_in_).load()[:2]
         found["test error" if labels else "test R²"] = measured(model, X, with_whole_labels(y) if labels else y)
     return found
 
