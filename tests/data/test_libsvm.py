@@ -402,3 +402,63 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
     assert os.listdir(tmp_path) == ["data"]
     with pytest.raises(FileNotFoundError, match="make it first"):
         write_data(tmp_path / "no" / "data", np.eye(2), [0, 1])
+
+
+def test_truth_values_repeated_entries_and_large_indices(tmp_path):
+    path = tmp_path / "data"
+    twice = sp.csr_matrix((np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2])), (1, 3))
+    write_data(path, twice, np.array([True]))
+    assert path.read_text() == "1 2:3\n"
+    assert twice.nnz == 2
+    wide = sp.csr_matrix((np.ones(1), np.array([2**31 - 1]), np.array([0, 1])), (1, 2**31))
+    with pytest.raises(ValueError, match="X has the index 2147483648, and LIBSVM text has them up to 2147483646"):
+        write_data(path, wide, [1])
+
+
+# ---------------------------------------------------------------- what happens meanwhile
+
+
+def test_a_file_that_has_grown_since_it_was_looked_through_is_told(tmp_path):
+    path = tmp_path / "data"
+    path.write_text("1 1:1 3:1\n" * 10)
+    opened = open_data(path)
+    assert opened.summary().n_features == 3
+    with open(path, "a") as file:
+        file.write("1 900000000:1\n")
+    with pytest.raises(ValueError, match=r"line 11 has '900000000:1', whose index is beyond n_features=3"):
+        list(opened)
+
+
+def test_lines_are_counted_anew_in_each_pass(tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(libsvm, "BLOCK", 64)
+    path = tmp_path / "data"
+    path.write_text("".join("bad\n" if k % 5 == 0 else "1 1:1\n" for k in range(2000)))
+    opened = open_data(path, on_bad_line="skip", max_memory=20_000)
+    assert len(opened._parts()) > 4
+    counted = []
+    monkeypatch.setattr(
+        opened, "_lines_before", lambda part, real=opened._lines_before: counted.append(part) or real(part)
+    )
+    for _ in range(3):
+        rows = sum(y.size for _, y in opened.shuffled(rng))
+        assert (rows, opened.skipped, len(opened.faults)) == (1600, 400, libsvm.NOTED)
+    assert len(counted) <= 3 * len(opened._parts())  # once for each part, whatever stands in it
+    numbers = [int(fault.split()[1]) for fault in opened.faults]
+    assert all(number % 5 == 1 for number in numbers)
+
+
+def test_rows_larger_than_a_chunk_are_shuffled_without_empty_chunks(rng):
+    text = "".join(f"{k} " + " ".join(f"{c}:1" for c in range(1, 400)) + "\n" for k in range(7))
+    chunks = [y for _, y in source(text, max_memory=4096).shuffled(rng)]
+    assert all(y.size for y in chunks)
+    assert sorted(np.concatenate(chunks)) == list(range(7))
+
+
+def test_a_byte_order_mark_and_a_file_open_as_text(tmp_path):
+    path = tmp_path / "data"
+    path.write_bytes(b"\xef\xbb\xbf1 1:1\n")
+    assert open_data(path).load()[1].tolist() == [1]
+    with open(path, encoding="utf-8-sig") as file:
+        assert open_data(file).load()[1].tolist() == [1]
+    with pytest.raises(TypeError, match="is open as text"):
+        open_data(io.StringIO("1 1:1")).load()

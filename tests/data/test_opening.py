@@ -131,6 +131,17 @@ def test_archives_come_back_in_chunks_and_whole(kind, packed, rng, tmp_path):
             {"data": np.ones(1), "indices": np.array([0]), "indptr": np.array([0, 1, 0]), "shape": [2, 3], "y": [0, 1]},
             "indptr falls",
         ),
+        (
+            {
+                "data": np.ones(1),
+                "indices": np.array([0]),
+                "indptr": np.array([0, 1]),
+                "shape": [1, 1],
+                "y": [0],
+                "format": b"csc",
+            },
+            r"its matrix has the format 'csc': save X.tocsr\(\)",
+        ),
     ],
 )
 def test_an_archive_of_something_else_is_told(arrays, said, tmp_path):
@@ -209,3 +220,9 @@ def test_the_sum_does_not_depend_on_how_numbers_are_written(tmp_path):
     sums = [registry.sum_of(tmp_path / name, 3) for name in "abc"]
     assert sums[0] == sums[1] != sums[2]
     assert isinstance(open_data(tmp_path / "a"), LibsvmText)
+
+
+def test_columns_beyond_int32_keep_their_numbers(tmp_path):
+    X = sp.csr_matrix((np.ones(2), np.array([5, 3 * 10**9 - 1]), np.array([0, 1, 2])), (2, 3 * 10**9))
+    write_data(tmp_path / "data.npz", X, [0, 1])
+    assert open_data(tmp_path / "data.npz").load()[0].indices.tolist() == [5, 3 * 10**9 - 1]

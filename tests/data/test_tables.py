@@ -186,3 +186,29 @@ def test_pyarrow_missing_is_told(monkeypatch, tmp_path):
     (tmp_path / "data.parquet").write_bytes(b"PAR1")
     with pytest.raises(ImportError, match=r"needs the package pyarrow: pip install 'widemargin\[files\]'"):
         open_data(tmp_path / "data.parquet").load()
+
+
+def test_line_ends_within_quotes_beyond_a_block(tmp_path):
+    rows = "".join(f'{k},"a\nb",1\n' for k in range(120_000))
+    X, _ = csv(tmp_path, "n,text,y\n" + rows, columns=["n"]).load()
+    assert X[:, 0].tolist() == list(range(120_000))
+
+
+def test_targets_that_are_whole_at_first(tmp_path):
+    text = "a,y\n" + "1,2\n" * 300_000 + "1,2.5\n"
+    _, y = csv(tmp_path, text).load()
+    assert (y[0], y[-1], y.size) == (2.0, 2.5, 300_001)
+
+
+def test_few_rows_of_many_columns_are_read_at_a_time(tmp_path, monkeypatch):
+    columns = {f"c{k}": np.arange(500.0) for k in range(300)}
+    opened = parquet(tmp_path, {**columns, "y": np.arange(500)}, max_memory="1 MB")
+    sizes = [piece.X.nbytes for piece, _ in opened._pieces(None)]
+    assert max(sizes) <= 2**20 / 4
+    np.testing.assert_array_equal(np.concatenate([y for _, y in opened]), np.arange(500))
+
+
+def test_a_table_to_be_predicted_needs_no_target(tmp_path):
+    opened = csv(tmp_path, "a,b\n1,2\n")
+    opened.optional = True
+    assert opened.load()[0].tolist() == [[1, 2]]

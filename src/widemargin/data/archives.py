@@ -82,6 +82,9 @@ class Archive(ChunkedSource):
         if "X" in names:
             yield from self._dense(_Rows(archive, "X"), y, n)
         elif {"data", "indices", "indptr", "shape"} <= set(names):
+            kind = _Rows(archive, "format") if "format" in names else None
+            if kind is not None and (told := kind.file.read(kind.dtype.itemsize).rstrip(b"\0")) != b"csr":
+                raise ValueError(f"its matrix has the format {told.decode('latin-1')!r}: save X.tocsr()")
             yield from self._csr(archive, y, n)
         else:
             raise ValueError(f"it has neither X nor data, indices, indptr and shape; it has {', '.join(names[:12])}")

@@ -92,8 +92,8 @@ class Gathered:
         need = used + values.shape[0]
         if need > kept.shape[0]:
             room = int(need * 1.02 / self.share) if 0.0 < self.share <= 1.0 else 0
-            # the file's end is guessed from what was read; guesses that are far off grow by a quarter
-            room = max(need, room if room <= 64 * need else 0, need + need // 4)
+            # the file's end is guessed from what was read; a guess may be far off
+            room = max(need, min(room, need + need // 2), need + need // 4)
             kept.resize((room, *kept.shape[1:]), refcheck=False)
         kept[used:need] = values
         self._used[name] = need
@@ -130,10 +130,10 @@ class Gathered:
         if "X" in found:
             X: Any = found["X"]
         else:
-            kind = np.int32 if self.entries < 2**31 else np.int64
+            width = self._width if n_features is None else n_features
+            kind = np.int32 if max(self.entries, width) < 2**31 else np.int64
             indptr = np.zeros(self.rows + 1, kind)
             indptr[1:] = found.pop("ends")
-            width = self._width if n_features is None else n_features
             X = sp.csr_matrix((found["data"], found["indices"].astype(kind, copy=False), indptr), (self.rows, width))
         self._clear()
         return Piece(X, found["y"], found.get("qid"))
@@ -164,11 +164,13 @@ class ChunkedSource:
     n_features: int | None = None
     #: Whether chunks have the numbers of queries.
     query_id = False
-    #: Lines that were left out in the last pass over all of it.
+    #: Lines that were left out in the last pass, and what was wrong with the first of them.
     skipped = 0
+    faults: list[str]
 
     def __init__(self, max_memory: Any = MAX_MEMORY) -> None:
         self.max_memory = memory("max_memory", max_memory)
+        self._begin_pass()
         self._summary: Summary | None = None
 
     # -- for the kinds of sources
@@ -208,8 +210,13 @@ class ChunkedSource:
         if gathered.rows:
             yield gathered.take(width)
 
+    def _begin_pass(self) -> None:
+        """Nothing has been left out yet."""
+        self.skipped, self.faults = 0, []
+
     def __iter__(self) -> Iterator[tuple]:
         width = self._width()
+        self._begin_pass()
         for piece in self._chunks(self._parts(), self.max_memory / COPIES, width):
             yield self._given(piece)
 
@@ -220,6 +227,7 @@ class ChunkedSource:
         neighbouring chunks only.
         """
         width, size = self._width(), self.max_memory / COPIES
+        self._begin_pass()
         parts = self._parts()
         if len(parts) > 1:
             rng.shuffle(parts)
@@ -232,13 +240,15 @@ class ChunkedSource:
             order = rng.permutation(both.y.size)
             half = both.y.size // 2
             kept = _rows(both, order[half:])
-            yield self._given(_rows(both, order[:half]))
+            if half:
+                yield self._given(_rows(both, order[:half]))
         if kept is not None:
             yield self._given(kept)
 
     def load(self) -> tuple:
         """All of it, (X, y), in memory once."""
         gathered = Gathered()
+        self._begin_pass()
         for part in self._parts():
             for piece, share in self._pieces(part):
                 gathered.add(piece, share)
@@ -253,6 +263,7 @@ class ChunkedSource:
         """Look through all of it, once: rows, features, labels."""
         if self._summary is None:
             self._need_again("looked through first")
+            self._begin_pass()
             rows = entries = width = 0
             labels: Any = np.empty(0)
             for part in self._parts():

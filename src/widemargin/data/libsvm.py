@@ -10,11 +10,13 @@ index, numbers that are not finite or beyond the type, and whatever else is no s
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -284,7 +286,6 @@ class LibsvmText(ChunkedSource):
         one_of("on_bad_line", on_bad_line, ("raise", "skip"))
         self.n_features, self.zero_based, self.query_id = n_features, zero_based, query_id
         self.on_bad_line, self.threads = on_bad_line, threads(n_jobs)
-        self.faults: list[str] = []
         self.again = not hasattr(path, "read") or (hasattr(path, "seekable") and path.seekable())
         self._begin = path.tell() if self.again and hasattr(path, "tell") else 0
         self._least = self._most = -1  # the indices seen
@@ -322,8 +323,13 @@ class LibsvmText(ChunkedSource):
                 file.seek(part[0])
                 left = part[1] - part[0]
             try:
-                block_size = min(BLOCK, max(BLOCK // 16, size // 16)) if size else BLOCK  # small beside the result
+                # small beside the result, and beside a chunk
+                block_size = min(BLOCK, max(BLOCK // 16, min(size or BLOCK * 16, self.max_memory // COPIES) // 16))
+                begins = part is None or part[0] == 0
                 for block in blocks(file, block_size, left):
+                    if begins and block[:3].tobytes() == codecs.BOM_UTF8:
+                        block = block[3:]
+                    begins = False
                     yield block, min(1.0, raw.tell() / size) if size else np.nan
             except ValueError as bad:
                 raise ValueError(f"{self.name}: {bad}") from bad
@@ -332,8 +338,9 @@ class LibsvmText(ChunkedSource):
 
     def _limits(self) -> tuple[int, int]:
         """The least and largest index that a line may have."""
-        auto = self.zero_based == "auto"
-        least = 1 if self.zero_based is False or (auto and self._widths is not None and self._widths[0] == 1) else 0
+        if self._widths is not None:  # whatever has become of the file since they were found
+            return self._widths[0], self._widths[0] + self._widths[1] - 1
+        least = 1 if self.zero_based is False else 0
         if self.n_features is None:
             return least, LARGEST
         # with "auto" it is known at the end only whether indices begin with 0
@@ -342,7 +349,8 @@ class LibsvmText(ChunkedSource):
     def _parse(self, text: np.ndarray, room: list[Parsed]) -> Found:
         """What a block of text holds; arrays over memory from ``room``, to which the caller gives it back."""
         least, most = self._limits()
-        parsed = room.pop() if room else room_for(max(BLOCK, text.size), self.dtype)
+        known = self.n_features if self._widths is None else self._widths[1]
+        parsed = room.pop() if room else room_for(text.size, self.dtype)
         if parsed.line.size < text.size // 2 + 1:
             parsed = room_for(text.size, self.dtype)
         numbers, pos, faults, wrong = parsed.numbers, 0, [], []
@@ -351,7 +359,7 @@ class LibsvmText(ChunkedSource):
         while pos < text.size:
             pos = int(parse(text, pos, least, most, parsed))
             for line, fault, at in parsed.bad[: numbers[BAD]].tolist():
-                faults.append((line, SAID[fault].format(_token(text, at), self.dtype, self.n_features)))
+                faults.append((line, SAID[fault].format(_token(text, at), self.dtype, known)))
             for at, place in parsed.hard[: numbers[HARDS]].tolist():
                 if not self._read_hard(text, at, place, parsed):
                     row = (
@@ -424,7 +432,9 @@ class LibsvmText(ChunkedSource):
             waiting: deque = deque()
 
             def parse_apart(text: np.ndarray) -> tuple[Found, Parsed]:
-                mine = [room.pop()] if room else []
+                mine: list[Parsed] = []
+                with suppress(IndexError):  # another thread may have taken the last one
+                    mine.append(room.pop())
                 return self._parse(text, mine), mine[0]
 
             def results(most: int) -> Iterator[tuple[Found, float]]:
@@ -436,35 +446,34 @@ class LibsvmText(ChunkedSource):
 
             for text, share in self._blocks(part):
                 waiting.append((pool.submit(parse_apart, text), share))
-                yield from results(2 * self.threads - 1)
+                yield from results(min(2 * self.threads - 1, self.max_memory // (16 * COPIES * text.size)))
             yield from results(0)
 
     def _pieces(self, part: tuple[int, int] | None) -> Iterator[tuple[Piece, float]]:
-        line = 0
-        if part is None or part[0] == 0:
-            self.skipped, self.faults = 0, []
+        line, before = 0, 0 if part is None or part[0] == 0 else -1  # lines before the part, counted when asked for
         for found, share in self._found(part):
             for inside, said in found.faults:
-                where = f"line {line + inside + 1}" if part is None or part[0] == 0 else self._line(part, line + inside)
-                if self.on_bad_line == "raise":
-                    raise ValueError(f"{self.name}, {where} {said}")
-                self.skipped += 1
-                if len(self.faults) < NOTED:
+                if self.on_bad_line == "raise" or len(self.faults) < NOTED:
+                    before = self._lines_before(part) if before < 0 else before
+                    where = f"line {before + line + inside + 1}"
+                    if self.on_bad_line == "raise":
+                        raise ValueError(f"{self.name}, {where} {said}")
                     self.faults.append(f"{where} {said}")
+                self.skipped += 1
             line += found.lines
             if found.most >= 0:
                 self._least = found.least if self._least < 0 else min(self._least, found.least)
                 self._most = max(self._most, found.most)
             yield self._piece(found), share
 
-    def _line(self, part: tuple[int, int], inside: int) -> str:
-        """The number of a line that stands so far inside a part, by counting those before."""
+    def _lines_before(self, part: Any) -> int:
+        """Lines of the file before a part."""
         before, left = 0, part[0]
         with open(self.path, "rb") as file:  # type: ignore[arg-type]
             while left > 0:
                 read = file.read(min(left, BLOCK))
                 before, left = before + read.count(b"\n"), left - len(read)
-        return f"line {before + inside + 1}"
+        return before
 
     def _piece(self, found: Found) -> Piece:
         offset, width = 0, max(found.most, 0) + 1
@@ -513,6 +522,11 @@ class LibsvmText(ChunkedSource):
         """All of it, (X, y), in memory once; X is CSR."""
         self._widths, self._least, self._most = None, -1, -1
         return super().load()
+
+    @property
+    def starts_with_zero(self) -> bool:
+        """Whether indices begin with 0, as far as the data that was read tells."""
+        return self._first_index() == 0
 
     def _whole(self, gathered: Gathered) -> Piece:
         width = self._seen_width(0)
@@ -592,7 +606,16 @@ class LibsvmWriter:
         X = sp.csr_matrix(X) if not sp.issparse(X) or X.format != "csr" else X
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        if X.nnz and int(X.indices.max()) + self.first > LARGEST:
+            raise ValueError(
+                f"X has the index {int(X.indices.max()) + self.first}, and LIBSVM text has them up to {LARGEST}: hash "
+                "the features into fewer"
+            )
         y = np.asarray(y)
+        y = y.astype(np.int64) if y.dtype.kind == "b" else y
         if y.dtype.kind not in "biuf" or y.shape != (X.shape[0],):
             raise ValueError(
                 f"y must hold a number for each of {X.shape[0]} rows in LIBSVM text, got {y.dtype} of shape {y.shape}: "

@@ -94,6 +94,10 @@ def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[tuple[BinaryIO,
     """
     given = hasattr(path, "read")
     raw: Any = path if given else open(os.fspath(path), "rb")  # type: ignore[arg-type]  # noqa: SIM115
+    if isinstance(raw, io.TextIOBase):
+        if not hasattr(raw, "buffer"):
+            raise TypeError(f"{name_of(path)} is open as text: open it with mode 'rb'")
+        raw = raw.buffer
     wrapped = not hasattr(raw, "peek")
     if wrapped:
         raw = io.BufferedReader(raw)

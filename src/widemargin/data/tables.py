@@ -50,6 +50,8 @@ class TableSource(ChunkedSource):
 
     #: Whether the target's column may be absent, as in data to be predicted.
     optional = False
+    #: Whether the targets are whole numbers to begin with.
+    _whole_targets = False
 
     def __init__(
         self,
@@ -71,7 +73,6 @@ class TableSource(ChunkedSource):
         one_of("on_bad_line", on_bad_line, ("raise", "skip"))
         self.target, self.columns, self.categories, self.on_bad_line = target, columns, categories, on_bad_line
         self.again = not hasattr(path, "read") or (hasattr(path, "seekable") and path.seekable())
-        self.faults: list[str] = []
         self._features: list[tuple[str, Any]] | None = None
 
     # -- for the kinds of tables
@@ -133,6 +134,8 @@ class TableSource(ChunkedSource):
             found = [name for name in names if name.lower() in TARGETS]
             if len(found) == 1:
                 return found[0]
+            if self.optional:
+                return None
             raise ValueError(f"{self.name}: which column is the target? Give target=, one of {_listed(names)}")
         if self.target == "" or self.target is False:
             return None
@@ -180,9 +183,7 @@ class TableSource(ChunkedSource):
         self._settle()
         assert self._features is not None
         names = [name for name, _ in self._features] + ([self._target] if self._target is not None else [])
-        row, told = 0, part is None or part == 0 or part == (0, 0)
-        if told:
-            self.skipped, self.faults = 0, []
+        row, told = 0, part is None or part == 0
         for batch, share in self._batches(part, names):
             if batch.num_rows:
                 where = partial(_place, row if told else None)
@@ -260,7 +261,9 @@ class TableSource(ChunkedSource):
             return array.to_numpy(zero_copy_only=False)
         if not _is_number(pa, kind):
             raise ValueError(f"{self.name}: the target {self._target!r} has the type {kind}: give numbers or text")
-        return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        # whole numbers, of which only a later one need not be whole
+        return values.astype(np.int64) if self._whole_targets and np.all(values == np.round(values)) else values
 
 
 def _place(first: int | None, k: int) -> str:
@@ -305,17 +308,18 @@ class ParquetTable(TableSource):
 
     def _parts(self) -> list[Any]:
         with self._file() as file:
-            groups, size = file.num_row_groups, max(1, os.stat(self.path).st_size)
-        if groups < 2 or size < self.max_memory / COPIES:
+            held = [file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups)]
+        if len(held) < 2 or sum(held) < self.max_memory / COPIES:
             return [None]
-        return list(range(groups))
+        return list(range(len(held)))
 
     def _batches(self, part: Any, names: list[str]) -> Iterator[tuple[Any, float]]:
         with self._file() as file:
             total, seen = max(1, file.metadata.num_rows), 0
             groups = None if part is None else [part]
+            rows = int(min(ROWS, max(1, self.max_memory / COPIES / (16 * max(1, len(names))))))
             try:
-                for batch in file.iter_batches(ROWS, row_groups=groups, columns=names):
+                for batch in file.iter_batches(rows, row_groups=groups, columns=names):
                     seen += batch.num_rows
                     yield batch, seen / total if part is None else np.nan
             except OSError as bad:
@@ -333,6 +337,7 @@ class CSVTable(TableSource):
         suffixes = [] if hasattr(path, "read") else Path(path).suffixes
         self.delimiter = delimiter or ("\t" if ".tsv" in suffixes else ",")
         self.header = header
+        self.again = True  # a stream is kept on disk
         self._types: Any = None
 
     def _open(self, file: Any, types: Any, invalid: Any = None, only: list[str] | None = None) -> Any:
@@ -340,16 +345,16 @@ class CSVTable(TableSource):
         return csv.open_csv(
             arrow().PythonFile(file, "r"),
             csv.ReadOptions(use_threads=False, block_size=BLOCK, autogenerate_column_names=not self.header),
-            csv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=invalid),
+            csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=invalid),
             csv.ConvertOptions(column_types=types, include_columns=only, null_values=["", "NA", "NaN", "nan", "null"]),
         )
 
     def _rewound(self) -> Any:
         if hasattr(self.path, "read"):
-            if not self.again:  # it is read twice, so it goes to disk first
+            if not (hasattr(self.path, "seekable") and self.path.seekable()):  # it is read twice: to disk first
                 kept = tempfile.TemporaryFile()  # noqa: SIM115
                 shutil.copyfileobj(self.path, kept)
-                self.path, self.again = kept, True
+                self.path = kept
             self.path.seek(0)
         return reading(self.path)
 
@@ -363,8 +368,7 @@ class CSVTable(TableSource):
             for f in schema
         }
         target = self._find_target(list(schema.names))
-        if target is not None and pa.types.is_integer(schema.field(target).type):
-            self._types[target] = pa.int64()
+        self._whole_targets = target is not None and pa.types.is_integer(schema.field(target).type)
         return pa.schema([(f.name, self._types[f.name]) for f in schema])
 
     def _refused(self) -> Any:
