@@ -344,3 +344,15 @@ def test_a_path_object_can_be_saved_with_an_estimator(left):
     _, X, y, path = left
     wm.LinearSVC(checkpoint=path).fit(X, y).save(path.with_name("model.npz"))
     assert wm.load(path.with_name("model.npz")).checkpoint == str(path)
+
+
+def test_a_journal_of_thousands_of_runs_comes_back(tmp_path, rng):
+    ended = {f"run {k}": {"key": str(k), "ended": rng.integers(256, size=k % 7, dtype=np.uint8)} for k in range(6000)}
+    runs = {**ended, "under way": {"key": "x", "state": rng.normal(size=3)}}
+    files.dump(tmp_path / "journal.npz", checkpoints.Journal({"C": "1"}, None, runs))
+    back = files.load(tmp_path / "journal.npz")
+    assert list(back.runs) == list(runs)
+    for name, run in runs.items():
+        assert back.runs[name].keys() == run.keys()
+        for part, value in run.items():
+            np.testing.assert_array_equal(back.runs[name][part], value)

@@ -43,6 +43,26 @@ class Journal:
     start: np.random.Generator | None = None
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
+    def _to_parts(self) -> dict[str, Any]:
+        """All ended runs as one array, of which there may be thousands."""
+        ended = [run["ended"] for run in self.runs.values() if "ended" in run]
+        return {
+            "problem": self.problem, "start": self.start,
+            "runs": [[name, {k: v for k, v in run.items() if k != "ended"}] for name, run in self.runs.items()],
+            "sizes": [run["ended"].size if "ended" in run else -1 for run in self.runs.values()],
+            "ended": np.concatenate([np.empty(0, np.uint8), *ended]),
+        }  # fmt: skip
+
+    @classmethod
+    def _from_parts(cls, problem: Any, start: Any, runs: Any, sizes: list[int], ended: np.ndarray) -> Journal:
+        found, at = {}, 0
+        for (name, run), size in zip(runs, sizes, strict=True):
+            found[name] = run if size < 0 else {**run, "ended": ended[at : at + size]}
+            at += max(size, 0)
+        if at != ended.size:
+            raise ValueError(f"its runs take {at} bytes, and it has {ended.size}")
+        return cls(problem, start, found)
+
 
 class Checkpoint:
     """The file of a fit to one problem: what was found in it, and when it is written again.
@@ -107,7 +127,7 @@ class Checkpoint:
         since = time.perf_counter()
         try:
             dump(self.path, self.journal)
-        except (OSError, MemoryError, ValueError) as error:  # ValueError: more runs than a file may have parts
+        except (OSError, MemoryError, ValueError) as error:
             if not self.failed:
                 warnings.warn(
                     f"the checkpoint {self.path} could not be written ({error}); training goes on, and tries again "
