@@ -581,3 +581,21 @@ def test_a_missing_file_is_just_that(tmp_path):
 
 def test_the_states_of_solvers_have_names_that_do_not_depend_on_where_they_stand():
     assert files._NAMES[State] == "Pegasos.State"
+
+
+def test_links_are_followed_and_pipes_written_to(model, tmp_path):
+    real, link = tmp_path / "real.npz", tmp_path / "link.npz"
+    link.symlink_to(real)
+    model.save(link)
+    assert link.is_symlink()
+    assert real.is_file()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with files.replacing(pipe) as file:
+            file.write(b"1 2 3")
+        assert os.read(reader, 100) == b"1 2 3"
+    finally:
+        os.close(reader)
+    assert not pipe.is_file()

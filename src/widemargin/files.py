@@ -458,8 +458,15 @@ CHECKS: dict[type, Callable[[Any], None]] = {CSRRows: check_csr, DenseRows: chec
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file that becomes ``path`` when it is whole: a crash or a full disk leaves the old file as it was."""
-    path = Path(path)
+    """A file that becomes ``path`` when it is whole: a crash or a full disk leaves the old file as it was.
+
+    Links are followed; what is no file, such as a pipe or a device, is written to as it is.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with open(path, "wb") as file:
+            yield file
+        return
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder; make it first")
     part = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")

@@ -184,7 +184,10 @@ def test_bad_lines_are_skipped_and_counted(folder, capfd):
     with open("train.svm", "a") as file:
         file.write("bad line\n1 1:x\n")
     _, err = run(capfd, "train", "train.svm", "-q", code=2)
-    assert err == "widemargin: train.svm, line 201 begins with 'bad', which is no number: the label comes first\n"
+    assert err == (
+        "widemargin: train.svm, line 201 begins with 'bad', which is no number: the label comes first "
+        "(on_bad_line='skip' leaves such lines out)\n"
+    )
     out, _ = run(capfd, "train", "train.svm", "-q", "--on-bad-line", "skip")
     assert "skipped lines: 2" in out
 

@@ -226,3 +226,9 @@ def test_columns_beyond_int32_keep_their_numbers(tmp_path):
     X = sp.csr_matrix((np.ones(2), np.array([5, 3 * 10**9 - 1]), np.array([0, 1, 2])), (2, 3 * 10**9))
     write_data(tmp_path / "data.npz", X, [0, 1])
     assert open_data(tmp_path / "data.npz").load()[0].indices.tolist() == [5, 3 * 10**9 - 1]
+
+
+def test_too_little_memory_and_what_a_source_is_called():
+    with pytest.raises(ValueError, match="max_memory must be at least 1024 bytes, got 10"):
+        InMemory(np.eye(2), [0, 1], max_memory=10)
+    assert repr(InMemory(np.eye(2), [0, 1])) == "InMemory('the data', max_memory=268435456)"

@@ -21,6 +21,8 @@ from ..arguments import positive
 
 #: Memory a source may use, unless told.
 MAX_MEMORY = 256 * 2**20
+#: Memory that makes sense at all.
+LEAST_MEMORY = 1024
 #: Chunks in memory at a time, at most: one given away, one being gathered, its rows in another order, its pieces.
 COPIES = 4
 #: Parts that are in a chunk together, at least, where there are so many.
@@ -170,8 +172,13 @@ class ChunkedSource:
 
     def __init__(self, max_memory: Any = MAX_MEMORY) -> None:
         self.max_memory = memory("max_memory", max_memory)
+        if self.max_memory < LEAST_MEMORY:
+            raise ValueError(f"max_memory must be at least {LEAST_MEMORY} bytes, got {max_memory!r}")
         self._begin_pass()
         self._summary: Summary | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, max_memory={self.max_memory})"
 
     # -- for the kinds of sources
 
@@ -200,13 +207,19 @@ class ChunkedSource:
         gathered = Gathered()
         for part in parts:
             for piece, _ in self._pieces(part):
-                per_row = max(1.0, bytes_of(piece.X) / max(1, piece.y.size))
-                step = max(1, int(bytes_in_chunk / per_row))
-                for start in range(0, piece.y.size, step):
-                    some = _rows(piece, slice(start, start + step)) if step < piece.y.size else piece
-                    if gathered.rows and gathered.bytes + bytes_of(some.X) > bytes_in_chunk:
+                start, n = 0, piece.y.size
+                while start < n:
+                    space = bytes_in_chunk - gathered.bytes
+                    count = min(n - start, max(1, int(space / max(1.0, bytes_of(piece.X) / n))))
+                    some = _rows(piece, slice(start, start + count)) if count < n else piece
+                    while count > 1 and bytes_of(some.X) > space:  # rows differ in size
+                        count //= 2
+                        some = _rows(piece, slice(start, start + count))
+                    if gathered.rows and bytes_of(some.X) > space:
                         yield gathered.take(width)
+                        continue
                     gathered.add(some)
+                    start += count
         if gathered.rows:
             yield gathered.take(width)
 

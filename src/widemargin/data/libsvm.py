@@ -457,7 +457,7 @@ class LibsvmText(ChunkedSource):
                     before = self._lines_before(part) if before < 0 else before
                     where = f"line {before + line + inside + 1}"
                     if self.on_bad_line == "raise":
-                        raise ValueError(f"{self.name}, {where} {said}")
+                        raise ValueError(f"{self.name}, {where} {said} (on_bad_line='skip' leaves such lines out)")
                     self.faults.append(f"{where} {said}")
                 self.skipped += 1
             line += found.lines

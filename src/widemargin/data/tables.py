@@ -343,7 +343,7 @@ class CSVTable(TableSource):
     def _open(self, file: Any, types: Any, invalid: Any = None, only: list[str] | None = None) -> Any:
         csv = arrow("csv")
         return csv.open_csv(
-            arrow().PythonFile(file, "r"),
+            file,
             csv.ReadOptions(use_threads=False, block_size=BLOCK, autogenerate_column_names=not self.header),
             csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=invalid),
             csv.ConvertOptions(column_types=types, include_columns=only, null_values=["", "NA", "NaN", "nan", "null"]),
@@ -360,7 +360,11 @@ class CSVTable(TableSource):
 
     def _schema(self) -> Any:
         pa = arrow()
-        with self._rewound() as (file, _), self._refused(), self._open(file, None, lambda row: "skip") as table:
+        with (
+            self._rewound() as (file, _),
+            self._refused(),
+            self._open(self._beginning(file), None, lambda row: "skip") as table,
+        ):
             schema = table.schema
         # a column of whole numbers may have others later on
         self._types = {
@@ -370,6 +374,15 @@ class CSVTable(TableSource):
         target = self._find_target(list(schema.names))
         self._whole_targets = target is not None and pa.types.is_integer(schema.field(target).type)
         return pa.schema([(f.name, self._types[f.name]) for f in schema])
+
+    @staticmethod
+    def _beginning(file: Any) -> Any:
+        """The first lines, in memory: pyarrow reads ahead, and must not ask for more when all has ended."""
+        data = file.read(BLOCK)
+        while len(data) >= BLOCK and b"\n" not in data and (more := file.read(BLOCK)):
+            data += more
+        end = data.rfind(b"\n") + 1
+        return arrow().BufferReader(data[:end] if len(data) >= BLOCK and end else data)
 
     def _refused(self) -> Any:
         return _Refused(self.name)
@@ -386,7 +399,11 @@ class CSVTable(TableSource):
             self.faults.append(f"line {row.number} {said}" if row.number else f"a line {said}: {row.text[:40]}")
             return "skip"
 
-        with self._rewound() as (file, _), self._refused(), self._open(file, self._types, invalid, names) as table:
+        with (
+            self._rewound() as (file, _),
+            self._refused(),
+            self._open(arrow().PythonFile(file, "r"), self._types, invalid, names) as table,
+        ):
             for batch in table:
                 yield batch, np.nan
 
