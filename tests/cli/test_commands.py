@@ -105,6 +105,68 @@ def test_tables_remember_their_columns(folder, capfd):
     assert "has the value 'S', which is none of those known, 'N', 'W'" in err
 
 
+def test_a_converted_model_remembers_its_columns(folder, capfd, rng):
+    run(capfd, "train", "train.csv", "--target", "answer", "-q")
+    run(capfd, "convert", "model.npz", "copy.npz")
+    X = rng.normal(size=(50, 4))
+    write_data("turned.csv", X[:, ::-1], np.where(X[:, 0] > 0, "yes", "no"), names=list("dcba"), target="answer")
+    expected = widemargin.load("model.npz").predict(X).tolist()
+    for model in ("model.npz", "copy.npz"):
+        assert run(capfd, "predict", model, "turned.csv")[0].split() == expected
+    _, err = run(capfd, "convert", "model.npz", "model.onnx")
+    assert err == (
+        "warning: model.onnx does not keep the names of columns: its features are, in this order, a, b, c, d\n"
+    )
+
+
+def test_a_target_may_be_a_place_counted_from_the_end(folder, capfd):
+    run(capfd, "train", "train.csv", "--target", "-1", "-q")
+    out, _ = run(capfd, "evaluate", "model.npz", "train.csv", "--target", "-1", "--json")
+    assert json.loads(out)["error"] == pytest.approx(
+        error_of(widemargin.load("model.npz"), "train.csv", target="answer"), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("epochs", [(), ("--epochs", "1")])
+def test_a_model_remembers_whether_indices_began_with_0(folder, capfd, rng, epochs):
+    X = rng.normal(size=(100, 3))
+    write_data("zero.svm", X, np.where(X[:, 1] > 0, 1, -1), zero_based=True)
+    X[:, 0] = 0.0  # no index 0 is written
+    y = np.where(X[:, 1] > 0, 1, -1)
+    write_data("new.svm", X, y, zero_based=True)
+    assert " 0:" not in Path("new.svm").read_text()
+    told = json.loads(run(capfd, "train", "zero.svm", "--test", "new.svm", "-q", "--json", *epochs)[0])
+    run(capfd, "convert", "model.npz", "copy.npz")
+    model = widemargin.load("model.npz")
+    for name in ("model.npz", "copy.npz"):
+        assert [int(v) for v in run(capfd, "predict", name, "new.svm")[0].split()] == model.predict(X).tolist()
+    assert told["test error"] == pytest.approx(np.mean(model.predict(X) != y), abs=1e-6)
+    run(capfd, "train", "train.svm", "-q")
+    _, err = run(capfd, "predict", "model.npz", "zero.svm", code=2)
+    assert "has the index 0" in err
+
+
+def test_labels_are_the_same_as_whole_numbers_and_as_floats(folder, capfd):
+    X, y = open_data("train.svm").load()
+    model = widemargin.LinearSVC(random_state=0).fit(X, y)
+    assert model.classes_.dtype.kind == "f"
+    model.save("floats.npz")
+    told = json.loads(run(capfd, "evaluate", "floats.npz", "train.svm", "--json")[0])
+    wrong = np.mean(model.predict(X) != y)
+    assert told["error"] == pytest.approx(wrong, abs=1e-6)
+    recall = np.mean(model.predict(X)[y > 0] == 1)
+    assert f"recall {recall:.4f}" in told["class 1"]
+
+
+def test_a_model_in_libsvm_text_is_told_its_number_of_features(folder, capfd):
+    Path("narrow.svm").write_text("".join(f"{1 if k % 2 else -1} {1 + k % 2}:1\n" for k in range(20)))
+    run(capfd, "train", "narrow.svm", "-e", "SVC", "-q", "-o", "m.libsvm")
+    Path("wide.svm").write_text("1 2:1 5:0.1\n")
+    _, err = run(capfd, "predict", "m.libsvm", "wide.svm", code=2)
+    assert "beyond n_features=2" in err
+    assert run(capfd, "predict", "m.libsvm", "wide.svm", "--n-features", "5")[0] == "1\n"
+
+
 def test_regression(folder, capfd):
     run(capfd, "train", "numbers.svm", "-e", "linear-svr", "-q")
     out, _ = run(capfd, "evaluate", "model.npz", "numbers.svm", "--json")
@@ -145,6 +207,64 @@ def test_the_history_of_a_fit_is_that_of_the_model(folder, capfd):
     rows = [json.loads(line) for line in Path("h.jsonl").read_text().splitlines()]
     history = widemargin.load("model.npz").history_
     assert [row["objective"] for row in rows] == list(history["objective"])
+
+
+def test_a_run_that_fails_leaves_the_old_history(folder, capfd):
+    Path("h.jsonl").write_text("old\n")
+    run(capfd, "train", "nothing.svm", "--history", "h.jsonl", "-q", code=2)
+    assert Path("h.jsonl").read_text() == "old\n"
+
+
+def test_a_model_is_saved_before_it_is_measured(folder, capfd, monkeypatch):
+    Path("bad.svm").write_text("1 1:x\n")
+    _, err = run(capfd, "train", "train.svm", "--test", "bad.svm", "-q", code=2)
+    assert "bad.svm, line 1 has '1:x'" in err
+    assert "; the trained model is in model.npz" in err
+    assert error_of(widemargin.load("model.npz"), "train.svm") < 0.5
+
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("widemargin.cli.training.measured", interrupted)
+    _, err = run(capfd, "train", "train.svm", "-o", "other.npz", "-q", code=130)
+    assert err == "widemargin: interrupted; the model is in other.npz\n"
+    assert widemargin.load("other.npz").stop_reason_ == "tol"
+
+
+def test_a_model_that_its_format_does_not_have_is_saved_beside(folder, capfd):
+    out, err = run(capfd, "train", "train.csv", "--target", "answer", "-o", "m.liblinear", "-q", "--json", code=2)
+    assert "; the trained model is in m.liblinear.npz" in err
+    assert json.loads(out)["output"] == "m.liblinear.npz"
+    assert not Path("m.liblinear").exists()
+    assert error_of(widemargin.load("m.liblinear.npz"), "train.csv", target="answer") < 0.5
+
+
+def test_ctrl_c_between_chunks_ends_with_130_and_tells_the_epochs_begun(folder, capfd, monkeypatch):
+    from widemargin.data.libsvm import LibsvmText
+
+    whole = LibsvmText.shuffled
+
+    def shuffled(self, rng):
+        yield from whole(self, rng)
+        self.passes = getattr(self, "passes", 0) + 1
+        if self.passes == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(LibsvmText, "shuffled", shuffled)
+    out, err = run(capfd, "train", "train.svm", "--epochs", "9", "-q", "--json", code=130)
+    told = json.loads(out)
+    assert (told["epochs"], told["rows"], told["stop_reason"]) == (2, 400, "interrupted")
+    assert "interrupted; the model so far is in model.npz" in err
+    assert widemargin.load("model.npz").stop_reason_ == "interrupted"
+
+
+def test_a_pipe_is_trained_on_in_chunks(folder):
+    command = [*COMMAND, "train", "-", "--epochs", "1", "--n-features", "4", "-q", "--json"]
+    data = Path("train.svm").read_bytes()
+    done = subprocess.run([*command, "--classes=-1,1"], input=data, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["rows"], told["classes"]) == (200, [-1, 1])
 
 
 def test_standard_input(folder):
@@ -253,12 +373,24 @@ def test_what_is_installed(capfd):
         (["train", "train.svm", "--validation", "2"], "--validation must be between 0 and 1, got 2"),
         (["train", "train.svm", "--target", "y"], "target is for csv and parquet and npz"),
         (["train", "train.svm", "-o", "no/model.npz"], "no is no folder; make it first"),
+        (["train", "train.svm", "-o", "m.onx"], "m.onx ends in .onx, which is no format of models: end it in .npz"),
+        (["train", "train.svm", "-o", "m.libsvm"], "LinearSVC is linear: end it in .liblinear"),
+        (["train", "train.svm", "-e", "SVC", "-o", "m.liblinear"], "SVC has the kernel 'rbf': end it in .libsvm"),
+        (["train", "train.svm", "--test", "nothing.svm"], "there is no file 'nothing.svm'"),
+        (["train", "-", "--test", "-"], "standard input is read once: name a file"),
+        (["train", "train.svm", "--history", "no/h.jsonl"], "no is no folder; make it first"),
+        (["train", "train.svm", "--epochs", "1", "--checkpoint", "c.npz"], "--checkpoint is of runs on data"),
+        (["train", "train.svm", "--epochs", "1", "--strict"], "--strict asks whether training converged"),
+        (["train", "train.svm", "--classes", "0,1"], "--classes is for --epochs"),
+        (["train", "train.svm", "-e", "LinearSVR", "--epochs", "1", "--classes", "0"], "--classes is for classifiers"),
         (["train", "train.csv"], "which column is the target"),
         (["train", "train.svm", "--wrong"], "No such option"),
         (["train"], ""),
         (["nothing"], "No such command"),
         (["predict", "train.svm", "test.svm"], "train.svm is not a whole widemargin file"),
-        (["evaluate", "missing.npz", "test.svm"], "missing.npz"),
+        (["evaluate", "missing.npz", "test.svm"], "there is no model 'missing.npz': name the file"),
+        (["predict", ".", "test.svm"], ". is a folder: name a model's file in it"),
+        (["evaluate", "model.npz", "others.svm"], "has the labels 3, 4, and the model tells -1, 1 apart"),
         (["predict", "model.npz", "test.svm", "--proba"], "--proba needs a model of the log-loss"),
         (["predict", "model.npz", "wide.svm"], "line 1 has '9:1', whose index is beyond n_features=4"),
         (["evaluate", "model.npz", "empty.svm"], "empty.svm holds no examples"),
@@ -269,6 +401,7 @@ def test_what_is_wrong_is_one_sentence_and_2(folder, capfd, arguments, said):
         run(capfd, "train", "train.svm", "-q")
     Path("wide.svm").write_text("1 9:1\n")
     Path("empty.svm").write_text("")
+    Path("others.svm").write_text("3 1:1\n4 2:1\n")
     out, err = run(capfd, *arguments, code=2)
     assert said in re.sub(r"\s+", " ", err + out)
     if said and "No such" not in said:

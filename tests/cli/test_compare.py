@@ -116,6 +116,34 @@ def test_ctrl_c_shows_what_has_ended(files, capsys, monkeypatch):
     assert "interrupted" in said.err
 
 
+def test_ctrl_c_in_the_fit_that_compiles_stops_all(classes):
+    class Interrupted(widemargin.LinearSVC):
+        def fit(self, X, y):
+            super().fit(X, y)
+            self.stop_reason_ = "interrupted"  # as after Ctrl-C, which fit takes for itself
+            return self
+
+    X, y = classes
+    estimators = {"first": Interrupted(), "second": widemargin.LinearSVC()}
+    (result,) = comparison.compare(estimators, Examples(X, y, X, y), 1000.0)
+    assert (result.name, result.stop_reason, result.error) == ("first", "interrupted", None)
+
+
+def test_the_table_is_there_and_the_old_page_stays_where_the_page_fails(files, capsys, tmp_path, monkeypatch):
+    def fails(*given):
+        raise ValueError("no page")
+
+    html = tmp_path / "page.html"
+    html.write_text("old")
+    monkeypatch.setattr("widemargin.report.page.page", fails)
+    assert main(["compare", *files, *LONG, "--only", "sdca", "--html", str(html)]) == 2
+    told = capsys.readouterr()
+    assert told.out.splitlines()[1].startswith("LinearSVC sdca")
+    assert told.err == "widemargin: no page\n"
+    assert html.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith("page")] == ["page.html"]
+
+
 def test_numbers_are_predicted_and_their_error_is_the_root_mean_square(rng, tmp_path, capsys):
     X = rng.normal(size=(200, 3))
     y = X @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=200)
@@ -233,6 +261,30 @@ def test_a_page_fetches_nothing_and_runs_nothing(rng):
     assert found.tags.count("svg") == 2 + 12
     assert sum(NASTY in each for each in found.texts) >= 12
     assert "prefers-color-scheme: dark" in text
+
+
+def test_the_test_file_counts_features_as_the_other(rng, tmp_path, capsys):
+    X = rng.normal(size=(150, 3))
+    y = np.where(X[:, 1] > 0.0, 1, -1)
+    X[100:, 0] = 0.0  # the index 0 is in the first file alone
+    write_data(tmp_path / "a.svm", X[:100], y[:100], zero_based=True)
+    write_data(tmp_path / "b.svm", X[100:], y[100:], zero_based=True)
+    given = [str(tmp_path / "a.svm"), "--test", str(tmp_path / "b.svm"), *LONG, "--only", "sdca"]
+    found, _ = results_of(capsys, *given)
+    model = widemargin.LinearSVC(solver="sdca", random_state=0).fit(X[:100], y[:100])
+    assert found["LinearSVC sdca"]["error"] <= np.mean(model.predict(X[100:]) != y[100:]) + 0.1
+
+
+@pytest.mark.parametrize("error", [np.inf, np.nan, 1e308])
+def test_errors_without_a_place_are_left_out_of_figures(error):
+    good = [Result(f"good {k}", "tol", 1.0, 0.5 + k, None, None, 100, [(0.5, 2.0), (1.0, 0.5 + k)]) for k in range(2)]
+    astray = Result("astray", "tol", 1.0, error, None, None, 100, [(0.5, error), (1.0, error)])
+    text = page("numbers", [astray, *good], {}, False)
+    drawn = text.split("<h2>Results</h2>")[0]
+    assert "astray" not in drawn
+    assert not re.search(r"\b(nan|inf)\b", drawn)
+    assert "by good 0 in" in text
+    assert "No solver has ended with a model." in page("numbers", [astray], {}, False)
 
 
 def test_a_page_without_results_says_so():

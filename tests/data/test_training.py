@@ -112,7 +112,25 @@ def test_ctrl_c_keeps_the_model():
                 raise KeyboardInterrupt
             return super().partial_fit(X, y, classes)
 
-    assert len(train(Interrupted(), source).chunks) == 2
+    model = train(Interrupted(), source)
+    assert len(model.chunks) == 2
+    assert model.stop_reason_ == "interrupted"
+
+
+def test_ctrl_c_before_the_first_chunk_leaves_a_fitted_model_as_it_is(rng):
+    class Interrupted(InMemory):
+        def shuffled(self, rng):
+            raise KeyboardInterrupt
+
+    X = rng.normal(size=(50, 2))
+    source = Interrupted(X, X[:, 0] > 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        train(LinearSVC(), source)
+    model = LinearSVC(solver="pegasos", random_state=0).fit(X, X[:, 0] > 0.0)
+    before = model.coef_.copy()
+    assert train(model, source) is model
+    assert (model.stop_reason_, model.lam) == ("interrupted", None)
+    np.testing.assert_array_equal(model.coef_, before)
 
 
 def test_what_cannot_be_trained_is_told():

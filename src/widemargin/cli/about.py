@@ -29,23 +29,26 @@ def info(**given: Any) -> None:
     widemargin info
     """
     path = given["file"]
-    found = _installation() if path is None else _model(path) if is_model(path) else _data(path, given)
+    found = (
+        _installation() if path is None else _model(path, given["n_features"]) if is_model(path) else _data(path, given)
+    )
     show(found, given["json"])
 
 
-def _model(path: str) -> dict[str, Any]:
-    model, columns = loaded(path)
+def _model(path: str, n_features: int | None) -> dict[str, Any]:
+    model, like = loaded(path, n_features)
 
     class Nothing:
         skipped = 0
 
     found = facts(model, 0, Nothing())
-    for name in ("rows", "columns"):
-        del found[name]
+    del found["rows"]
     parameters = {k: v for k, v in model.get_params(deep=False).items() if v is not None}
     found["parameters"] = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
-    if columns:
-        found["columns"] = columns["columns"]
+    if "columns" in like:
+        found["columns"] = like["columns"]
+    elif like.get("zero_based"):
+        found["indices"] = "from 0 on"
     found["bytes"] = os.stat(path).st_size
     return found
 

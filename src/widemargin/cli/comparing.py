@@ -18,14 +18,16 @@ from .options import (
     DATA_OPTIONS,
     TEXT,
     argument,
+    like_of,
     opened,
     opened_like,
     option,
     value_of,
     with_options,
     with_whole_labels,
+    words,
 )
-from .training import check_output, columns_of
+from .training import check_output
 
 OPTIONS = [
     argument("data", str, "The file to train on."),
@@ -75,15 +77,17 @@ def compare(**given: Any) -> int:
     interrupted = bool(results) and results[-1].stop_reason == "interrupted"
     results = [each for each in results if each.name]
     facts = _facts(given, examples, source, setting)
-    if given["html"] is not None:
-        from ..report.page import page
-
-        title = f"Solvers on {Path(given['data']).name}"
-        Path(given["html"]).write_text(page(title, results, facts, examples.labels), encoding="utf-8")
     if given["json"]:
         print(json.dumps({"facts": facts, "results": [vars(each) for each in results]}, default=str))
     else:
         show_table(COLUMNS, rows_of(results, examples.labels), left=2)
+    if given["html"] is not None:
+        from ..files import replacing
+        from ..report.page import page
+
+        title = f"Solvers on {Path(given['data']).name}"
+        with replacing(given["html"]) as file:
+            file.write(page(title, results, facts, examples.labels).encode())
     if interrupted:
         say("widemargin: interrupted; these have ended")
         return INTERRUPTED
@@ -111,11 +115,6 @@ def _setting(given: dict[str, Any]) -> Any:
     )  # fmt: skip
 
 
-def words(given: str | None) -> list[str]:
-    """The parts of a text with commas between."""
-    return [word.strip() for word in (given or "").split(",") if word.strip()]
-
-
 def read(given: dict[str, Any], labels: bool) -> tuple[Any, Any]:
     """(rows to train on and to measure on, the source of the first), by --test or by --validation."""
     from ..report.results import Examples
@@ -124,7 +123,7 @@ def read(given: dict[str, Any], labels: bool) -> tuple[Any, Any]:
     if given["test"] is None:
         kept, held = parts(y, given, labels)
         return Examples(X[kept], y[kept], X[held], y[held], labels), source
-    test_X, test_y = opened_like(given["test"], given, columns_of(source), X.shape[1]).load()[:2]
+    test_X, test_y = opened_like(given["test"], given, like_of(source), X.shape[1]).load()[:2]
     if test_X.shape[1] != X.shape[1]:
         raise ValueError(f"{given['test']} has {test_X.shape[1]} features, and {given['data']} has {X.shape[1]}")
     test_y = with_whole_labels(test_y) if labels else _numbers(test_y, given["test"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import say
 from .options import DATA_OPTIONS, TEXT, argument, is_model, opened, option, with_options
 
 
@@ -24,11 +25,15 @@ def convert(**given: Any) -> None:
     widemargin convert heart_scale.model model.npz
     """
     if is_model(given["source"]):
-        from ..estimators.saving import SavedEstimator
-        from ..formats import export, load
+        from .predicting import loaded
+        from .training import save
 
-        model = load(given["source"], SavedEstimator, n_features=given["n_features"])
-        export(model, given["output"], given["to"])
+        model, like = loaded(given["source"], given["n_features"])
+        if save(model, given["output"], like, given["to"]) != "npz" and "columns" in like:
+            say(
+                f"warning: {given['output']} does not keep the names of columns: its features are, in this order, "
+                f"{', '.join(map(str, like['columns']))}"
+            )
         return
     from ..data import write_data
 

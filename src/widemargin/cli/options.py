@@ -89,17 +89,36 @@ def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
     return open_data(path, **{**options, **more})
 
 
-def opened_like(path: str, given: dict[str, Any], columns: dict[str, Any] | None, n_features: int) -> Any:
-    """Other data, opened with the columns, or else the number of features, that a model was trained on."""
+def opened_like(path: str, given: dict[str, Any], like: dict[str, Any], n_features: int) -> Any:
+    """Other data, opened with the columns, or else the features, that a model was trained on (see :func:`like_of`)."""
     from ..data.libsvm import LibsvmText
 
-    if columns:
-        asked = {} if given.get("target") is None else {"target": given["target"]}
-        return opened(path, given, **{**columns, **asked})
+    if "columns" in like:
+        return opened(path, given, **{k: v for k, v in like.items() if k != "target" or given.get("target") is None})
     source = opened(path, given)
-    if isinstance(source, LibsvmText) and source.n_features is None:  # others say it themselves
-        source.n_features = n_features
+    if isinstance(source, LibsvmText):  # others say it themselves
+        if source.n_features is None:
+            source.n_features = n_features
+        if source.zero_based == "auto":
+            source.zero_based = like.get("zero_based", "auto")
     return source
+
+
+def like_of(source: Any) -> dict[str, Any]:
+    """What other data must be like for the same features, of a source that was read."""
+    from ..data.libsvm import LibsvmText
+
+    if isinstance(source, LibsvmText):
+        return {"zero_based": source._first_index() == 0}
+    if not hasattr(source, "feature_names"):
+        return {}
+    held = dict(source.categories) if isinstance(source.categories, dict) else {}
+    return {"columns": [name for name, _ in source._features], "categories": held, "target": source._target}
+
+
+def words(given: str | None) -> list[str]:
+    """The parts of a text with commas between."""
+    return [word.strip() for word in (given or "").split(",") if word.strip()]
 
 
 def with_whole_labels(y: np.ndarray) -> np.ndarray:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from .options import DATA_OPTIONS, TEXT, argument, opened_like, option, with_options, with_whole_labels
+from .options import DATA_OPTIONS, TEXT, argument, opened_like, option, with_options
 from .training import show
 
 READ = [
@@ -19,21 +20,29 @@ READ = [
 ]
 
 
-def loaded(path: str) -> tuple[Any, dict[str, Any]]:
-    """(the model of a file, what its tables must have)."""
+def loaded(path: str, n_features: int | None) -> tuple[Any, dict[str, Any]]:
+    """(the model of a file, what its data must be like); LIBSVM's text may be told its number of features."""
     from ..estimators.saving import SavedEstimator
     from ..files import read_header
     from ..formats import load
 
-    model = load(path, SavedEstimator)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no model {path!r}: name the file that widemargin train wrote")
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a model's file in it")
+    model = load(path, SavedEstimator, n_features=n_features)
     with open(path, "rb") as file:
-        named = file.read(2) == b"PK"
-    return model, (read_header(path).get("columns") or {}) if named else {}
+        if file.read(2) != b"PK":
+            return model, {}
+    header = read_header(path)
+    if header.get("columns"):
+        return model, header["columns"]
+    return model, {"zero_based": header["zero_based"]} if isinstance(header.get("zero_based"), bool) else {}
 
 
-def chunks_of(model: Any, columns: dict[str, Any], given: dict[str, Any], labelled: bool) -> Iterator[tuple[Any, Any]]:
+def chunks_of(model: Any, like: dict[str, Any], given: dict[str, Any], labelled: bool) -> Iterator[tuple[Any, Any]]:
     """(X, y) of the data, chunk after chunk, with the columns that the model was trained on."""
-    source = opened_like(given["data"], given, columns, model.n_features_in_)
+    source = opened_like(given["data"], given, like, model.n_features_in_)
     source.optional = not labelled
     for chunk in source:
         yield chunk[0], chunk[1]
@@ -61,13 +70,13 @@ def predict(**given: Any) -> None:
     """
     from ..files import replacing
 
-    model, columns = loaded(given["model"])
+    model, like = loaded(given["model"], given["n_features"])
     if given["proba"] and not hasattr(model, "predict_proba"):
         raise ValueError(
             f"--proba needs a model of the log-loss, and {given['model']} holds {model!r:.80}: leave it out"
         )
     with replacing(given["output"]) if given["output"] else nullcontext(sys.stdout.buffer) as file:
-        for X, _ in chunks_of(model, columns, given, labelled=False):
+        for X, _ in chunks_of(model, like, given, labelled=False):
             parts = [[str(label) for label in model.predict(X).tolist()]]
             numbers = None
             if given["proba"]:
@@ -87,15 +96,14 @@ def evaluate(**given: Any) -> None:
     widemargin evaluate model.npz test.svm
     widemargin evaluate model.npz test.csv --target income --json
     """
-    model, columns = loaded(given["model"])
+    model, like = loaded(given["model"], given["n_features"])
     labels = is_classifier(model)
     counts: dict[tuple[str, str], int] = {}
-    n, total, squares, absolute, mean, spread = 0, 0, 0.0, 0.0, 0.0, 0.0
-    for X, y in chunks_of(model, columns, given, labelled=True):
+    n, squares, absolute, mean, spread = 0, 0.0, 0.0, 0.0, 0.0
+    for X, y in chunks_of(model, like, given, labelled=True):
         predicted = model.predict(X)
         if labels:
-            total += int(np.sum(predicted == with_whole_labels(y)))
-            for pair in zip(map(str, with_whole_labels(y).tolist()), map(str, predicted.tolist())):
+            for pair in zip(_names(y), _names(predicted)):
                 counts[pair] = counts.get(pair, 0) + 1
         else:
             wrong = predicted - y
@@ -108,12 +116,29 @@ def evaluate(**given: Any) -> None:
         raise ValueError(f"{given['data']} holds no examples")
     found: dict[str, Any] = {"examples": n}
     if labels:
+        known, there = _names(model.classes_), sorted({true for true, _ in counts})
+        if not set(known).intersection(there):
+            raise ValueError(
+                f"{given['data']} has the labels {_listed(there)}, and the model tells {_listed(known)} apart: give "
+                "data with the labels that it was trained on"
+            )
+        total = sum(count for (true, said), count in counts.items() if true == said)
         found |= {"accuracy": round(total / n, 6), "error": round(1.0 - total / n, 6), "wrong": n - total}
         found |= _by_class(counts)
     else:
         found |= {"R²": 1.0 - squares / spread if spread > 0.0 else float("nan"), "mean absolute error": absolute / n}
         found["root mean square error"] = float(np.sqrt(squares / n))
     show(found, given["json"])
+
+
+def _names(labels: Any) -> list[str]:
+    """Labels as texts; 1.0 and True are 1, whether the model or the file has them."""
+    found = np.asarray(labels).tolist()
+    return [str(int(v) if isinstance(v, (bool, float)) and float(v).is_integer() else v) for v in found]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
 
 
 def _by_class(counts: dict[tuple[str, str], int]) -> dict[str, str]:

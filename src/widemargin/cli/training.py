@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import train_test_split
 
-from . import FINE, INTERRUPTED, UNFINISHED, say
+from . import BAD_INPUT, FINE, INTERRUPTED, UNFINISHED, say
 from .options import (
     DATA_OPTIONS,
     NUMBER,
@@ -20,12 +21,14 @@ from .options import (
     WHOLE,
     argument,
     estimator_options,
+    like_of,
     made,
     opened,
     opened_like,
     option,
     with_options,
     with_whole_labels,
+    words,
 )
 
 #: Reasons to stop that are no convergence.
@@ -42,6 +45,7 @@ OPTIONS = [
     option("test", TEXT, None, "A file to measure the error on."),
     option("history", TEXT, None, "A file that gets a line of JSON at each look at the run."),
     option("epochs", WHOLE, None, "Train in chunks of --max-memory, so many passes: for files larger than memory."),
+    option("classes", TEXT, None, "With --epochs: all labels, with commas between, for a pipe, which is read once."),
     option("strict", bool, False, "End with 1 if training did not converge.", None, "--strict"),
     option("quiet", bool, False, "No progress.", None, "--quiet", "-q"),
     option("json", bool, False, "Print the result as JSON.", None, "--json"),
@@ -62,21 +66,53 @@ def train(**given: Any) -> int:
       widemargin train a9a.bz2 --solver 'Pegasos(batch_size=16)'
     """
     # what can be wrong is looked at before a long file is read and a long time spent
-    check_output(given["output"])
     model = made(given["estimator"], given, verbose=int(not given["quiet"] and sys.stderr.isatty()))
+    check_model(model, given["output"])
+    _check(model, given)
     started = time.perf_counter()
     with Journal(given["history"], plain=not given["quiet"] and not sys.stderr.isatty()) as journal:
         learn = _learn_in_chunks if given["epochs"] is not None else _learn_whole
-        found = learn(model, given, journal)
-    found["seconds"] = round(time.perf_counter() - started, 3)
-    save(model, given["output"], found.pop("columns"))
-    found["output"] = given["output"]
+        found, source, sets = learn(model, given, journal)
+    seconds = round(time.perf_counter() - started, 3)
+    # the model is safe before anything is measured
+    written, reason = save_trained(model, given["output"], like_of(source)), found["stop_reason"]
+    try:
+        found |= _measures(model, given, source, sets)
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    except (ValueError, TypeError, OSError) as bad:
+        raise ValueError(f"{bad}; the trained model is in {written}") from bad
+    found |= {"seconds": seconds, "output": written}
     show(found, given["json"])
-    reason = found["stop_reason"]
     if reason == "interrupted":
-        say(f"widemargin: interrupted; the model so far is in {given['output']}")
+        so_far = " so far" if found["stop_reason"] == "interrupted" else ""
+        say(f"widemargin: interrupted; the model{so_far} is in {written}")
         return INTERRUPTED
+    if written != given["output"]:
+        return BAD_INPUT
     return UNFINISHED if given["strict"] and reason in UNMET else FINE
+
+
+def _check(model: Any, given: dict[str, Any]) -> None:
+    """Refuse options that do not go together, and files that are not there."""
+    if given["history"] is not None:
+        check_output(given["history"])
+    if given["test"] == "-" and given["data"] == "-":
+        raise ValueError("'-' is given for the data and for --test, and standard input is read once: name a file")
+    if given["test"] not in (None, "-"):
+        opened(given["test"], given)
+    if given["epochs"] is None:
+        if given["classes"] is not None:
+            raise ValueError("--classes is for --epochs: data that is loaded whole says its classes; leave it out")
+        return
+    if given["validation"] is not None:
+        raise ValueError("--validation holds rows out of a file that is loaded whole: give --test with --epochs")
+    if given["checkpoint"] is not None:
+        raise ValueError("--checkpoint is of runs on data that is loaded whole: leave it out, or --epochs")
+    if given["strict"]:
+        raise ValueError("--strict asks whether training converged, which --epochs does not find out: leave one out")
+    if given["classes"] is not None and not is_classifier(model):
+        raise ValueError(f"--classes is for classifiers, and the estimator is {type(model).__name__}: leave it out")
 
 
 class Journal:
@@ -87,8 +123,6 @@ class Journal:
         self.file: Any = None
 
     def __enter__(self) -> Journal:
-        if self.path is not None:
-            self.file = open(self.path, "w", encoding="utf-8")
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -98,7 +132,9 @@ class Journal:
     def write(self, row: dict[str, Any]) -> None:
         """Note where a run stands."""
         row = {name: value for name, value in row.items() if value is not None and value == value}
-        if self.file is not None:
+        if self.path is not None:
+            # the history of an earlier run stays until there is something to put in its place
+            self.file = self.file or open(self.path, "w", encoding="utf-8")  # noqa: SIM115
             self.file.write(json.dumps(row, default=float) + "\n")
             self.file.flush()
         if self.plain:
@@ -109,52 +145,57 @@ class Journal:
         self.write(progress.row)
 
 
-def _learn_whole(model: Any, given: dict[str, Any], journal: Journal) -> dict[str, Any]:
+def _learn_whole(model: Any, given: dict[str, Any], journal: Journal) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    """(what is known of the model, the source, (X, y) of what it can be measured on by name)."""
     source = opened(given["data"], given)
     X, y = source.load()[:2]
     labels = is_classifier(model)
     y = with_whole_labels(y) if labels else y
-    held: Any = None
+    sets: dict[str, Any] = {}
     share = given["validation"]
     if share is not None:
         if not 0.0 < share < 1.0:
             raise ValueError(f"--validation must be between 0 and 1, got {share}")
         split = train_test_split(X, y, test_size=share, random_state=0, stratify=y if labels else None)
         X, held_X, y, held_y = split
-        held = held_X, held_y
+        sets["validation"] = held_X, held_y
     model.set_params(callbacks=journal)
     try:
         model.fit(X, y)
     finally:
         model.set_params(callbacks=None)
-    found = facts(model, X.shape[0], source)
-    found["training error" if labels else "training R²"] = measured(model, X, y)
-    if held is not None:
-        found["validation error" if labels else "validation R²"] = measured(model, *held)
-    return _with_test(model, given, found, labels)
+    return facts(model, X.shape[0], source), source, {"training": (X, y), **sets}
 
 
-def _learn_in_chunks(model: Any, given: dict[str, Any], journal: Journal) -> dict[str, Any]:
+def _learn_in_chunks(model: Any, given: dict[str, Any], journal: Journal) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    """The same, chunk after chunk."""
     from ..data import train as train_on
 
-    if given["validation"] is not None:
-        raise ValueError("--validation holds rows out of a file that is loaded whole: give --test with --epochs")
-    source, labels, last = opened(given["data"], given), is_classifier(model), {"rows": 0}
+    source, last = opened(given["data"], given), {"rows": 0, "epochs": 0}
 
     def noted(passed: Any) -> None:
-        last["rows"] = passed.rows
+        last.update(rows=passed.rows, epochs=passed.epochs)
         journal.write({"epochs": passed.epochs, "rows": passed.rows, "seconds": passed.seconds})
 
     limit = getattr(model, "max_seconds", None)
     # labels that are whole numbers are integers in a model that was trained whole: so here
-    classes = with_whole_labels(source.summary().labels) if labels and source.again else None
+    classes = None if given["classes"] is None else _classes(given["classes"])
+    if classes is None and is_classifier(model) and source.again:
+        classes = source.summary().labels
+        classes = None if classes is None else with_whole_labels(classes)  # too many, which is refused below
     train_on(
         model, source, epochs=given["epochs"], classes=classes, max_seconds=limit, random_state=model.random_state,
         callbacks=noted,
     )  # fmt: skip
-    found = facts(model, last["rows"], source)
-    found["epochs"] = given["epochs"]
-    return _with_test(model, given, found, labels)
+    return {**facts(model, last["rows"], source), "epochs": last["epochs"]}, source, {}
+
+
+def _classes(text: str) -> np.ndarray:
+    """The labels of a text with commas between: numbers if all are."""
+    try:
+        return with_whole_labels(np.array([float(word) for word in words(text)]))
+    except ValueError:
+        return np.array(words(text))
 
 
 def facts(model: Any, rows: int, source: Any) -> dict[str, Any]:
@@ -175,16 +216,7 @@ def facts(model: Any, rows: int, source: Any) -> dict[str, Any]:
         found["vectors"] = int(model.support_vectors_.shape[0])
     if source.skipped:
         found["skipped lines"] = source.skipped
-    found["columns"] = columns_of(source)
     return found
-
-
-def columns_of(source: Any) -> dict[str, Any] | None:
-    """What another table must have for the same features."""
-    if not hasattr(source, "feature_names"):
-        return None
-    held = dict(source.categories) if isinstance(source.categories, dict) else {}
-    return {"columns": [name for name, _ in source._features], "categories": held, "target": source._target}
 
 
 def measured(model: Any, X: Any, y: Any) -> float:
@@ -193,11 +225,13 @@ def measured(model: Any, X: Any, y: Any) -> float:
     return round(1.0 - score if is_classifier(model) else score, 6)
 
 
-def _with_test(model: Any, given: dict[str, Any], found: dict[str, Any], labels: bool) -> dict[str, Any]:
+def _measures(model: Any, given: dict[str, Any], source: Any, sets: dict[str, Any]) -> dict[str, float]:
+    """The errors on these sets, and on --test."""
+    labels = is_classifier(model)
     if given["test"] is not None:
-        X, y = opened_like(given["test"], given, found["columns"], model.n_features_in_).load()[:2]
-        found["test error" if labels else "test R²"] = measured(model, X, with_whole_labels(y) if labels else y)
-    return found
+        X, y = opened_like(given["test"], given, like_of(source), model.n_features_in_).load()[:2]
+        sets = {**sets, "test": (X, with_whole_labels(y) if labels else y)}
+    return {f"{name} {'error' if labels else 'R²'}": measured(model, *rows) for name, rows in sets.items()}
 
 
 def check_output(path: str) -> None:
@@ -209,14 +243,53 @@ def check_output(path: str) -> None:
         raise IsADirectoryError(f"{path} cannot be written: it is a folder; name a file in it")
 
 
-def save(model: Any, path: str, columns: dict[str, Any] | None) -> None:
-    """Write a model in the format that its name says, with what its tables must have."""
+def check_model(model: Any, path: str) -> None:
+    """Refuse a name that says no format, and a format that has no such machines, before they are trained."""
+    from ..formats import FORMATS
+
+    check_output(path)
+    ending, name = Path(path).suffix.lower(), type(model).__name__
+    if ending not in ("", *FORMATS.values()):
+        raise ValueError(f"{path} ends in {ending}, which is no format of models: end it in {_ENDINGS}")
+    kernel = getattr(model, "kernel", None)
+    if ending == ".libsvm" and kernel is None:
+        raise ValueError(f"{path}: LIBSVM's text is of kernel machines, and {name} is linear: end it in .liblinear")
+    if ending == ".liblinear" and kernel not in (None, "linear"):
+        raise ValueError(
+            f"{path}: LIBLINEAR's text is of linear machines, and {name} has the kernel {kernel!r}: end it in .libsvm"
+        )
+    if ending == ".onnx" and find_spec("onnx") is None:
+        raise ImportError(f"{path} needs the package onnx: pip install 'widemargin[onnx]'")
+
+
+_ENDINGS = ".npz, .libsvm, .liblinear or .onnx"
+
+
+def save(model: Any, path: str, like: dict[str, Any], format: str | None = None) -> str:
+    """Write a model, with what its data must be like where the format has room for it; returns the format."""
     from ..formats import FORMATS, export
 
-    if Path(path).suffix.lower() in set(FORMATS.values()) - {".npz"}:
-        export(model, path)
+    known = {suffix: name for name, suffix in FORMATS.items()}
+    format = format or known.get(Path(path).suffix.lower())
+    if format == "npz":
+        model.save(path, **({"columns": like} if "columns" in like else like))
     else:
-        model.save(path, **({"columns": columns} if columns else {}))
+        export(model, path, format)
+    return str(format)
+
+
+def save_trained(model: Any, path: str, like: dict[str, Any]) -> str:
+    """Write a model that took long to train: as .npz beside, where the format does not have it; returns the path."""
+    try:
+        save(model, path, like, None if Path(path).suffix else "npz")
+        return path
+    except (ValueError, TypeError, ImportError) as bad:
+        if Path(path).suffix.lower() in ("", ".npz"):
+            raise
+        beside = f"{path}.npz"
+        save(model, beside, like)
+        say(f"widemargin: {bad}; the trained model is in {beside}: widemargin convert writes others")
+        return beside
 
 
 def show(found: dict[str, Any], as_json: bool) -> None:

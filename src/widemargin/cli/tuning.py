@@ -10,8 +10,8 @@ from typing import Any
 from sklearn.base import clone, is_classifier
 
 from ..arguments import positive
-from . import FINE, INTERRUPTED, say
-from .comparing import command_line, parts, rows_of_file, words
+from . import BAD_INPUT, FINE, INTERRUPTED, say
+from .comparing import command_line, parts, rows_of_file
 from .options import (
     DATA_OPTIONS,
     NUMBER,
@@ -19,11 +19,13 @@ from .options import (
     argument,
     estimator_class,
     estimator_options,
+    like_of,
     made,
     option,
     with_options,
+    words,
 )
-from .training import check_output, facts, save, show
+from .training import check_model, facts, save_trained, show
 
 #: What can be tuned.
 TUNED = ("LinearSVC", "SVC", "LinearSVR", "SVR")
@@ -72,7 +74,7 @@ def tune(**given: Any) -> int:
     limit = None if given["max_seconds"] is None else positive("--max-seconds", given["max_seconds"])
     model = made(name, {key: value for key, value in given.items() if key not in SEARCHED}, random_state=0)
     Cs, gammas = _numbers("--Cs", given["Cs"]), _numbers("--gammas", given["gammas"])
-    check_output(given["output"])
+    check_model(model, given["output"])
     labels = is_classifier(model)
     X, y, source = rows_of_file(given, labels)
     kept, held = parts(y, given, labels)
@@ -95,15 +97,15 @@ def tune(**given: Any) -> int:
         C=best.C, max_seconds=left, **({} if best.gamma is None else {"gamma": best.gamma})
     ).fit(X, y)  # fmt: skip
     found = facts(model, X.shape[0], source)
-    save(model, given["output"], found.pop("columns"))
+    written = save_trained(model, given["output"], like_of(source))
     found |= {"C": best.C} | ({} if best.gamma is None else {"gamma": best.gamma})
-    found |= {"validation error": best.error, "search": search.stop_reason, "output": given["output"]}
+    found |= {"validation error": best.error, "search": search.stop_reason, "output": written}
     found["seconds"] = round(time.perf_counter() - started, 3)
     _tell(search, best, found, given)
     interrupted = "interrupted" in (search.stop_reason, model.stop_reason_)
     if interrupted:
-        say(f"widemargin: interrupted; the model is in {given['output']}")
-    return INTERRUPTED if interrupted else FINE
+        say(f"widemargin: interrupted; the model is in {written}")
+    return INTERRUPTED if interrupted else FINE if written == given["output"] else BAD_INPUT
 
 
 def _numbers(option: str, text: str | None) -> list[float] | None:

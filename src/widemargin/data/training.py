@@ -9,6 +9,8 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from ..arguments import flag, generator, positive, whole
 from .chunks import ChunkedSource
@@ -41,7 +43,8 @@ def train(
 ) -> Any:
     """Train a model with ``partial_fit`` on a source of chunks, in the memory that the source may take.
 
-    The model goes on from where it is. Ctrl-C, or the time limit, ends training after the examples learnt by then.
+    The model goes on from where it is. Ctrl-C, or the time limit, ends training after the examples learnt by then;
+    after Ctrl-C its ``stop_reason_`` is "interrupted".
 
     Parameters
     ----------
@@ -84,8 +87,9 @@ def train(
     limit = float("inf") if max_seconds is None else positive("max_seconds", max_seconds)
     source, rng, started = open_data(source), generator(random_state), time.perf_counter()
     _check(model, source, epochs)
-    options, rows, lam = _options(model, source, classes), 0, _lam(model, source)
+    options, rows, lam = _options(model, source, classes), 0, None
     try:
+        lam = _lam(model, source)
         if lam is not None:
             model.set_params(lam=lam)
         for epoch in range(epochs):
@@ -96,14 +100,24 @@ def train(
                 if passed.seconds >= limit or (callbacks is not None and callbacks(passed)):
                     return model
     except KeyboardInterrupt:
-        if rows == 0 and not hasattr(model, "classes_"):
+        if rows == 0 and not _is_fitted(model):
             raise
+        model.stop_reason_ = "interrupted"
+        return model
     finally:
         if lam is not None:
             model.set_params(lam=None)
     if rows == 0:
         raise ValueError(f"{source.name} holds no examples")
     return model
+
+
+def _is_fitted(model: Any) -> bool:
+    try:
+        check_is_fitted(model)
+    except (NotFittedError, TypeError):
+        return False
+    return True
 
 
 def _check(model: Any, source: ChunkedSource, epochs: int) -> None:

@@ -167,7 +167,9 @@ def _compile(estimator: Any, examples: Examples) -> None:
         model = clone(estimator)
         if getattr(model, "budget", None) is not None:
             variant = {**variant, "budget": 20}  # vectors are merged once there are more
-        model.set_params(**variant).fit(X, y).predict(X)
+        if model.set_params(**variant).fit(X, y).stop_reason_ == "interrupted":
+            raise KeyboardInterrupt
+        model.predict(X)
 
 
 class Kept:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, TypeGuard
 
 from .figures import Series, against, swatch
 from .results import Result
 from .table import COLUMNS, rows_of
 
+#: Errors from which on arithmetic of figures overflows.
+HUGE = 1e100
 #: Colours of the series on a light and on a dark ground.
 LIGHT = (
     "#1769b5", "#c2324b", "#23804a", "#7d47a8", "#b86e00", "#0a8794", "#96451f", "#c22f8c", "#4d5663", "#7c6c12",
@@ -64,11 +66,13 @@ def page(title: str, results: Sequence[Result], facts: Mapping[str, Any], labels
     """The page of a comparison; every text in it is escaped here."""
     error = "test error" if labels else "root mean square error"
     numbered = list(enumerate(results))
-    curves = [Series(each.name, k, each.curve, each.is_rival) for k, each in numbered]
+    curves = [
+        Series(each.name, k, [point for point in each.curve if _drawn(point[1])], each.is_rival) for k, each in numbered
+    ]
     sizes = [
         Series(each.name, k, [(float(each.bytes), each.error)], each.is_rival)
         for k, each in numbered
-        if each.bytes and each.error is not None
+        if each.bytes and _drawn(each.error)
     ]
     parts = [
         "<!DOCTYPE html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
@@ -83,6 +87,11 @@ def page(title: str, results: Sequence[Result], facts: Mapping[str, Any], labels
         parts.append(_figure(against(sizes, "bytes of the model", error, labelled=True), _SIZE))
     parts += ["<h2>Results</h2>", _table(results, labels), "<h2>What was run</h2>", _facts(facts), "</body>", "</html>"]
     return "\n".join(parts) + "\n"
+
+
+def _drawn(error: float | None) -> TypeGuard[float]:
+    """Whether an error has a place in a figure: a solver that went astray may have none."""
+    return error is not None and abs(error) < HUGE
 
 
 _TIME = (
@@ -104,7 +113,7 @@ def _style() -> str:
 
 
 def _sentence(results: Sequence[Result], error: str) -> str:
-    known = [(each.error, each.seconds, each) for each in results if each.error is not None]
+    known = [(each.error, each.seconds, each) for each in results if _drawn(each.error)]
     if not known:
         return "No solver has ended with a model."
     best = min(known, key=lambda row: row[:2])[2]
@@ -121,7 +130,7 @@ def _legend(series: Sequence[Series]) -> str:
 
 
 def _table(results: Sequence[Result], labels: bool) -> str:
-    best = min((each.error for each in results if each.error is not None), default=None)
+    best = min((each.error for each in results if _drawn(each.error)), default=None)
     head = "".join(f"<th>{escape(column)}</th>" for column in COLUMNS)
     body = []
     for result, row in zip(results, rows_of(results, labels)):
