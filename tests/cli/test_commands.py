@@ -141,6 +141,10 @@ def test_a_model_remembers_whether_indices_began_with_0(folder, capfd, rng, epoc
     for name in ("model.npz", "copy.npz"):
         assert [int(v) for v in run(capfd, "predict", name, "new.svm")[0].split()] == model.predict(X).tolist()
     assert told["test error"] == pytest.approx(np.mean(model.predict(X) != y), abs=1e-6)
+    _, err = run(capfd, "convert", "model.npz", "model.liblinear")
+    assert err == "warning: model.liblinear does not keep that indices begin with 0: give --zero-based with it\n"
+    out, _ = run(capfd, "predict", "model.liblinear", "new.svm", "--zero-based")
+    assert [int(v) for v in out.split()] == model.predict(X).tolist()
     run(capfd, "train", "train.svm", "-q")
     _, err = run(capfd, "predict", "model.npz", "zero.svm", code=2)
     assert "has the index 0" in err

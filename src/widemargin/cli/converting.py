@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import say
 from .options import DATA_OPTIONS, TEXT, argument, is_model, opened, option, with_options
 
 
@@ -29,11 +28,7 @@ def convert(**given: Any) -> None:
         from .training import save
 
         model, like = loaded(given["source"], given["n_features"])
-        if save(model, given["output"], like, given["to"]) != "npz" and "columns" in like:
-            say(
-                f"warning: {given['output']} does not keep the names of columns: its features are, in this order, "
-                f"{', '.join(map(str, like['columns']))}"
-            )
+        save(model, given["output"], like, given["to"])
         return
     from ..data import write_data
 

@@ -265,17 +265,21 @@ def check_model(model: Any, path: str) -> None:
 _ENDINGS = ".npz, .libsvm, .liblinear or .onnx"
 
 
-def save(model: Any, path: str, like: dict[str, Any], format: str | None = None) -> str:
-    """Write a model, with what its data must be like where the format has room for it; returns the format."""
+def save(model: Any, path: str, like: dict[str, Any], format: str | None = None) -> None:
+    """Write a model, with what its data must be like, or a warning where the format has no room for that."""
     from ..formats import FORMATS, export
 
     known = {suffix: name for name, suffix in FORMATS.items()}
     format = format or known.get(Path(path).suffix.lower())
     if format == "npz":
         model.save(path, **({"columns": like} if "columns" in like else like))
-    else:
-        export(model, path, format)
-    return str(format)
+        return
+    export(model, path, format)
+    if "columns" in like:
+        named = ", ".join(map(str, like["columns"]))
+        say(f"warning: {path} does not keep the names of columns: its features are, in this order, {named}")
+    elif like.get("zero_based"):
+        say(f"warning: {path} does not keep that indices begin with 0: give --zero-based with it")
 
 
 def save_trained(model: Any, path: str, like: dict[str, Any]) -> str:
