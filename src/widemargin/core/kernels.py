@@ -10,7 +10,8 @@
 
 A kernel of rows is a function of one of the measures of :mod:`.measures`. It stands here whole: a class whose fields
 are its parameters (γ, coef0, degree), entered with its facts by :func:`kernel_class`, and one case each of
-:func:`value_of` and :func:`finish`, the function itself for one number and for many. Everyone else reads the facts.
+:func:`value_of` and :func:`finish`, the function itself for one number and for many; ``of_array(xp, sums)`` is the same
+for an array of another library, whose exp and tanh are ``xp``'s. Everyone else reads the facts.
 :func:`between` is one kernel value, from two rows, in float64; :class:`.kernel_matrix.KernelMatrix` gives many.
 """
 
@@ -129,6 +130,9 @@ def names_of(fact: str = "name") -> tuple[str, ...]:
 class Linear(NamedTuple):
     """The inner product, k(x, z) = ⟨x, z⟩."""
 
+    def of_array(self, xp: Any, sums: Any) -> Any:
+        return sums
+
 
 @value_of.case(Linear)
 def _(kernel, total):
@@ -156,6 +160,9 @@ class RBF(NamedTuple):
         """The steepest slope of exp(−γt²) over the distance t."""
         return math.sqrt(2.0 * self.gamma / math.e)
 
+    def of_array(self, xp: Any, sums: Any) -> Any:
+        return xp.exp(-self.gamma * sums)
+
 
 @value_of.case(RBF)
 def _(kernel, total):
@@ -181,6 +188,9 @@ class Polynomial(NamedTuple):
     gamma: float
     coef0: float
     degree: int
+
+    def of_array(self, xp: Any, sums: Any) -> Any:
+        return (self.gamma * sums + self.coef0) ** self.degree
 
 
 @value_of.case(Polynomial)
@@ -212,6 +222,9 @@ class Sigmoid(NamedTuple):
     gamma: float
     coef0: float
 
+    def of_array(self, xp: Any, sums: Any) -> Any:
+        return xp.tanh(self.gamma * sums + self.coef0)
+
 
 @value_of.case(Sigmoid)
 def _(kernel, total):
@@ -235,6 +248,9 @@ class Laplacian(NamedTuple):
     def steepness(self) -> float:
         """The steepest slope of exp(−γt) over the distance t."""
         return self.gamma
+
+    def of_array(self, xp: Any, sums: Any) -> Any:
+        return xp.exp(-self.gamma * sums)
 
 
 value_of.case(Laplacian)(value_of.table[RBF])

@@ -73,6 +73,10 @@ class SVC(Decomposed):
         for "smo", "sdca" and "sbp", which is then at its second part.
     n_jobs : int, optional
         Threads that compute kernel values, −1 for all processors; they do not change the result.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        "cuda" trains and predicts on a GPU, by torch (``pip install 'widemargin[gpu]'``): the solver is "smo", and
+        ``cache_size`` is memory of the GPU; "auto" does so where there is a GPU and the solver is "smo". The machine
+        is the same, and predicts on the CPU where there is no GPU.
     random_state : int, Generator, RandomState or None, default=None
         Of the order in which examples are looked at, and of what ``early_stopping`` holds out. None is a fixed seed,
         for every solver: two fits to the same data are the same model.
@@ -138,6 +142,7 @@ class SVC(Decomposed):
         n_iter_no_change=3,
         warm_start=False,
         n_jobs=None,
+        device="cpu",
         random_state=None,
         checkpoint=None,
         checkpoint_every=60,
@@ -198,7 +203,7 @@ class SVR(Numeric, KernelMachine):
     Parameters
     ----------
     kernel, gamma, degree, coef0, C, intercept, cache_size, lam, tol, max_iter, max_seconds, warm_start, n_jobs, \
-    random_state, checkpoint, checkpoint_every, callbacks, verbose
+    device, random_state, checkpoint, checkpoint_every, callbacks, verbose
         As in :class:`SVC`.
     solver : {"auto", "smo", "sdca"} or a configured solver, default="auto"
         Those of :class:`SVC` that solve the ε-insensitive loss; "auto" is "smo".
@@ -240,6 +245,7 @@ class SVR(Numeric, KernelMachine):
         max_seconds=None,
         warm_start=False,
         n_jobs=None,
+        device="cpu",
         random_state=None,
         checkpoint=None,
         checkpoint_every=60,

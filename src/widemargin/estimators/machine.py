@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .. import solvers
+from .. import backends, solvers
 from ..arguments import flag, one_of, positive, threads
 from ..core import losses
 from ..core.kernel_matrix import largest_value
@@ -75,6 +75,7 @@ class KernelMachine(TrainedByRun):
     never_matters = ("n_jobs",)
 
     cache_size: float
+    device: str
     support_: np.ndarray
     dual_coef_: np.ndarray
     _model: Any
@@ -90,6 +91,12 @@ class KernelMachine(TrainedByRun):
         positive("cache_size", self.cache_size)
         one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
         check_solver("kernel", self.solver, "SMO()")
+        one_of("device", self.device, backends.DEVICES)
+        if self.device == "cuda" and not self._has_device_solver():
+            raise ValueError(
+                f"device='cuda' trains with solver='smo', given by name, got solver={self.solver!r}: use 'smo' or "
+                "'auto', or device='cpu'"
+            )
         flag("warm_start", self.warm_start)
         if self.warm_start and not self._configured().warm:
             raise ValueError(
@@ -103,8 +110,25 @@ class KernelMachine(TrainedByRun):
     def _configured(self) -> Any:
         """The solver, refining to this estimator's ``tol``."""
         solver = solvers.make("kernel", self.solver) if isinstance(self.solver, str) else self.solver
+        if self._trains_on_device():
+            solver = solvers.make("device", solver.for_device)
         refines = "tol" in solver.get_params()
         return replace(solver, tol=max(float(self.tol), 1e-12)) if refines else solver
+
+    def _has_device_solver(self) -> bool:
+        return isinstance(self.solver, str) and bool(solvers.solver_class("kernel", self.solver).for_device)
+
+    def _trains_on_device(self) -> bool:
+        """Whether training is on a GPU; refuses to where one is asked for and there is none."""
+        return self._has_device_solver() and backends.resolved(self.device) == "cuda"
+
+    def _scored(self, model: KernelModel, rows: Any) -> np.ndarray:
+        """Scores of rows: on a GPU if one is asked for and there is one, else on the CPU."""
+        if self.device == "cpu" or not model.kernel.of_rows or backends.lacking():
+            return model.decision_function(rows, threads=threads(self.n_jobs))
+        from ..backends.blocks import scores
+
+        return scores(model, rows)
 
     def _is_nu_form(self) -> bool:
         """Whether the solver has its own ν and does not look at C; its gap says nothing then."""
@@ -133,7 +157,8 @@ class KernelMachine(TrainedByRun):
         kernel, exponent, self._gamma = scaled_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
         with np.errstate(over="ignore", invalid="ignore"):
             free = self._intercept() == "unregularized"
-            self._preparation = replace(Preparation.of(kernel, divided(X, exponent), free), exponent=exponent)
+            prepared = Preparation.of(kernel, divided(X, exponent), free, stays_dense=self._trains_on_device())
+            self._preparation = replace(prepared, exponent=exponent)
             rows = self._preparation.rows(kernel, X)
             largest = largest_value(kernel, rows)
         check_values(kernel, self._gamma, rows, largest, largest_entry(X))
@@ -222,7 +247,7 @@ class KernelMachine(TrainedByRun):
         checkpoint goes on.
         """
         until = limits.until
-        if until == math.inf or not solver.exact or state or validation:
+        if until == math.inf or not solver.exact or solver.on_device or state or validation:
             only = self._run(solver, problem, limits, shown, state=state, rng=rng, validation=validation)
             return only, self._certify(solver, problem, only), False
         # a generator of its own, so that a limit that is not reached changes nothing
@@ -427,7 +452,7 @@ class KernelMachine(TrainedByRun):
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._model.decision_function(self._rows_for(self._model, X), threads=threads(self.n_jobs))
+            scores = self._scored(self._model, self._rows_for(self._model, X))
         return finite(scores, X)
 
     def _finished(self, model: KernelModel, own: np.ndarray | None = None) -> KernelModel:

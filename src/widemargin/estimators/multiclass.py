@@ -44,6 +44,8 @@ MANY_PAIRS = 100
 SMALL_PAIR = 2**16
 #: The part of the cache that the kernel matrix of the largest such pair, and the rows of the largest class, may take.
 PAIR_SHARE = 0.25
+#: Coefficients of all pairs, at most, for scores on a GPU.
+ON_DEVICE = 2**25
 
 
 def target_of(
@@ -182,7 +184,8 @@ class Decomposed(Labelled, KernelMachine):
         where a pair needs two classes' columns.
         """
         whole, n_bytes, shared = task.whole, self._cache_bytes(), None
-        if len(binaries) > 1 and not binaries.in_pairs and n_bytes * SHARED / (4.0 * whole.n) >= whole.n / 3:
+        shares = len(binaries) > 1 and not binaries.in_pairs and not self._configured().on_device
+        if shares and n_bytes * SHARED / (4.0 * whole.n) >= whole.n / 3:
             everything = np.arange(whole.n)
             shared = RowCache(whole.matrix(everything, everything), SHARED * n_bytes)
             n_bytes *= 1.0 - SHARED
@@ -417,11 +420,13 @@ class Decomposed(Labelled, KernelMachine):
 
     def _parts(self, X: Any) -> Iterable[tuple[slice, int, np.ndarray]]:
         """Scores of pairs as :meth:`PairsModel.parts`; also of a model whose pairs share merged vectors."""
-        rows, k = self._preparation.rows(self._model.kernel, X), self.classes_.size
-        if isinstance(self._model, PairsModel):
-            yield from self._model.parts(rows, threads=threads(self.n_jobs))
-            return
-        scores = self._model.decision_function(rows, threads=threads(self.n_jobs)).T
+        rows, k, model = self._preparation.rows(self._model.kernel, X), self.classes_.size, self._model
+        if isinstance(model, PairsModel):
+            if self.device == "cpu" or model.intercept.size * model.support.size > ON_DEVICE:
+                yield from model.parts(rows, threads=threads(self.n_jobs))
+                return
+            model = model.whole()
+        scores = self._scored(model, rows).T
         for i in range(k - 1):
             yield slice(0, X.shape[0]), i, np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)])
 

@@ -193,14 +193,14 @@ class Preparation:
     exponent: int = 0
 
     @classmethod
-    def of(cls, kernel: Any, X: Any, free_bias: bool) -> Preparation:
-        """The preparation that suits the training data."""
+    def of(cls, kernel: Any, X: Any, free_bias: bool, stays_dense: bool = False) -> Preparation:
+        """The preparation that suits the training data; dense data with few non-zeros may be asked to stay so."""
         if not kernel.of_rows:
             return cls(None, False, False)
         of_distances, wide = kernel.of_distances, X.dtype == np.float64
         if sp.issparse(X):
             return cls(None, of_distances and wide and moved_by_float32(kernel, X) <= MOVED, True)
-        if np.count_nonzero(X) < SPARSE_BELOW * X.size:
+        if not stays_dense and np.count_nonzero(X) < SPARSE_BELOW * X.size:
             if not of_distances:
                 return cls(None, False, True)
             if moved_by_float32(kernel, X) <= MOVED:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-#: kind of problem → name → module:class, a module of this package with a dot before it; the first is meant by "auto".
+#: kind of problem → name → module:class, modules relative to this package; the first is meant by "auto".
 REGISTRY = {
     "linear": {
         "sdca": ".sdca:SDCA",
@@ -27,6 +27,7 @@ REGISTRY = {
     "budgeted": {"sgd": ".budget.sgd:BudgetedSGD"},
     "incremental": {"tracker": ".tracking:Tracker"},
     "pairs": {"smo": ".pairs:PairwiseSMO"},
+    "device": {"smo": "..backends.smo:DeviceSMO"},
 }
 
 

@@ -87,6 +87,11 @@ class Solver:
     exact: ClassVar[Any] = False
     #: The name of the solver of its kind that trains many small pairs of classes at once; "" if there is none.
     for_pairs: ClassVar[str] = ""
+    #: The name of the solver of the same problems on a GPU; "" if there is none.
+    for_device: ClassVar[str] = ""
+    #: Whether it has kernel rows of its own, on a GPU: it has no use for shared ones, and its models come so soon that
+    #: a time limit needs no samples first.
+    on_device: ClassVar[bool] = False
 
     @property
     def resumes(self) -> bool:

@@ -678,9 +678,88 @@ class State(protocol.State):
     counters: Counters = field(default_factory=Counters)
 
 
+class DualSolver(Solver):
+    """What the exact solvers of this dual share: the values of an α with its responses, and the best primal point,
+    model and certificate made of them. Their states have ``alpha``, ``f``, ``bias``, ``primal``, ``dual``,
+    ``point``.
+    """
+
+    #: Whether the model is w(α) itself, no multiple of it.
+    onward: Any = False
+
+    free_bias = True
+    warm = True
+    exact = True
+    for_pairs = "smo"
+
+    @staticmethod
+    def _check_loss(problem: KernelProblem) -> None:
+        loss = losses.scalar_loss(problem.target)
+        if not isinstance(loss, (losses.Hinge, losses.EpsilonInsensitive)):
+            raise ValueError(
+                f"SMO solves the hinge and the ε-insensitive loss, got {type(loss).__name__}: choose one of them "
+                "or another solver"
+            )
+
+    @staticmethod
+    def _nearest(problem: KernelProblem, variables: Variables, duals: np.ndarray) -> np.ndarray:
+        """Feasible α for dual variables of shape (1, n)."""
+        alpha = variables.split(protocol.checked_duals(duals, 1, problem.n))
+        return balance(alpha, variables.sigma, variables.cap) if problem.has_free_bias else alpha
+
+    def _close(self, problem: KernelProblem, variables: Variables, state: Any) -> None:
+        """Bias, primal, dual and the best point from the responses."""
+        state.bias, state.primal, state.dual = self._values(problem, variables, state.alpha, state.f)
+        state.point = self._point(problem, variables, state.alpha, state.f, state.bias, state.primal, state.dual)
+
+    def _values(
+        self, problem: KernelProblem, variables: Variables, alpha: np.ndarray, f: np.ndarray
+    ) -> tuple[float, float, float]:
+        """The bias, the primal and the dual value of α with the responses f."""
+        v, bias = variables, 0.0
+        if problem.has_free_bias:
+            bias = free_bias(v.sigma, v.h - f[v.row], v.cap, alpha)
+        signed = v.sigma * alpha
+        norm2 = float(signed @ f[v.row])
+        primal = problem.value(f[None] + bias, np.array([norm2])) / problem.lam
+        return bias, primal, float(v.h @ signed) - 0.5 * norm2
+
+    def _point(
+        self, problem: KernelProblem, variables: Variables, alpha: np.ndarray, f: np.ndarray, bias: float,
+        primal: float, dual: float,
+    ) -> Point:  # fmt: skip
+        """The best primal point on the ray of w(α), which far from the optimum is not w(α): large C overshoots."""
+        own = Point(1.0, bias, primal)
+        if self.onward or primal - dual <= ROUGHLY * abs(primal) or not alpha.any():
+            return own
+        norm2 = float(np.sum(variables.sigma * alpha * f[variables.row]))
+        ray = Point(*problem.best_multiple(f, norm2))
+        return ray if ray.primal < primal else own
+
+    def certificate(self, problem: KernelProblem, state: Any) -> Certificate:
+        """Primal value of the model, dual value of α, and their difference, in the λ-form."""
+        return self._certificate(problem, state.point, state.dual)
+
+    def _certificate(self, problem: KernelProblem, point: Point, dual: float) -> Certificate:
+        return Certificate(problem.lam * point.primal, problem.lam * dual, problem.lam * (point.primal - dual))
+
+    def duals(self, problem: KernelProblem, state: Any) -> np.ndarray:
+        """Σ σα over the variables of an example, of shape (1, n)."""
+        return Variables.of(problem).signed(state.alpha)
+
+    def model(self, problem: KernelProblem, state: Any) -> KernelModel:
+        """Support vectors, their coefficients σα summed over the variables of a row, and the bias: the best point that
+        can be made of the state's α.
+        """
+        return self._model(problem, self.duals(problem, state), state.point)
+
+    def _model(self, problem: KernelProblem, beta: np.ndarray, point: Point) -> KernelModel:
+        return problem.model(point.multiple * beta, np.array([point.bias]))
+
+
 @savable()
 @dataclass
-class SMO(Solver):
+class SMO(DualSolver):
     """Exact dual solver for kernel classification and regression.
 
     Parameters
@@ -709,11 +788,8 @@ class SMO(Solver):
     max_rounds: int = 2000
     onward: bool = False
 
-    free_bias = True
     state_class = State
-    warm = True
-    exact = True
-    for_pairs = "smo"
+    for_device = "smo"
 
     def first_slice(self, problem: KernelProblem) -> int:
         """Rounds: one on a large problem, where it may compute as much as a slice, all of a small one."""
@@ -721,12 +797,7 @@ class SMO(Solver):
 
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
-        loss = losses.scalar_loss(problem.target)
-        if not isinstance(loss, (losses.Hinge, losses.EpsilonInsensitive)):
-            raise ValueError(
-                f"SMO solves the hinge and the ε-insensitive loss, got {type(loss).__name__}: choose one of them "
-                "or another solver"
-            )
+        self._check_loss(problem)
         for name, least in (("working_set", 2), ("sample", 1), ("max_rounds", 1)):
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= least):
@@ -783,12 +854,6 @@ class SMO(Solver):
         state.alpha[:] = np.clip(state.alpha + step * change, 0.0, variables.cap)
         state.f += step * f
         self._close(problem, variables, state)
-
-    @staticmethod
-    def _nearest(problem: KernelProblem, variables: Variables, duals: np.ndarray) -> np.ndarray:
-        """Feasible α for dual variables of shape (1, n)."""
-        alpha = variables.split(protocol.checked_duals(duals, 1, problem.n))
-        return balance(alpha, variables.sigma, variables.cap) if problem.has_free_bias else alpha
 
     def _responses(
         self, problem: KernelProblem, state: State, variables: Variables, alpha: np.ndarray
@@ -1067,60 +1132,11 @@ class SMO(Solver):
         state.episodes += 1
         self._close(problem, variables, state)
 
-    def _close(self, problem: KernelProblem, variables: Variables, state: State) -> None:
-        """Bias, primal, dual and the best point from the responses."""
-        state.bias, state.primal, state.dual = self._values(problem, variables, state.alpha, state.f)
-        state.point = self._point(problem, variables, state.alpha, state.f, state.bias, state.primal, state.dual)
-
-    def _values(
-        self, problem: KernelProblem, variables: Variables, alpha: np.ndarray, f: np.ndarray
-    ) -> tuple[float, float, float]:
-        """The bias, the primal and the dual value of α with the responses f."""
-        v, bias = variables, 0.0
-        if problem.has_free_bias:
-            bias = free_bias(v.sigma, v.h - f[v.row], v.cap, alpha)
-        signed = v.sigma * alpha
-        norm2 = float(signed @ f[v.row])
-        primal = problem.value(f[None] + bias, np.array([norm2])) / problem.lam
-        return bias, primal, float(v.h @ signed) - 0.5 * norm2
-
-    def _point(
-        self, problem: KernelProblem, variables: Variables, alpha: np.ndarray, f: np.ndarray, bias: float,
-        primal: float, dual: float,
-    ) -> Point:  # fmt: skip
-        """The best primal point on the ray of w(α), which far from the optimum is not w(α): large C overshoots."""
-        own = Point(1.0, bias, primal)
-        if self.onward or primal - dual <= ROUGHLY * abs(primal) or not alpha.any():
-            return own
-        norm2 = float(np.sum(variables.sigma * alpha * f[variables.row]))
-        ray = Point(*problem.best_multiple(f, norm2))
-        return ray if ray.primal < primal else own
-
     # -- output
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:
         """Rounds that visit as many variables as there are examples."""
         return max(1, -(-problem.n // self.working_set))
-
-    def certificate(self, problem: KernelProblem, state: State) -> Certificate:
-        """Primal value of the model, dual value of α, and their difference, in the λ-form."""
-        return self._certificate(problem, state.point, state.dual)
-
-    def _certificate(self, problem: KernelProblem, point: Point, dual: float) -> Certificate:
-        return Certificate(problem.lam * point.primal, problem.lam * dual, problem.lam * (point.primal - dual))
-
-    def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
-        """Σ σα over the variables of an example, as of the last episode's end, of shape (1, n)."""
-        return Workspace.of(problem, state).variables.signed(state.alpha)
-
-    def model(self, problem: KernelProblem, state: State) -> KernelModel:
-        """Support vectors, their coefficients σα summed over the variables of a row, and the bias: the best point that
-        can be made of the last episode's end.
-        """
-        return self._model(problem, self.duals(problem, state), state.point)
-
-    def _model(self, problem: KernelProblem, beta: np.ndarray, point: Point) -> KernelModel:
-        return problem.model(point.multiple * beta, np.array([point.bias]))
 
     def glimpse(
         self, problem: KernelProblem, state: State, most: float

@@ -1,0 +1,39 @@
+"""Kernel machines on a GPU, by torch and Triton: the only modules that import them, where a device is
+asked for.
+
+    blocks.py    rows of the data on a device, blocks of kernel rows, the cache of them, scores of models
+    programs.py  Triton programs: pairs and single variables of a working set, rows added to responses
+    smo.py       the exact dual solver behind the protocol of :mod:`widemargin.solvers.protocol`
+
+What comes back is NumPy's: a machine that was trained on a GPU is the same as one of the CPU, in files too.
+"""
+
+from __future__ import annotations
+
+#: Where users ask a machine to be trained; "auto" is a GPU if there is one.
+DEVICES = ("cpu", "cuda", "auto")
+
+
+def lacking() -> str:
+    """What keeps this process from training on a GPU, with the remedy; "" if nothing does."""
+    try:
+        import torch
+        import triton  # noqa: F401
+    except ImportError as missing:
+        return f"torch and Triton, and {missing.name} is not installed: pip install 'widemargin[gpu]'"
+    if not torch.cuda.is_available():
+        return (
+            f"a GPU, and torch {torch.__version__} finds none: check the driver with nvidia-smi, and that this torch "
+            "was built for CUDA"
+        )
+    return ""
+
+
+def resolved(device: str) -> str:
+    """ "cpu" or "cuda" for what users ask for; refuses "cuda" where there is none, and "auto" takes what there is."""
+    if device == "cpu":
+        return device
+    lacks = lacking()
+    if lacks and device == "cuda":
+        raise ValueError(f"device='cuda' needs {lacks}; or use device='cpu', or 'auto' for a GPU where there is one")
+    return "cpu" if lacks else "cuda"
