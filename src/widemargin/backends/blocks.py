@@ -2,8 +2,8 @@
 
 Data is laid out, centred and rounded as for the CPU (:class:`widemargin.problems.layout.Preparation`), and stands on
 the device as one dense matrix; sparse rows are scattered there. A block is one matrix product in the precision of the
-data (no TF32), and what :meth:`of_array` of the kernel makes of it. ‖x‖² + ‖z‖² − 2⟨x, z⟩ cancels where γ max ‖z‖² exceeds
-0.05/√ε; distances are then sums over differences, as :mod:`widemargin.core.kernel_matrix` has it.
+data (no TF32), and what :meth:`of_array` of the kernel makes of it. ‖x‖² + ‖z‖² − 2⟨x, z⟩ cancels where γ max ‖z‖²
+exceeds 0.05/√ε; distances are then sums over differences, as :mod:`widemargin.core.kernel_matrix` has it.
 
 Blocks have always as many rows, some of them repeated: cuBLAS chooses its order of summation by shape, and a kernel
 value must not depend on the rows it is computed with.
@@ -181,6 +181,7 @@ class RowCache:
         if self.filled + count <= self.capacity:
             self.filled += count
             return np.arange(self.filled - count, self.filled)
+        self.filled = self.capacity  # the rest of those never used are among these
         return np.argpartition(self.used, count - 1)[:count]
 
 
