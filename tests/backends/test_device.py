@@ -106,6 +106,31 @@ class TestOnAGPU:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
         assert done.stdout.split() == ["True"], done.stderr
 
+    def test_memory_that_is_short_is_told_in_a_sentence(self, rng):
+        X = rng.normal(size=(10**6, 2)).astype(np.float32)
+        with pytest.raises(MemoryError, match="do not fit into the GPU's memory.*lower cache_size"):
+            SVC(device="cuda", cache_size=4e6).fit(X, X[:, 0] > 0.0)
+
+    def test_a_fit_that_was_stopped_goes_on_from_its_checkpoint_to_the_same_bits(self, tmp_path, rng):
+        X = rng.normal(size=(5000, 5))
+        y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=5000) > 0.0
+        np.savez(tmp_path / "data.npz", X=X, y=y)
+        whole = SVC(device="cuda", C=100.0, cache_size=20).fit(X, y)
+
+        def stop(progress):
+            raise RuntimeError("stopped")
+
+        path = tmp_path / "checkpoint.npz"
+        with pytest.raises(RuntimeError, match="stopped"):
+            SVC(device="cuda", C=100.0, cache_size=20, checkpoint=path, checkpoint_every=1e-6, callbacks=stop).fit(X, y)
+        script = "import numpy as np; from widemargin import SVC\n"
+        script += f"d = np.load(r'{tmp_path}/data.npz')\n"
+        script += f"m = SVC(device='cuda', C=100.0, cache_size=20, checkpoint=r'{path}').fit(d['X'], d['y'])\n"
+        script += f"np.save(r'{tmp_path}/coef.npy', m.dual_coef_)"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_array_equal(np.load(tmp_path / "coef.npy"), whole.dual_coef_)
+
     def test_warm_starts_time_limits_and_callbacks(self, rng):
         X = rng.normal(size=(2000, 5))
         y = X[:, 0] * X[:, 1] > 0.0

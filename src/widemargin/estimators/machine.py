@@ -97,6 +97,8 @@ class KernelMachine(TrainedByRun):
                 f"device='cuda' trains with solver='smo', given by name, got solver={self.solver!r}: use 'smo' or "
                 "'auto', or device='cpu'"
             )
+        if self._trains_on_device():
+            self._configured()  # whose states a checkpoint's file may hold
         flag("warm_start", self.warm_start)
         if self.warm_start and not self._configured().warm:
             raise ValueError(
