@@ -108,7 +108,7 @@ class TestOnAGPU:
 
     def test_memory_that_is_short_is_told_in_a_sentence(self, rng):
         X = rng.normal(size=(10**6, 2)).astype(np.float32)
-        with pytest.raises(MemoryError, match="do not fit into the GPU's memory.*lower cache_size"):
+        with pytest.raises(MemoryError, match=r"do not fit into the GPU's memory.*lower cache_size"):
             SVC(device="cuda", cache_size=4e6).fit(X, X[:, 0] > 0.0)
 
     def test_a_fit_that_was_stopped_goes_on_from_its_checkpoint_to_the_same_bits(self, tmp_path, rng):
