@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 #: Exit codes.
@@ -65,4 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """The entry point of the installed command."""
-    sys.exit(main())
+    code = main()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    if "pyarrow" in sys.modules:
+        os._exit(code)  # its thread that reads ahead may still ask for an interpreter that is being taken down
+    sys.exit(code)

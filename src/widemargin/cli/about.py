@@ -43,8 +43,9 @@ def _model(path: str, n_features: int | None) -> dict[str, Any]:
 
     found = facts(model, 0, Nothing())
     del found["rows"]
-    parameters = {k: v for k, v in model.get_params(deep=False).items() if v is not None}
-    found["parameters"] = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+    given = model.get_params(deep=False).items()
+    plain = (str, bool, int, float)
+    found["parameters"] = {k: v if isinstance(v, plain) else repr(v) for k, v in given if v is not None}
     if "columns" in like:
         found["columns"] = like["columns"]
     elif like.get("zero_based"):
@@ -79,7 +80,7 @@ def _installation() -> dict[str, Any]:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    found["machine code"] = str(next(iter(folders(config.CACHE_DIR)), "not kept"))
+    found["machine code"] = str(folders(config.CACHE_DIR).written or "not kept")
     found["data sets here"] = [name for name in DATASETS if local(name) is not None]
     return found
 

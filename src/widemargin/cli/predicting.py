@@ -141,13 +141,13 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
 
 
-def _by_class(counts: dict[tuple[str, str], int]) -> dict[str, str]:
-    """Recall and precision of each class, of twenty at most."""
+def _by_class(counts: dict[tuple[str, str], int]) -> dict[str, dict[str, Any]]:
+    """Recall and precision of each class, of twenty at most; no precision where a class was never predicted."""
     found = {}
     for label in sorted({true for true, _ in counts})[:20]:
         own = counts.get((label, label), 0)
         true = sum(count for (t, _), count in counts.items() if t == label)
         said = sum(count for (_, p), count in counts.items() if p == label)
-        precision = f"{own / said:.4f}" if said else "none predicted"
-        found[f"class {label}"] = f"{true} examples, recall {own / true:.4f}, precision {precision}"
+        precision = own / said if said else None
+        found[f"class {label}"] = {"examples": true, "recall": own / true, "precision": precision}
     return found

@@ -304,4 +304,6 @@ def show(found: dict[str, Any], as_json: bool) -> None:
     for name, value in found.items():
         if isinstance(value, list):
             value = ", ".join(map(str, value[:20])) + (" …" if len(value) > 20 else "")
+        elif isinstance(value, dict):
+            value = ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in value.items())
         print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
