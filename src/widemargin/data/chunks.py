@@ -72,7 +72,7 @@ def bytes_of(X: Any) -> int:
 
 
 class Gathered:
-    """Pieces one after the other in arrays that grow where they are, so that all is in memory once."""
+    """Pieces one after the other in arrays that have room for more, so that all is in memory about once."""
 
     def __init__(self) -> None:
         self._clear()
@@ -93,10 +93,11 @@ class Gathered:
             kept = self._arrays[name] = kept.astype(kind)
         need = used + values.shape[0]
         if need > kept.shape[0]:
-            room = int(need * 1.02 / self.share) if 0.0 < self.share <= 1.0 else 0
-            # the file's end is guessed from what was read; a guess may be far off
-            room = max(need, min(room, need + need // 2), need + need // 4)
-            kept.resize((room, *kept.shape[1:]), refcheck=False)
+            # the end of a file is guessed from what was read of it; memory that is not written to is not there
+            guess = min(1.25 * need / self.share, 64.0 * need) if 0.0 < self.share <= 1.0 else 0.0
+            more = np.empty((max(int(guess), need + need // 2), *kept.shape[1:]), kept.dtype)
+            more[:used] = kept[:used]
+            kept = self._arrays[name] = more
         kept[used:need] = values
         self._used[name] = need
 
@@ -186,6 +187,10 @@ class ChunkedSource:
         """What can be read in any order; a single part if the source is read from its beginning only."""
         return [None]
 
+    def _in_order(self) -> list[Any]:
+        """Parts that make a pass in the source's own order; None is the whole, where it can be read at one go."""
+        return self._parts()
+
     def _pieces(self, part: Any) -> Iterator[tuple[Piece, float]]:
         """The pieces of a part, and how much of all has been read by then (nan where nobody knows)."""
         raise NotImplementedError
@@ -230,7 +235,7 @@ class ChunkedSource:
     def __iter__(self) -> Iterator[tuple]:
         width = self._width()
         self._begin_pass()
-        for piece in self._chunks(self._parts(), self.max_memory / COPIES, width):
+        for piece in self._chunks(self._in_order(), self.max_memory / COPIES, width):
             yield self._given(piece)
 
     def shuffled(self, rng: np.random.Generator) -> Iterator[tuple]:
@@ -262,7 +267,7 @@ class ChunkedSource:
         """All of it, (X, y), in memory once."""
         gathered = Gathered()
         self._begin_pass()
-        for part in self._parts():
+        for part in self._in_order():
             for piece, share in self._pieces(part):
                 gathered.add(piece, share)
         if gathered.rows == 0:
@@ -279,7 +284,7 @@ class ChunkedSource:
             self._begin_pass()
             rows = entries = width = 0
             labels: Any = np.empty(0)
-            for part in self._parts():
+            for part in self._in_order():
                 for piece, _ in self._pieces(part):
                     rows, width = rows + piece.y.size, max(width, piece.X.shape[1])
                     entries += piece.X.nnz if sp.issparse(piece.X) else piece.X.size

@@ -312,6 +312,9 @@ class LibsvmText(ChunkedSource):
                     cuts.append(file.tell())
         return [*zip(cuts, [*cuts[1:], size])]
 
+    def _in_order(self) -> list[Any]:
+        return [None]
+
     def _blocks(self, part: tuple[int, int] | None) -> Iterator[tuple[np.ndarray, float]]:
         """Blocks of text, and the share of the file that they end at."""
         if hasattr(self.path, "seek") and self.again:

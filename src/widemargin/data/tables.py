@@ -313,6 +313,9 @@ class ParquetTable(TableSource):
             return [None]
         return list(range(len(held)))
 
+    def _in_order(self) -> list[Any]:
+        return [None]
+
     def _batches(self, part: Any, names: list[str]) -> Iterator[tuple[Any, float]]:
         with self._file() as file:
             total, seen = max(1, file.metadata.num_rows), 0
