@@ -78,6 +78,12 @@ def test_entries_that_are_not_sorted_are_sorted():
     assert dense("1 3:3 1:1 2:2\n0 2:5")[0] == [[1, 2, 3], [0, 5, 0]]
 
 
+@pytest.mark.parametrize("text", ["1\n-1\n", "1 \r\n-1", "# x\n1\n\n-1 # y\n"])
+def test_labels_alone_are_rows_of_zeros(text):
+    assert dense(text) == ([[0], [0]], [1, -1])
+    assert dense(text, n_features=3)[0] == [[0, 0, 0], [0, 0, 0]]
+
+
 def test_queries_come_where_they_are_asked_for():
     X, _, qid = source("1 qid:7 1:1\n0 qid:-3 1:2\n", query_id=True).load()
     assert (qid.tolist(), X.toarray().tolist()) == ([7, -3], [[1], [2]])
@@ -142,6 +148,18 @@ def test_compressed_text_is_known_by_its_bytes(how, tmp_path):
         path.write_bytes(packed[: len(packed) // 2])
         with pytest.raises(ValueError, match=f"data.whatever is damaged or cut off \\({how}\\)"):
             open_data(path).load()
+
+
+def test_a_disk_that_fails_is_not_a_damaged_file(tmp_path, monkeypatch):
+    path = tmp_path / "data"
+    path.write_bytes(gzip.compress(b"1 1:1\n"))
+
+    def fails(self, *size):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(gzip.GzipFile, "read", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        open_data(path).load()
 
 
 # ---------------------------------------------------------------- any way of reading is the same

@@ -124,8 +124,8 @@ class Gathered:
         """Memory in use."""
         return sum(self._used[name] * a[:1].nbytes if a.size else 0 for name, a in self._arrays.items())
 
-    def take(self, n_features: int | None = None) -> Piece:
-        """All of it as one piece, and begin anew."""
+    def take(self, n_features: int | None = None, first: int = 0) -> Piece:
+        """All of it as one piece, whose indices began with ``first``, and begin anew."""
         found = {}
         for name, array in self._arrays.items():
             array.resize((self._used[name], *array.shape[1:]), refcheck=False)
@@ -134,6 +134,7 @@ class Gathered:
             X: Any = found["X"]
         else:
             width = self._width if n_features is None else n_features
+            found["indices"] -= first
             kind = np.int32 if max(self.entries, width) < 2**31 else np.int64
             indptr = np.zeros(self.rows + 1, kind)
             indptr[1:] = found.pop("ends")

@@ -533,9 +533,7 @@ class LibsvmText(ChunkedSource):
 
     def _whole(self, gathered: Gathered) -> Piece:
         width = self._seen_width(0)
-        if self._first_index():
-            gathered._arrays["indices"][: gathered.entries] -= 1
-        return gathered.take(width)
+        return gathered.take(width, self._first_index())
 
 
 # ---------------------------------------------------------------- writing

@@ -25,7 +25,7 @@ from ..files import replacing
 
 #: How compressed files begin.
 MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
-#: What the decompressors raise; that of bz2 is an OSError without a number.
+#: What the decompressors raise; an OSError of theirs has no number, as one of the disk has.
 DAMAGE = EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, OSError
 #: Bytes of the longest line there may be.
 LONGEST = 2**30
@@ -106,7 +106,8 @@ def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[tuple[BinaryIO,
         try:
             yield _opened(raw, how, "rb") if how else raw, raw
         except Exception as bad:
-            if how and (isinstance(bad, DAMAGE) or type(bad).__module__ in ("zstd", "compression.zstd", "_zstd")):
+            of_zstd = type(bad).__module__ in ("zstd", "compression.zstd", "_zstd")
+            if how and (of_zstd or (isinstance(bad, DAMAGE) and getattr(bad, "errno", None) is None)):
                 raise ValueError(f"{name_of(path)} is damaged or cut off ({how}): {bad}") from bad
             raise
     finally:
