@@ -18,7 +18,6 @@ from .options import (
     DATA_OPTIONS,
     TEXT,
     argument,
-    like_of,
     opened,
     opened_like,
     option,
@@ -123,7 +122,7 @@ def read(given: dict[str, Any], labels: bool) -> tuple[Any, Any]:
     if given["test"] is None:
         kept, held = parts(y, given, labels)
         return Examples(X[kept], y[kept], X[held], y[held], labels), source
-    test_X, test_y = opened_like(given["test"], given, like_of(source), X.shape[1]).load()[:2]
+    test_X, test_y = opened_like(given["test"], given, source.like(), X.shape[1]).load()[:2]
     if test_X.shape[1] != X.shape[1]:
         raise ValueError(f"{given['test']} has {test_X.shape[1]} features, and {given['data']} has {X.shape[1]}")
     test_y = with_whole_labels(test_y) if labels else _numbers(test_y, given["test"])

@@ -31,18 +31,10 @@ def convert(**given: Any) -> None:
         save(model, given["output"], like, given["to"])
         return
     from ..data import write_data
-
-    source = opened(given["source"], given)
-    options = {"names": source.feature_names, "target": source._target} if _named(source, given) else {}
-    write_data(given["output"], source, format=given["to"] or "auto", **options)
-
-
-def _named(source: Any, given: dict[str, Any]) -> bool:
-    """Whether names of columns are known, and the new file has names too."""
     from ..data.opening import format_of
 
-    if (given["to"] or format_of(given["output"], to_write=True)) not in ("csv", "parquet"):
-        return False
-    if hasattr(source, "_settle"):
-        source._settle()
-    return hasattr(source, "feature_names") and source._target is not None
+    source = opened(given["source"], given)
+    named = (given["to"] or format_of(given["output"], to_write=True)) in ("csv", "parquet")
+    target = source.like().get("target") if named else None  # a table's, which has names of columns too
+    options = {"names": source.feature_names, "target": target} if target is not None else {}
+    write_data(given["output"], source, format=given["to"] or "auto", **options)

@@ -90,7 +90,7 @@ def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
 
 
 def opened_like(path: str, given: dict[str, Any], like: dict[str, Any], n_features: int) -> Any:
-    """Other data, opened with the columns, or else the features, that a model was trained on (see :func:`like_of`)."""
+    """Other data, opened with the columns, or else the features, that a model was trained on (see ``like`` of sources)."""
     from ..data.libsvm import LibsvmText
 
     if "columns" in like:
@@ -102,18 +102,6 @@ def opened_like(path: str, given: dict[str, Any], like: dict[str, Any], n_featur
         if source.zero_based == "auto":
             source.zero_based = like.get("zero_based", "auto")
     return source
-
-
-def like_of(source: Any) -> dict[str, Any]:
-    """What other data must be like for the same features, of a source that was read."""
-    from ..data.libsvm import LibsvmText
-
-    if isinstance(source, LibsvmText):
-        return {"zero_based": source._first_index() == 0}
-    if not hasattr(source, "feature_names"):
-        return {}
-    held = dict(source.categories) if isinstance(source.categories, dict) else {}
-    return {"columns": [name for name, _ in source._features], "categories": held, "target": source._target}
 
 
 def words(given: str | None) -> list[str]:

@@ -21,7 +21,6 @@ from .options import (
     WHOLE,
     argument,
     estimator_options,
-    like_of,
     made,
     opened,
     opened_like,
@@ -75,7 +74,7 @@ def train(**given: Any) -> int:
         found, source, sets = learn(model, given, journal)
     seconds = round(time.perf_counter() - started, 3)
     # the model is safe before anything is measured
-    written, reason = save_trained(model, given["output"], like_of(source)), found["stop_reason"]
+    written, reason = save_trained(model, given["output"], source.like()), found["stop_reason"]
     try:
         found |= _measures(model, given, source, sets)
     except KeyboardInterrupt:
@@ -229,7 +228,7 @@ def _measures(model: Any, given: dict[str, Any], source: Any, sets: dict[str, An
     """The errors on these sets, and on --test."""
     labels = is_classifier(model)
     if given["test"] is not None:
-        X, y = opened_like(given["test"], given, like_of(source), model.n_features_in_).load()[:2]
+        X, y = opened_like(given["test"], given, source.like(), model.n_features_in_).load()[:2]
         sets = {**sets, "test": (X, with_whole_labels(y) if labels else y)}
     return {f"{name} {'error' if labels else 'R²'}": measured(model, *rows) for name, rows in sets.items()}
 

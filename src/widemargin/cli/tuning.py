@@ -19,7 +19,6 @@ from .options import (
     argument,
     estimator_class,
     estimator_options,
-    like_of,
     made,
     option,
     with_options,
@@ -97,7 +96,7 @@ def tune(**given: Any) -> int:
         C=best.C, max_seconds=left, **({} if best.gamma is None else {"gamma": best.gamma})
     ).fit(X, y)  # fmt: skip
     found = facts(model, X.shape[0], source)
-    written = save_trained(model, given["output"], like_of(source))
+    written = save_trained(model, given["output"], source.like())
     found |= {"C": best.C} | ({} if best.gamma is None else {"gamma": best.gamma})
     found |= {"validation error": best.error, "search": search.stop_reason, "output": written}
     found["seconds"] = round(time.perf_counter() - started, 3)

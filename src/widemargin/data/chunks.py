@@ -281,7 +281,7 @@ class ChunkedSource:
     def summary(self) -> Summary:
         """Look through all of it, once: rows, features, labels."""
         if self._summary is None:
-            self._need_again("looked through first")
+            self.need_again("looked through first")
             self._begin_pass()
             rows = entries = width = 0
             labels: Any = np.empty(0)
@@ -295,10 +295,15 @@ class ChunkedSource:
             self._summary = Summary(rows, self._seen_width(width), entries, labels, self.skipped)
         return self._summary
 
+    def like(self) -> dict[str, Any]:
+        """What other data must be opened with for the same features; of a source that was read."""
+        return {}
+
     def _seen_width(self, width: int) -> int:
         return width if self.n_features is None else self.n_features
 
-    def _need_again(self, what: str) -> None:
+    def need_again(self, what: str) -> None:
+        """Refuse a second pass over what can be read only once."""
         if not self.again:
             raise ValueError(
                 f"{self.name} can be read only once, and must be {what}: give n_features (and, to train, classes), or "

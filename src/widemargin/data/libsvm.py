@@ -526,10 +526,9 @@ class LibsvmText(ChunkedSource):
         self._widths, self._least, self._most = None, -1, -1
         return super().load()
 
-    @property
-    def starts_with_zero(self) -> bool:
-        """Whether indices begin with 0, as far as the data that was read tells."""
-        return self._first_index() == 0
+    def like(self) -> dict[str, Any]:
+        """Whether indices begin with 0, as far as what was read tells."""
+        return {"zero_based": self._first_index() == 0}
 
     def _whole(self, gathered: Gathered) -> Piece:
         width = self._seen_width(0)

@@ -159,7 +159,7 @@ class TableSource(ChunkedSource):
                 f"{self.name}: the column {texts[0]!r} is text: give categories='onehot' to make a feature of each of "
                 "its values, or leave it out (columns)"
             )
-        self._need_again("looked through for categories")
+        self.need_again("looked through for categories")
         compute, found = arrow("compute"), {name: set() for name in texts}  # type: ignore[var-annotated]
         for part in self._parts():
             for batch, _ in self._batches(part, texts):
@@ -172,6 +172,13 @@ class TableSource(ChunkedSource):
                         )
         self.categories = {name: sorted(values) for name, values in found.items()}
         return self.categories
+
+    def like(self) -> dict[str, Any]:
+        """The columns, their categories and the target, as another table needs them."""
+        self._settle()
+        assert self._features is not None
+        held = dict(self.categories) if isinstance(self.categories, dict) else {}
+        return {"columns": [name for name, _ in self._features], "categories": held, "target": self._target}
 
     # -- pieces
 

@@ -133,7 +133,7 @@ def _check(model: Any, source: ChunkedSource, epochs: int) -> None:
                 f"epochs must be 1 for {type(model).__name__}, which counts each example once as it arrives, got "
                 f"{epochs}: raise its solver's reprocess instead"
             )
-        source._need_again("read for each epoch")
+        source.need_again("read for each epoch")
 
 
 def _options(model: Any, source: ChunkedSource, classes: Any) -> dict[str, Any]:
