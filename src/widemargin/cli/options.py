@@ -90,7 +90,7 @@ def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
 
 
 def opened_like(path: str, given: dict[str, Any], like: dict[str, Any], n_features: int) -> Any:
-    """Other data, opened with the columns, or else the features, that a model was trained on (see ``like`` of sources)."""
+    """Other data, opened with the columns, or else the features, that a model was trained on; see ``source.like``."""
     from ..data.libsvm import LibsvmText
 
     if "columns" in like:
