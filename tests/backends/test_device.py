@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
-from widemargin import SMO, SVC, SVR, backends, load
+from widemargin import SMO, SVC, SVR, backends, load, svm_grid, svm_path
 
 X, Y = make_moons(120, noise=0.2, random_state=0)
 
@@ -30,9 +30,11 @@ def test_what_is_missing_is_named(monkeypatch):
     assert backends.resolved("cpu") == backends.resolved("auto") == "cpu"
 
 
-@pytest.mark.parametrize("solver", ["sbp", "sdca", SMO()])
+@pytest.mark.parametrize("solver", ["pegasos", "sdca", SMO()])
 def test_other_solvers_stay_on_the_cpu(solver):
-    with pytest.raises(ValueError, match="device='cuda' trains with solver='smo', given by name, got solver="):
+    with pytest.raises(
+        ValueError, match=r"device='cuda' trains with solver='smo' and 'sbp', given by name.*got solver="
+    ):
         SVC(device="cuda", solver=solver).fit(X, Y)
     with pytest.raises(ValueError, match="device must be one of 'cpu', 'cuda', 'auto', got 'tpu'"):
         SVR(device="tpu").fit(X, Y)
@@ -144,3 +146,21 @@ class TestOnAGPU:
             assert short.fit(X, y).stop_reason_ in ("callback", "stalled")
             assert SVC(device="cuda", tol=1e-9, C=1e4, max_seconds=1e-3).fit(X, y).stop_reason_ == "max_seconds"
         assert seen
+
+    def test_paths_and_grids_are_trained_side_by_side(self, rng):
+        for classes in (2, 3):
+            X, y = make_classification(
+                300, 5, n_informative=5, n_redundant=0, n_classes=classes, random_state=int(rng.integers(1000))
+            )
+            ours, theirs = (
+                svm_grid(X, y, [10.0, 0.1], gammas=[0.1, 0.5], cv=3, tol=1e-5, device=device)
+                for device in ("cuda", "cpu")
+            )
+            assert ours.gaps.max() <= 1e-5
+            assert np.abs(ours.scores - theirs.scores).max() <= 2.0 / 100
+        one, two = (svm_path(X, y > 0, [10.0, 0.1, 1.0], tol=1e-5, device=device) for device in ("cuda", "cpu"))
+        for mine, other in zip(one, two, strict=True):
+            assert mine.C == other.C
+            assert mine.stop_reason_ == "tol"
+            assert mine.certificate_.primal == pytest.approx(other.certificate_.primal, rel=2e-5)
+            np.testing.assert_allclose(mine.decision_function(X), other.decision_function(X), atol=0.05)

@@ -1,9 +1,13 @@
 """Kernel machines on a GPU, by torch and Triton: the only modules that import them, where a device is
 asked for.
 
-    blocks.py    rows of the data on a device, blocks of kernel rows, the cache of them, scores of models
+    tensors.py   tensors that users give, and those that they get back
+    rows.py      data on a device: checked, measured and prepared there
+    blocks.py    kernel values on a device, blocks of kernel rows, the cache of them
+    scoring.py   scores of models
     programs.py  Triton programs: pairs and single variables of a working set, rows added to responses
     smo.py       the exact dual solver behind the protocol of :mod:`widemargin.solvers.protocol`
+    sbp.py       the Stochastic Batch Perceptron with its kernel rows on a device
 
 What comes back is NumPy's: a machine that was trained on a GPU is the same as one of the CPU, in files too.
 """
@@ -12,6 +16,8 @@ from __future__ import annotations
 
 #: Where users ask a machine to be trained; "auto" is a GPU if there is one.
 DEVICES = ("cpu", "cuda", "auto")
+#: torch's name of the GPU.
+GPU = "cuda"
 
 
 def lacking() -> str:
@@ -37,3 +43,12 @@ def resolved(device: str) -> str:
     if lacks and device == "cuda":
         raise ValueError(f"device='cuda' needs {lacks}; or use device='cpu', or 'auto' for a GPU where there is one")
     return "cpu" if lacks else "cuda"
+
+
+def memory() -> float:
+    """Bytes of the GPU's memory that are free, those that torch holds and does not use among them."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return 2.0**30  # the host's memory stands in for that of a GPU in tests
+    return torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()

@@ -1,0 +1,193 @@
+"""Data on a device, as it was given or prepared: checked, measured, scaled, centred and rounded there.
+
+The answers are those of :mod:`widemargin.problems.layout` for the same data on the host, up to the order of sums in
+float64. Each fact costs one or two passes over the data, at the speed of the device's memory, and one wait for it.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core.distant import Distant
+from ..problems.layout import times_power
+from . import blocks
+
+#: Entries that are widened to float64 at once.
+WIDENED = 2**25
+#: Bytes of a buffer in pinned memory, of which there are two: one is filled while the other is sent.
+STAGED = 2**25
+
+
+class DeviceRows(Distant):
+    """A tensor of shape (n, n_features) on a device, float32 or float64; nothing changes it.
+
+    ``host`` is the array of which it is a copy, if there is one: rows that are wanted on the host are read there.
+    """
+
+    def __init__(self, values: torch.Tensor, host: np.ndarray | None = None) -> None:
+        self.values, self.host = values, host
+        self.shape = tuple(values.shape)
+        self.dtype = np.dtype(np.float32 if values.dtype == torch.float32 else np.float64)
+        self.place = str(values.device)
+        self._sizes: dict[bool, tuple[float, float, float]] = {}
+
+    @classmethod
+    def of_host(cls, array: np.ndarray, device: str) -> DeviceRows:
+        """A copy of a C-ordered array."""
+        with blocks.exactly():
+            return cls(Sender(device).send(array), array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.local(), dtype)
+
+    def __getitem__(self, chosen: Any) -> DeviceRows:
+        with blocks.exactly():
+            places = chosen if isinstance(chosen, slice) else blocks.tensor_of(np.asarray(chosen), self.place)
+            return DeviceRows(self.values[places], None if self.host is None else self.host[chosen])
+
+    def local(self, chosen: Any = None) -> np.ndarray:
+        """A copy of the chosen rows, or of all, on the host."""
+        chosen = slice(None) if chosen is None else chosen
+        if self.host is not None:
+            return self.host[chosen]
+        return self[chosen].values.cpu().numpy()
+
+    @cached_property
+    def extremes(self) -> tuple[float, float]:
+        """(least, largest) entry; NaN where one is."""
+        with blocks.exactly():
+            return tuple(extremes(self.values).tolist()) if self.values.numel() else (0.0, 0.0)
+
+    def largest_entry(self) -> float:
+        """The largest absolute value of an entry."""
+        return max(map(abs, self.extremes))
+
+    @cached_property
+    def _mean(self) -> torch.Tensor:
+        return self.values.mean(0, dtype=torch.float64)
+
+    def mean(self, axis: int = 0, dtype: Any = np.float64) -> np.ndarray:
+        """Means of the columns, in float64."""
+        with blocks.exactly():
+            return self._mean.cpu().numpy()
+
+    def variance(self) -> float:
+        """Variance of all entries, in float64."""
+        if not self.values.numel():
+            return 0.0
+        with blocks.exactly():
+            mean = self._mean.mean()
+            squares = [(part.double() - mean).square_().sum() for part in self._parts()]
+            return float(torch.stack(squares).sum()) / self.values.numel()
+
+    def sizes(self, squared: bool, centre: np.ndarray | None = None) -> tuple[float, float, float]:
+        """(least, largest, mean) ‖x − centre‖², or ‖x − centre‖₁, of the rows."""
+        if not self.shape[0]:
+            return 0.0, 0.0, 0.0
+        if centre is not None or squared not in self._sizes:
+            order = 2.0 if squared else 1.0
+            with blocks.exactly():
+                away = None if centre is None else blocks.tensor_of(centre, self.place)
+                parts = [self.values] if away is None else (part.double() - away for part in self._parts())
+                lengths = [torch.linalg.vector_norm(part, order, 1, dtype=torch.float64) for part in parts]
+                of_rows = torch.cat(lengths)
+                of_rows = of_rows.square_() if squared else of_rows
+                found = tuple(torch.stack([of_rows.min(), of_rows.max(), of_rows.mean()]).tolist())
+            if centre is not None:
+                return found
+            self._sizes[squared] = found
+        return self._sizes[squared]
+
+    def prepared(self, exponent: int, far: float, centre: np.ndarray | None, dtype: Any) -> DeviceRows:
+        """The rows divided by 2ᵉ, cut off at ±far, less a centre, rounded to a dtype; themselves if no bit changes."""
+        cut = math.isfinite(far) and times_power(self.largest_entry(), -exponent) > far
+        if exponent == 0 and not cut and centre is None and self.dtype == dtype:
+            return self
+        with blocks.exactly():
+            change = Change(exponent, far if cut else math.inf, centre, dtype, self.place)
+            out = torch.empty(self.shape, dtype=change.dtype, device=self.values.device)
+            step = self._step
+            for k, part in enumerate(self._parts()):
+                out[k * step : k * step + part.shape[0]] = change(part)
+        return DeviceRows(out)
+
+    def scores(self, model: Any) -> np.ndarray:
+        """Scores of these rows, laid out as the vectors of a kernel model, of shape (n, n_outputs)."""
+        from .scoring import scores
+
+        return scores(model, self, device=self.place)
+
+    @property
+    def _step(self) -> int:
+        return max(1, WIDENED // max(1, self.shape[1]))
+
+    def _parts(self) -> Any:
+        """The rows in parts of which a copy in float64 does no harm."""
+        return self.values.split(self._step)
+
+
+class Change:
+    """What :meth:`DeviceRows.prepared` does to some rows, in float64, and then rounded."""
+
+    def __init__(self, exponent: int, far: float, centre: np.ndarray | None, dtype: Any, device: str) -> None:
+        self.far, self.dtype = far, torch.float32 if np.dtype(dtype) == np.float32 else torch.float64
+        # two factors, of which neither overflows
+        self.factors = [2.0 ** (-exponent // 2), 2.0 ** (-exponent - -exponent // 2)] if exponent else []
+        self.centre = None if centre is None else blocks.tensor_of(centre, device)
+
+    def __call__(self, part: torch.Tensor) -> torch.Tensor:
+        if self.factors or self.centre is not None:
+            part = part.double()
+        for factor in self.factors:
+            part = part * factor
+        if math.isfinite(self.far):
+            part = part.clamp(-self.far, self.far)
+        return (part if self.centre is None else part - self.centre).to(self.dtype)
+
+
+def extremes(values: torch.Tensor) -> torch.Tensor:
+    """(least, largest) entry, as a tensor; NaN where one is."""
+    return torch.stack(torch.aminmax(values))
+
+
+class Sender:
+    """Sends arrays to a device in the order of the work there: the host goes on to the next when one is on its way.
+
+    Two buffers in pinned memory take turns, since only from such the device reads by itself.
+    """
+
+    def __init__(self, device: str, n_bytes: int = STAGED) -> None:
+        self.device, self.n_bytes, self.turn = torch.device(device), n_bytes, 0
+        self.staged: list[Any] = []
+
+    def send(self, array: np.ndarray) -> torch.Tensor:
+        """A copy of a C-ordered array on the device."""
+        given = blocks.view_of(array)
+        if self.device.type != "cuda":
+            return given.clone()
+        out = torch.empty(given.shape, dtype=given.dtype, device=self.device)
+        source, target = given.view(-1), out.view(-1)
+        step = self.n_bytes // source.element_size()
+        for first in range(0, source.numel(), step):
+            part = source[first : first + step]
+            buffer = self._buffer()[: part.numel() * part.element_size()].view(part.dtype)
+            buffer.copy_(part)
+            target[first : first + step].copy_(buffer, non_blocking=True)
+            self.staged[self.turn][1].record()
+        return out
+
+    def _buffer(self) -> torch.Tensor:
+        """The buffer whose turn it is, when what it held has been sent."""
+        self.turn = (self.turn + 1) % 2
+        if not self.staged:
+            self.staged = [
+                (torch.empty(self.n_bytes, dtype=torch.uint8, pin_memory=True), torch.cuda.Event()) for _ in range(2)
+            ]
+        buffer, sent = self.staged[self.turn]
+        sent.synchronize()  # returns at once where nothing was recorded yet
+        return buffer

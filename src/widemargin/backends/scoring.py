@@ -1,0 +1,91 @@
+"""Scores of kernel models on a device: one product for each block of rows, and what is made of it in place.
+
+A block has about :data:`VALUES` kernel values, so that they stay in the device's near cache from the product to the sum
+over the vectors, which is in float64: a score has the errors of its kernel values and no others. Blocks of one model
+have the same shape, the last one filled up with zeros: cuBLAS chooses its order of summation by shape and alignment,
+and a score must not depend on the rows beside it. Arrays of the host are sent in parts, while the device works on the
+part before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core.distant import Distant
+from ..core.rows import as_matrix, as_rows, dtype_of, shape
+from ..models import KernelModel
+from ..problems.layout import Preparation, refuse_unless_finite, times_power
+from .blocks import ALIGNED, BLOCK, Columns, Sparse, exactly, on_device, tensor_of
+from .rows import STAGED, Change, Sender, extremes
+
+#: Kernel values of a block, its fewest and most rows, and its most entries beyond the fewest rows.
+VALUES, LEAST, MOST, ENTRIES = 2**22, 128, 8192, 2**27
+
+
+def scores(model: KernelModel, X: Any, preparation: Preparation | None = None, device: str = "cuda") -> np.ndarray:
+    """Scores of shape (n, n_outputs) of rows X, in float64; refuses those with entries that are not finite.
+
+    Without a preparation X is laid out as the vectors of the model.
+    """
+    n = shape(X)[0]
+    with exactly():
+        block = Block(model, X, preparation, device)
+        found = torch.zeros((n, model.coef.shape[0]), dtype=torch.float64, device=device)
+        seen = []
+        for first, part in _parts(X, device, block.height):
+            if not isinstance(X, Distant):
+                seen.append(extremes(part))
+            for start in range(0, part.shape[0] if model.support.size else 0, block.height):
+                rows = part[start : start + block.height]
+                found[first + start : first + start + rows.shape[0]] = block(rows)
+        if seen:
+            refuse_unless_finite(float(torch.stack(seen).abs().max()))
+        return found.cpu().numpy() + (model.intercept + model.constant * model.coef.sum(axis=1))
+
+
+class Block:
+    """Scores of a block of rows, less the intercepts."""
+
+    def __init__(self, model: KernelModel, X: Any, preparation: Preparation | None, device: str) -> None:
+        self.columns = Columns(model.kernel, on_device(model.vectors, device))
+        self.weights = tensor_of(np.ascontiguousarray(model.coef.T, dtype=np.float64), device)
+        power = int(math.log2(VALUES / max(1, model.support.size))) if model.support.size < VALUES else 0
+        most = BLOCK if isinstance(self.columns.Z, Sparse) else MOST
+        self.height, self.change = min(most, max(LEAST, 2**power)), None
+        while self.height > LEAST and self.height * shape(X)[1] > ENTRIES:
+            self.height //= 2
+        if preparation is not None:
+            exponent, far, centre, dtype = preparation.steps(model.kernel, dtype_of(X))
+            if isinstance(X, Distant) and times_power(X.largest_entry(), -exponent) <= far:
+                far = math.inf
+            self.change = Change(exponent, far, centre, dtype, device)
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        A, n = rows if self.change is None else self.change(rows), rows.shape[0]
+        if n < self.height or not A.is_contiguous() or A.data_ptr() % ALIGNED:
+            A, filled = A.new_zeros((self.height, A.shape[1])), A
+            A[:n] = filled
+        values = self.columns.kernel.of_array(torch, self.columns.sums(A))
+        return (values.double() @ self.weights)[:n]
+
+
+def _parts(X: Any, device: str, height: int) -> Iterator[tuple[int, torch.Tensor]]:
+    """(place of the first row, rows on the device): all at once if they stand there, else in parts of whole blocks."""
+    if isinstance(X, Distant):
+        yield 0, X.values.to(device)  # type: ignore[attr-defined]
+        return
+    matrix, (n, width) = as_matrix(X), shape(X)
+    step = height * max(1, STAGED // (8 * max(1, width) * height))
+    sender = Sender(device)
+    for first in range(0, n, step):
+        part: Any = matrix[first : first + step]
+        if hasattr(part, "toarray"):
+            rows: Any = as_rows(part)
+            yield first, Sparse(rows, device)[torch.arange(part.shape[0], device=device)]
+        else:
+            yield first, sender.send(part)

@@ -1,0 +1,200 @@
+"""Cross-validated scores of kernel classifiers over a grid of C and γ: on a GPU all folds and C of a γ at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+
+from ..arguments import positive
+from ..backends.tensors import hosted, taken
+from ..core.pairs import add_votes, first_pair
+from .kernel import SVC
+from .labels import class_weights
+from .machine import Task
+from .multiclass import Binaries
+from .sides import run_side_by_side
+
+
+@dataclass
+class SVMGrid:
+    """What :func:`svm_grid` found.
+
+    Attributes
+    ----------
+    Cs, gammas : list
+        As they were given.
+    scores : ndarray of shape (n_gammas, n_Cs, n_folds)
+        Share of the held-out examples of each fold that are classified correctly.
+    gaps : ndarray of the same shape
+        The largest relative duality gap of the machines of a fold, NaN where a kernel is indefinite.
+    """
+
+    Cs: list[float]
+    gammas: list[Any]
+    scores: np.ndarray
+    gaps: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean score over the folds, of shape (n_gammas, n_Cs)."""
+        return self.scores.mean(axis=2)
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """``{"C": …, "gamma": …}`` with the best mean score; of equals the smallest C, which is the simplest."""
+        mean = self.mean
+        g, c = min(np.argwhere(mean == mean.max()).tolist(), key=lambda place: self.Cs[place[1]])
+        return {"C": self.Cs[c], "gamma": self.gammas[g]}
+
+    @property
+    def best_score(self) -> float:
+        """The best mean score."""
+        return float(self.mean.max())
+
+
+def svm_grid(X, y, Cs, *, gammas=("scale",), cv=5, sample_weight=None, **parameters):
+    """Cross-validate :class:`SVC` for all pairs of a C and a γ.
+
+    On a GPU (``device="cuda"``) the machines of all folds and all C of a γ are trained side by side: a kernel row is
+    computed once for all of them, and the scores of held-out examples come with training. On the CPU each fold goes
+    through the C from the smallest to the largest, each from the solution of the one before.
+
+    Parameters
+    ----------
+    X, y : as in :meth:`SVC.fit`
+    Cs : sequence of float
+    gammas : sequence of float, "scale" or "auto"
+        On a GPU "scale" is that of all examples, held-out ones among them.
+    cv : int, cross-validation generator or an iterable, default=5
+        As in scikit-learn; a number makes stratified folds.
+    sample_weight : array of shape (n,), optional
+        For training; scores count examples.
+    **parameters : of :class:`SVC`
+
+    Returns
+    -------
+    SVMGrid
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, svm_grid
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> grid = svm_grid(X, y, Cs=[0.1, 1.0, 10.0], gammas=[0.5, 2.0])
+    >>> model = SVC(**grid.best_params).fit(X, y)
+    >>> grid.scores.shape
+    (2, 3, 5)
+    """
+    for name in ("C", "gamma", "lam", "early_stopping", "checkpoint", "warm_start"):
+        if parameters.get(name):
+            raise ValueError(
+                f"svm_grid takes no {name}={parameters[name]!r}: it trains machines for each of Cs, gammas"
+            )
+    for name, values in (("Cs", Cs), ("gammas", gammas)):
+        if isinstance(values, (int, float, str)) or len(values) == 0:
+            raise ValueError(f"{name} must be a sequence, got {values!r}: give a list such as [0.1, 1, 10]")
+    Cs, gammas = [positive("each of Cs", C) for C in Cs], list(gammas)
+    X, y, sample_weight = taken(X), hosted(y), hosted(sample_weight, "sample_weight")
+    folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
+    found = []
+    for gamma in gammas:
+        model = SVC(gamma=gamma, **parameters)
+        across = _on_device if model._trains_side_by_side() else _in_turn
+        found.append(across(model, X, np.asarray(y), Cs, folds, sample_weight))
+    scores, gaps = (np.stack(each) for each in zip(*found, strict=True))
+    return SVMGrid(Cs, gammas, scores, gaps)
+
+
+def _in_turn(
+    model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]], sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """(scores, gaps) of shape (n_Cs, n_folds): in each fold each machine starts from the one before."""
+    scores, gaps = np.empty((len(Cs), len(folds))), np.empty((len(Cs), len(folds)))
+    for k, (train, test) in enumerate(folds):
+        s = None if sample_weight is None else np.asarray(sample_weight)[train]
+        last: SVC | None = None
+        for c in np.argsort(Cs, kind="stable").tolist():
+            own = SVC(**{**model.get_params(deep=False), "C": Cs[c]})
+            own._fit(X[train], y[train], s, None if last is None else last._duals() * (own.C / last.C))
+            scores[c, k], last = np.mean(own.predict(X[test]) == y[test]), own
+            gaps[c, k] = _largest_gap(own.certificate_)
+    return scores, gaps
+
+
+def _largest_gap(certificates: Any) -> float:
+    """The largest relative gap of the certificates of a machine; NaN where there is none."""
+    if certificates is None:
+        return np.nan
+    several = [certificates] if hasattr(certificates, "gap") else list(certificates)
+    return max((np.nan if each is None else each.relative_gap for each in several), default=np.nan)
+
+
+def _on_device(
+    model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]], sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`_in_turn`, all machines side by side.
+
+    Every problem has all examples, those that it does not train on with weight 0: so the responses of training have
+    the scores of the held-out ones.
+    """
+    task, binaries = model._given(X, y, sample_weight)
+    whole = [_fold(model, binaries, train) for train, _ in folds]
+    parts = [part for C in Cs for own in whole for part in _parts(task, own, C)]
+    from ..backends.smo import Problems
+
+    problems = Problems(task.whole, parts, [np.arange(task.whole.n)] * len(parts))
+    solver, outcome = run_side_by_side(model, task, problems)
+    scores, gaps = np.empty((len(Cs), len(folds))), np.empty((len(Cs), len(folds)))
+    certificates, place, count = solver.certificates(problems, outcome.state), 0, len(binaries)
+    for c in range(len(Cs)):
+        for k, (_, test) in enumerate(folds):
+            own = slice(place, place + count)
+            values = np.stack(
+                [
+                    point.multiple * state.f[test] + point.bias
+                    for point, state in solver.points(problems, outcome.state, own)
+                ]
+            )
+            scores[c, k] = np.mean(_decided(values, model) == binaries.codes[test])
+            gaps[c, k] = np.nan if task.indefinite else _largest_gap(certificates[own])
+            place = own.stop
+    return scores, gaps
+
+
+def _fold(model: SVC, binaries: Binaries, train: np.ndarray) -> Binaries:
+    """The same problems with the weights that they have in a fold: 0 for what is held out."""
+    weights = np.zeros(binaries.codes.size)
+    weights[train] = binaries.weights[train] if binaries.weights.size else 1.0
+    counts = np.bincount(binaries.codes[train], minlength=binaries.of_class.size).astype(float)
+    if not counts.all():
+        missing = model.classes_[np.flatnonzero(counts == 0)[0]]
+        raise ValueError(f"a fold has no example of class {missing!r} to train on: use fewer folds")
+    of_class = class_weights(model.class_weight, model.classes_, counts)
+    return replace(binaries, weights=weights, of_class=of_class, weighted=True)
+
+
+def _parts(task: Task, binaries: Binaries, C: float) -> list[Any]:
+    """The binary problems as ones of all examples."""
+    n, parts = binaries.codes.size, []
+    for k in range(len(binaries)):
+        chosen, y, s = binaries.binary(k)
+        signs, weights = np.ones(n), np.zeros(n)
+        signs[chosen], weights[chosen] = y, s
+        parts.append(replace(task.whole, y=signs, sample_weight=weights, lam=1.0 / (C * n)))
+    return parts
+
+
+def _decided(scores: np.ndarray, model: SVC) -> np.ndarray:
+    """Codes of the classes, from the scores of all binary problems."""
+    if scores.shape[0] == 1:
+        return (scores[0] > 0.0).astype(np.int64)
+    if not model._in_pairs():
+        return scores.argmax(axis=0)
+    k = model.classes_.size
+    votes, sums = np.zeros((k, scores.shape[1])), np.zeros((k, scores.shape[1]))
+    for i in range(k - 1):
+        add_votes(np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)]), i, votes, sums)
+    return (votes + sums / (3.0 * (np.abs(sums) + 1.0)) if model.break_ties else votes).argmax(axis=0)
