@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
+from tests.reference import interior as reference
 
 from widemargin import SDCA, Interior, LinearSVC, LinearSVR
 from widemargin.core.losses import (
@@ -18,7 +21,8 @@ from widemargin.core.losses import (
 )
 from widemargin.core.rows import as_rows
 from widemargin.problems.linear import Problem
-from widemargin.running import load_state, run, save_state
+from widemargin.running import run
+from widemargin.solvers.interior import LocalParts, Part, cut, some_of
 
 LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), SquaredEpsilon(0.2)]
 INTERCEPTS = ["none", "regularized", "unregularized"]
@@ -74,7 +78,7 @@ def test_the_gap_bounds_the_distance_to_the_optimum_after_every_step(loss, inter
         assert dual <= best * (1.0 + 1e-9)
         assert gap >= primal - best - 1e-9 * best
         solver.advance(problem, state, 5)
-    assert state.counters.steps == 12
+    assert state.counters.steps == 12 or state.stalled
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
@@ -108,32 +112,6 @@ def test_sparse_rows_several_classes_and_float32_have_the_same_optimum(rng):
         assert outcome.objective == pytest.approx(sum(part.objective for part in apart), rel=1e-5)
 
 
-def test_a_saved_state_goes_on_as_if_nothing_had_happened(rng, tmp_path):
-    problem, solver = make(rng, Hinge(), intercept="unregularized"), Interior()
-    whole, halted = solver.init(problem), solver.init(problem)
-    for _ in range(3):
-        solver.advance(problem, halted, 1)
-    save_state(tmp_path / "state.npz", halted)
-    halted = load_state(tmp_path / "state.npz")
-    for _ in range(8):
-        solver.advance(problem, whole, 1)
-    for _ in range(5):
-        solver.advance(problem, halted, 1)
-    assert whole.alpha.tobytes() == halted.alpha.tobytes()
-    assert whole.w.tobytes() == halted.w.tobytes()
-    assert whole.counters == halted.counters
-
-
-def test_looking_changes_nothing(rng):
-    problem, solver = make(rng, Hinge(), intercept="unregularized"), Interior()
-    state = solver.init(problem)
-    solver.advance(problem, state, 1)
-    before = [np.copy(part) for part in (state.alpha, state.lower, state.upper, state.w, state.b)]
-    solver.evaluate(problem, state, solver.model(problem, state))
-    for old, new in zip(before, (state.alpha, state.lower, state.upper, state.w, state.b), strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
 def test_what_it_cannot_solve_is_a_sentence(rng):
     problem = make(rng, Hinge())
     with pytest.raises(ValueError, match="as many equations as there are features, at most 3, got 4"):
@@ -159,3 +137,196 @@ def test_estimators_solve_raw_features_and_dual_ascent_names_the_solver_that_doe
     labels = np.where(y > np.median(y), "yes", "no")
     classifier = LinearSVC(C=100.0, solver=Interior(), intercept="unregularized", warm_start=True)
     assert classifier.fit(X, labels).fit(X, labels).score(X, labels) > 0.9
+
+
+# ---------------------------------------------------------------- the textbook
+
+
+def as_box(problem):
+    """(Z, D, σ, p, u, q) of the variables that have weight, as the header's table has them."""
+    loss, y, X = problem.loss, problem.y, problem.X.values
+    cap = problem.C * (problem.sample_weight if problem.sample_weight.size else np.ones(y.size))
+    constant, signs = problem.intercept != "none", (1.0, -1.0) if loss.is_regression else (1.0,)
+    Z = np.hstack([X, np.ones((y.size, 1))]) if constant else X
+    D = np.ones(Z.shape[1])
+    D[problem.d :] = problem.intercept == "regularized"
+    sigma = np.stack([np.full(y.size, s) if loss.is_regression else y for s in signs], axis=1)
+    p = sigma * y[:, None] - loss.epsilon if loss.is_regression else np.ones(sigma.shape)
+    squared = isinstance(loss, (SquaredHinge, SquaredEpsilon))
+    keep = cap > 0.0
+    caps = np.repeat(cap[keep], len(signs))
+    u, q = (np.full(caps.size, np.inf), 0.5 / caps) if squared else (caps, np.zeros(caps.size))
+    return np.repeat(Z[keep], len(signs), axis=0), D, sigma[keep].ravel(), p[keep].ravel(), u, q
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("loss", LOSSES, **by_name)
+def test_steps_are_those_of_the_textbook_which_eliminates_nothing(loss, intercept, rng):
+    problem, solver = make(rng, loss, n=14, d=3, intercept=intercept, weighted=True), Interior()
+    state = solver.init(problem)
+    for _ in range(6):
+        solver.advance(problem, state, 1)
+    w, alpha = reference.steps(*as_box(problem), state.counters.steps)  # fewer where the gap is closed
+    own = state.variables.alpha[0, problem.sample_weight > 0.0].ravel()
+    np.testing.assert_allclose(state.w[0], w, rtol=1e-6, atol=1e-8 * np.abs(w).max())
+    np.testing.assert_allclose(own, alpha, rtol=1e-6, atol=1e-8 * alpha.max())
+
+
+# ---------------------------------------------------------------- conditions of the optimum
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), d=st.integers(1, 12), power=st.floats(-3.0, 3.0),
+    which=st.integers(0, 3), intercept=st.sampled_from(INTERCEPTS), weighted=st.booleans(),
+)  # fmt: skip
+def test_the_optimum_meets_its_conditions(seed, n, d, power, which, intercept, weighted):
+    """w = Σ βz, α in its box, and no example adds to the gap more than the gap is."""
+    rng = np.random.default_rng(seed)
+    problem = make(rng, LOSSES[which], n, d, C=10.0**power, intercept=intercept, weighted=weighted)
+    outcome = run(Interior(), problem, tol=1e-9, max_epochs=200)
+    gap = outcome.history["gap"][-1] / problem.lam  # in the C-form
+    beta, scores = Interior().duals(problem, outcome.state)[0], problem.X.values @ outcome.W[:, 0] + outcome.b[0]
+    # what each example adds to the gap by Fenchel and Young is at least 0, and together with ½‖w − w(β)‖² it is the gap
+    at_most = gap + 1e-9 * max(1.0, problem.at_zero()[0] / problem.lam)
+    w = problem.X.values.T @ beta
+    assert np.sum((w - outcome.W[:, 0]) ** 2) <= 2.0 * at_most + 1e-6 * np.sum(w**2)
+    cap = problem.C * (problem.sample_weight if problem.sample_weight.size else np.ones(n))
+    squared, tube = isinstance(problem.loss, (SquaredHinge, SquaredEpsilon)), problem.loss.is_regression
+    assert squared or (np.abs(beta) <= cap * (1.0 + 1e-12)).all()
+    if not (squared or tube or intercept == "unregularized"):
+        margins, alpha = problem.y * scores, problem.y * beta
+        added = cap * np.maximum(0.0, 1.0 - margins) - alpha * (1.0 - margins)
+        assert (added >= -1e-9 * cap * (1.0 + np.abs(margins))).all()
+        assert added.sum() <= at_most + 1e-6 * np.abs(alpha).sum()
+    if intercept == "unregularized":
+        assert abs(beta.sum()) <= 1e-6 * np.abs(beta).sum() + 1e-9 * cap.sum()
+
+
+def degenerate(rng, name):
+    X, y = rng.normal(size=(40, 3)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    C, s = 1.0, np.empty(0)
+    if name == "one feature":
+        X = X[:, :1]
+    elif name == "constant columns":
+        X[:, 1:] = 2.0
+    elif name == "features of zeros":
+        X[:, 1:] = 0.0
+    elif name == "rows twice":
+        X, y = np.repeat(X, 2, axis=0), np.repeat(y, 2)
+    elif name == "rows twice with both labels":
+        X, y = np.repeat(X, 2, axis=0), np.tile([1.0, -1.0], 40)
+    elif name == "tiny C":
+        C = 1e-9
+    elif name == "separable, huge C":
+        X[:, 0], C = y * (1.0 + np.abs(X[:, 0])), 1e8
+    elif name == "more features than rows":
+        X = rng.normal(size=(40, 90))
+    elif name == "one row of weight":
+        s = np.zeros(40)
+        s[7] = 3.0
+    return Problem(as_rows(X), y, Single(Hinge()), 1.0 / (C * y.size), s, "regularized")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["one feature", "constant columns", "features of zeros", "rows twice", "rows twice with both labels", "tiny C",
+     "separable, huge C", "more features than rows", "one row of weight"],
+)  # fmt: skip
+def test_degenerate_data_has_the_optimum_of_dual_ascent(name, rng):
+    problem = degenerate(rng, name)
+    ours, theirs = solved(problem), run(SDCA(), problem, rng=rng, tol=1e-7, max_epochs=1e5)
+    apart = ours.objective - theirs.objective
+    assert abs(apart) <= 1e-8 * ours.objective + max(0.0, theirs.history["gap"][-1]) + 1e-14
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_nobody_has_weight_or_all_have_one_label(intercept, rng):
+    X = rng.normal(size=(20, 2))
+    for y, s in ((np.ones(20), np.empty(0)), (np.where(X[:, 0] > 0, 1.0, -1.0), np.zeros(20))):
+        outcome = run(Interior(), Problem(as_rows(X), y, Single(Hinge()), 0.05, s, intercept), tol=1e-6, max_epochs=60)
+        assert np.isfinite(outcome.W).all()
+        assert np.isfinite(outcome.b).all()
+        if not s.size and intercept == "unregularized":
+            assert outcome.objective <= 1e-6
+
+
+# ---------------------------------------------------------------- parts
+
+
+class InParts(Interior):
+    """Data cut into parts of equal size."""
+
+    n_parts = 1
+
+    def parts(self, problem, variables):
+        return cut(problem, self.n_parts, variables)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredEpsilon(0.1)], **by_name)
+def test_parts_change_nothing_but_roundings_and_what_is_sent_is_counted(loss, sparse, rng):
+    problem = make(rng, loss, n=90, d=5, intercept="unregularized", weighted=True)
+    if sparse:
+        problem = Problem(
+            as_rows(sp.csr_matrix(problem.X.values * (rng.random((90, 5)) < 0.2))), problem.y, problem.target,
+            problem.lam, problem.sample_weight, "unregularized",
+        )  # fmt: skip
+    whole = None
+    for n_parts in (1, 2, 4, 8, 16, 100):  # of the last, ten have no example
+        solver = InParts()
+        solver.n_parts = n_parts
+        outcome = run(solver, problem, tol=1e-8, max_epochs=60)
+        state = outcome.state
+        whole = outcome if whole is None else whole
+        assert state.counters == whole.state.counters
+        np.testing.assert_allclose(state.w, whole.state.w, atol=1e-9 * np.abs(whole.state.w).max())
+        steps, width = state.counters.steps, 6
+        assert state.trips == 1 + 3 * steps
+        out, back = width + 1, width * (width + 1) // 2 + 3 * width + 7  # of weigh
+        assert state.bytes_sent == 8 * n_parts * (out + steps * ((width + 2) + (width + 2) + (width + 2)))
+        assert state.bytes_received == 8 * n_parts * (back + steps * ((3 + 2 * width) + 1 + back))
+
+
+def test_a_part_that_was_lost_is_made_again_from_its_variables_and_the_messages_since(rng):
+    problem = make(rng, Hinge(), n=60, intercept="unregularized", weighted=True)
+    pieces = [some_of(problem, rows) for rows in (slice(0, 25), slice(25, 60))]
+    said = []
+
+    class Loses(LocalParts):
+        """Loses its second part before every third message."""
+
+        def ask(self, method, *message):
+            if method in ("weigh", "move"):
+                replies = super().ask(method, *message)
+                self.kept, said[:] = self.parts[1].state(), [("weigh", (message[0], message[-1].copy()))]
+                return replies
+            self.parts[1] = Part(pieces[1], problem.C)
+            self.parts[1].restore(self.kept)
+            for each, words in said:
+                getattr(self.parts[1], each)(*words)
+            said.append((method, tuple(word.copy() for word in message)))
+            return super().ask(method, *message)
+
+    class Elsewhere(Interior):
+        """Parts that have their variables themselves."""
+
+        kind = LocalParts
+
+        def parts(self, problem, variables):
+            return self.kind([Part(piece, problem.C) for piece in pieces])
+
+    class Unsafe(Elsewhere):
+        kind = Loses
+
+    safe, unsafe = (run(solver, problem, tol=1e-8, max_epochs=60) for solver in (Elsewhere(), Unsafe()))
+    assert safe.state.w.tobytes() == unsafe.state.w.tobytes()
+    assert safe.history["gap"].tobytes() == unsafe.history["gap"].tobytes()
+
+
+def test_rows_that_are_hardly_sparse_give_what_dense_ones_do(rng):
+    problem = make(rng, Hinge(), n=50, d=6)
+    both = (
+        solved(Problem(as_rows(X), problem.y, problem.target, problem.lam)).state.w
+        for X in (problem.X.values, sp.csr_matrix(problem.X.values))
+    )
+    np.testing.assert_allclose(*both, rtol=1e-12)

@@ -27,7 +27,9 @@ REGISTRY = {
     "budgeted": {"sgd": ".budget.sgd:BudgetedSGD"},
     "incremental": {"tracker": ".tracking:Tracker"},
     "pairs": {"smo": ".pairs:PairwiseSMO"},
-    "device": {"smo": "..backends.smo:DeviceSMO"},
+    "parts": {"admm": ".consensus:ConsensusADMM", "interior": ".interior:InteriorOnParts"},
+    "device": {"smo": "..backends.smo:DeviceSMO", "sbp": "..backends.sbp:DeviceSBP"},
+    "devices": {"smo": "..backends.smo:SideBySide"},
 }
 
 

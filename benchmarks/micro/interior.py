@@ -1,0 +1,188 @@
+"""The interior point: parts of the data, and dual ascent beside it. Processor seconds of one thread.
+
+``python -m benchmarks.micro.interior parts [a9a] [covtype] [--parts 1 2 4 8 16]``: steps, trips and bytes to a relative
+gap of 1e-6 (hinge, C = 1), how far the weights are from those of one part, and what it takes where replies are put
+together. ``python -m benchmarks.micro.interior driver``: the latter for data of many features.
+``python -m benchmarks.micro.interior sdca [names]``: processor seconds of both solvers by C and tol.
+"""
+
+import argparse
+import time
+
+import numpy as np
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from benchmarks import datasets
+from widemargin import SDCA, Interior
+from widemargin.core.losses import Hinge, OneVsRest, Single
+from widemargin.core.rows import as_rows
+from widemargin.problems.linear import Problem
+from widemargin.running import run
+from widemargin.solvers.interior import cut
+
+#: Rows beside dual ascent.
+MOST_ROWS = 50_000
+
+
+class Timed:
+    """Parts, and the processor seconds that their replies took."""
+
+    def __init__(self, parts):
+        self.parts, self.seconds = parts, 0.0
+
+    def ask(self, method, *message):
+        """The replies of all parts."""
+        since = time.process_time()
+        replies = self.parts.ask(method, *message)
+        self.seconds += time.process_time() - since
+        return replies
+
+
+class InParts(Interior):
+    """The interior point on data in several parts."""
+
+    def __init__(self, n_parts):
+        super().__init__()
+        self.n_parts, self.asked = n_parts, None
+
+    def parts(self, problem, variables):
+        """Parts of equal size."""
+        self.asked = Timed(cut(problem, self.n_parts, variables))
+        return self.asked
+
+
+def a9a():
+    """As it is: sparse."""
+    return datasets.load("a9a", 123, np.float64)
+
+
+def covtype():
+    """Class 2 against the rest, all rows, scaled to unit maximum, dense."""
+    X, y = datasets.load("covtype", 54, np.float64)
+    return MaxAbsScaler().fit_transform(X).toarray(), np.where(y == 2, 1.0, -1.0)
+
+
+def ijcnn1():
+    """As it is, dense."""
+    X, y = datasets.load("ijcnn1", 22, np.float64)
+    return X.toarray(), y
+
+
+def shuttle():
+    """Standardised, seven classes."""
+    X, y = datasets.load("shuttle", 9, np.float64)
+    return StandardScaler().fit_transform(X.toarray()), y
+
+
+def letter():
+    """As it is, 26 classes."""
+    X, y = datasets.load("letter", 16, np.float64)
+    return X.toarray(), y
+
+
+def correlated(n=20_000, d=50):
+    """Features that are sums of five, and a little noise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5)) @ rng.normal(size=(5, d)) + 0.1 * rng.normal(size=(n, d)) + 1.0
+    scores = X @ rng.normal(size=d)
+    return X, np.where(scores - np.median(scores) + rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+def independent(n=20_000, d=50):
+    """Features that know nothing of each other."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    return X, np.where(X @ rng.normal(size=d) + rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+def words(n=20_000, d=500):
+    """Some twenty words of 500 in each row."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((n, d)) < 0.04, 1.0, 0.0)
+    return datasets.sp.csr_matrix(X), np.where(X @ rng.normal(size=d) + rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+SETS = {f.__name__: f for f in (a9a, covtype, ijcnn1, shuttle, letter, correlated, independent, words)}
+
+
+def problem_of(X, y, C):
+    """The hinge with a regularised intercept, as LinearSVC has it."""
+    classes, codes = np.unique(y, return_inverse=True)
+    lam = 1.0 / (C * y.size)
+    if classes.size == 2:
+        return Problem(as_rows(X), np.where(codes == 1, 1.0, -1.0), Single(Hinge()), lam, intercept="regularized")
+    target = OneVsRest(Hinge(), np.ones(classes.size))
+    return Problem(as_rows(X), codes.astype(float), target, lam, intercept="regularized", n_outputs=classes.size)
+
+
+def timed(solver, problem, **limits):
+    """(Outcome, processor seconds) of a run, compilation before it."""
+    run(solver, problem, rng=np.random.default_rng(0), max_epochs=1)
+    since = time.process_time()
+    outcome = run(solver, problem, rng=np.random.default_rng(0), **limits)
+    return outcome, time.process_time() - since
+
+
+def parts(names, counts):
+    """Steps, trips and bytes by the number of parts."""
+    print("| data | parts | steps | relative gap | weights apart | trips | KB out | KB back | s | driver, ms a trip |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for name in names:
+        problem, first = problem_of(*SETS[name](), 1.0), None
+        for count in counts:
+            solver = InParts(count)
+            outcome, seconds = timed(solver, problem, tol=1e-6, max_epochs=100)
+            state, gap = outcome.state, outcome.history["gap"][-1] / outcome.objective
+            first = outcome.W if first is None else first
+            apart = np.abs(outcome.W - first).max() / np.abs(first).max()
+            own = 1e3 * (seconds - solver.asked.seconds) / state.trips
+            print(
+                f"| {name} | {count} | {state.counters.steps} | {gap:.1e} | {apart:.0e} | {state.trips} | "
+                f"{state.bytes_sent / 1e3:.0f} | {state.bytes_received / 1e3:.0f} | {seconds:.2f} | {own:.2f} |"
+            )
+
+
+def driver():
+    """Processor milliseconds a trip where replies are put together, by the number of features, with 16 parts."""
+    print("| features | steps | driver, ms a trip | ms a step |\n|---|---|---|---|")
+    for d in (54, 123, 300, 500, 1000):
+        solver, problem = InParts(16), problem_of(*independent(4000, d), 1.0)
+        outcome, seconds = timed(solver, problem, max_epochs=8, tol=0.0)
+        own, trips = 1e3 * (seconds - solver.asked.seconds), outcome.state.trips
+        print(f"| {d} | {outcome.state.counters.steps} | {own / trips:.1f} | {3 * own / trips:.1f} |")
+
+
+def ascent(names, most):
+    """Both solvers by C and tol; a run of dual ascent ends after ``most`` seconds."""
+    print("| data | C | tol | sdca, s | epochs | interior, s | steps |")
+    print("|---|---|---|---|---|---|---|")
+    for name in names:
+        X, y = SETS[name]()
+        some = slice(None, None, -(-y.size // MOST_ROWS))
+        for C in (0.01, 1.0, 100.0):
+            problem = problem_of(X[some], y[some], C)
+            for tol in (1e-3, 1e-6):
+                theirs, slow = timed(SDCA(), problem, tol=tol, max_epochs=1e6, max_seconds=most)
+                ours, seconds = timed(Interior(), problem, tol=tol, max_epochs=100)
+                mark = "" if theirs.stop_reason == "tol" else "> "
+                epochs = theirs.history["epochs"][-1]
+                print(
+                    f"| {name} | {C:g} | {tol:g} | {mark}{slow:.2f} | {epochs:.0f} | {seconds:.2f} | "
+                    f"{ours.state.counters.steps} |{'' if ours.stop_reason == 'tol' else ' ' + ours.stop_reason}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("parts", "driver", "sdca"))
+    parser.add_argument("names", nargs="*", choices=[*SETS, []])
+    parser.add_argument("--parts", nargs="+", type=int, default=[1, 2, 4, 8, 16])
+    parser.add_argument("--most", type=float, default=20.0, help="seconds of a run of dual ascent")
+    given = parser.parse_args()
+    if given.what == "parts":
+        parts(given.names or ["a9a", "covtype"], given.parts)
+    elif given.what == "driver":
+        driver()
+    else:
+        ascent(given.names or list(SETS), given.most)

@@ -1,0 +1,218 @@
+"""Parts on the workers of a cluster, which may die.
+
+A part is an actor: it stays on its worker with its examples and its variables, a message reaches it in some
+milliseconds, and only what is small travels. The replies come in the order of the parts, whoever is faster.
+
+When a worker dies, its parts are made again on others: Dask brings their examples back from what they were made of, the
+parts go back to the states that were last gathered, and the messages since then are told them again. A part's replies
+depend on its state and the messages alone, so training goes on with the same bits.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import logging
+import math
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any
+
+import numpy as np
+from distributed import KilledWorker
+
+from ..core.rows import as_rows
+from ..problems.linear import Problem
+
+LOGGER = logging.getLogger("widemargin")
+#: Messages after which the states of the parts are gathered, so that no more have to be told again.
+GATHERED_EVERY = 16
+#: States of more bytes than this, all parts together, stay where they are; then all messages are told again.
+MOST_BYTES = 2**30
+#: Seconds between two looks at whether the worker of a part that has not replied is still there.
+LOOK = 1.0
+#: Times that one part is made again in a row before training gives up.
+MOST_TIMES = 8
+
+_NUMBERS = itertools.count()
+
+
+class Holder:
+    """The actor: holds one part on its worker."""
+
+    def __init__(self, examples: tuple, kind: dict[str, Any], make: Callable[[Problem, int], Any], number: int) -> None:
+        X, y, weights = examples
+        self.part = make(Problem(as_rows(X), y, sample_weight=weights, **kind), number)
+
+    def tell(self, method: str, message: tuple) -> Any:
+        """The part's reply to a message."""
+        return getattr(self.part, method)(*message)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The part's state."""
+        return self.part.state()
+
+    def size(self) -> int:
+        """Bytes of the part's state."""
+        return size_of(self.part.state())
+
+    def tell_again(self, state: dict | None, messages: list[tuple[str, tuple]]) -> None:
+        """Go back to a state, and from there on through messages."""
+        if state is not None:
+            self.part.restore(state)
+        for method, message in messages:
+            self.tell(method, message)
+
+
+def size_of(value: Any) -> int:
+    """Bytes of the numbers in a message, a reply or a state."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, dict):
+        return sum(map(size_of, value.values()))
+    return sum(map(size_of, value)) if isinstance(value, (tuple, list)) else 8
+
+
+class Lost(Exception):
+    """A part's worker is gone."""
+
+
+class DaskParts:
+    """Parts of the examples as actors; see :class:`widemargin.problems.parts.LocalParts`.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    examples : futures of (X, y, weights), one for each part
+    kind : what all parts' problems have in common, by the names of :class:`widemargin.problems.linear.Problem`
+    make : makes a part of its problem and number; ``make.complete`` says whether a part's state is all of it between
+        any two messages. If not, states are not gathered on the way, and all messages are told again
+
+    Attributes
+    ----------
+    trips, bytes_sent, bytes_received, lost : messages to all parts, what they took, and parts that were made again
+    """
+
+    def __init__(self, client: Any, examples: list, kind: dict[str, Any], make: Any) -> None:
+        self.client, self.examples, self.kind, self.make = client, examples, kind, make
+        self.trips = self.bytes_sent = self.bytes_received = self.lost = 0
+        #: The states last gathered (None: as made), and the messages since.
+        self.gathered: list[Any] = [None] * len(examples)
+        self.since: list[tuple[str, tuple]] = []
+        self.actors: list[Any] = [None] * len(examples)
+        self.futures: list[Any] = [None] * len(examples)
+        self._make(range(len(examples)))
+
+    def ask(self, method: str, *message: Any) -> list[Any]:
+        """The replies of all parts to one message, in their order."""
+        if len(self.since) >= GATHERED_EVERY and self.make.complete:
+            self._gather(MOST_BYTES)
+        message = copy.deepcopy(message)  # solvers change their arrays in place, and a message may be told again
+        replies = self._replies("tell", method, message)
+        self.since.append((method, message))
+        self.trips += 1
+        self.bytes_sent += len(replies) * size_of(message)
+        self.bytes_received += sum(map(size_of, replies))
+        return replies
+
+    def states(self) -> list[dict[str, np.ndarray]]:
+        """The states of all parts, in their order."""
+        if not self.make.complete:
+            return self._replies("state")
+        self._gather(math.inf)
+        return list(self.gathered)
+
+    def restore(self, states: list[dict[str, np.ndarray]]) -> None:
+        """Take the parts back to their states."""
+        if len(states) != len(self.actors):
+            raise ValueError(
+                f"the checkpoint has {len(states)} parts, and the data {len(self.actors)}: give the data in the same "
+                "chunks"
+            )
+        self.gathered, self.since = list(states), []
+        self._tell_again(range(len(states)))
+
+    def close(self) -> None:
+        """Let the parts go."""
+        self.actors, self.futures = [None] * len(self.actors), [None] * len(self.actors)
+
+    def _gather(self, most: float) -> None:
+        """Have the states of the parts here; if they are too large, messages are kept on instead."""
+        fits = most == math.inf or sum(self._replies("size")) <= most
+        if fits and (self.since or self.gathered[0] is None):
+            self.gathered, self.since = self._replies("state"), []
+
+    # -- parts that come and go
+
+    def _replies(self, method: str, *message: Any) -> list[Any]:
+        """What the actors of all parts answer, though workers die meanwhile."""
+        replies: dict[int, Any] = {}
+        wanted: Any = range(len(self.actors))
+        for _ in range(MOST_TIMES):
+            calls = {k: self._call(k, method, *message) for k in wanted}
+            wanted = []
+            for k, call in calls.items():
+                try:
+                    replies[k] = self._reply(k, call)
+                except Lost:
+                    wanted.append(k)
+            if not wanted:
+                return [replies[k] for k in range(len(self.actors))]
+            self.lost += len(wanted)
+            LOGGER.warning("%d of %d parts were lost with their workers: made again", len(wanted), len(self.actors))
+            self._make(wanted)
+            self._tell_again(wanted)
+        raise RuntimeError(
+            f"part {wanted[0]} was lost {MOST_TIMES} times in a row: look at the workers' memory and logs, or "
+            "cut the data into smaller chunks"
+        )
+
+    def _tell_again(self, which: Any) -> None:
+        """Bring parts that were made anew to where the others are; one that is lost again is found out by the next."""
+        calls = {k: self._call(k, "tell_again", self.gathered[k], self.since) for k in which}
+        for k, call in calls.items():
+            try:
+                self._reply(k, call)
+            except Lost:
+                self.actors[k] = None
+
+    def _make(self, which: Any) -> None:
+        """Make parts, each where its examples are."""
+        for k in which:
+            given = self.examples[k], self.kind, self.make, k
+            name = f"widemargin-part-{k}-{id(self):x}-{next(_NUMBERS)}"
+            self.futures[k] = self.client.submit(Holder, *given, actor=True, key=name)
+        for k in which:
+            self.actors[k] = None
+            try:
+                actor = self.futures[k].result()
+                # an actor's stand-in asks the default client of the process, which may be that of another cluster
+                actor._client, actor._future = self.client, self.futures[k]
+                self.actors[k] = actor
+            except KilledWorker as error:
+                raise RuntimeError(
+                    f"the examples of part {k} end every worker that they come to: cut the data into smaller chunks, "
+                    "or give workers more memory"
+                ) from error
+            except (RuntimeError, CancelledError) as error:  # Dask's word for a worker that went meanwhile
+                if "lost" not in str(error) and not isinstance(error, CancelledError):
+                    raise
+
+    def _call(self, k: int, method: str, *message: Any) -> Any:
+        """An answer that is to come; None where there is nobody to give it."""
+        try:
+            return None if self.actors[k] is None else getattr(self.actors[k], method)(*message)
+        except RuntimeError:  # the worker is known to be gone
+            return None
+
+    def _reply(self, k: int, call: Any) -> Any:
+        """An answer, or Lost. Connections that end without a word are found out by looking now and then."""
+        while call is not None:
+            try:
+                return call.result(timeout=LOOK)
+            except TimeoutError:
+                if self.futures[k].status != "finished":
+                    break
+            except OSError:
+                break
+        raise Lost

@@ -1,0 +1,200 @@
+"""Dask collections as the examples of parts: blocks of rows on the workers, and what is known of all of them.
+
+A part is made of one chunk, or of several that follow each other. Which rows are together depends on the data's chunks
+alone and never on the cluster, so neither does what is learnt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+import scipy.sparse as sp
+
+from ..core.rows import unlocked
+from ..files import digest
+
+#: Parts that data in more chunks is put together to: the rounds on wide data grow with them, the steps on narrow data,
+#: of at most so many features, do not.
+MOST_PARTS, MOST_NARROW_PARTS, NARROW = 64, 2048, 1000
+
+
+def client_of(client: Any) -> Any:
+    """The client given, or the current one."""
+    if client is not None:
+        return client
+    try:
+        return distributed.get_client()
+    except ValueError as error:
+        raise ValueError(
+            "there is no Dask client: make one, such as client = distributed.Client(), or give one as client="
+        ) from error
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection."""
+    return dask.is_dask_collection(X)
+
+
+def columns_of(X: Any) -> list[str] | None:
+    """The names of the features of a frame, if all are texts."""
+    names = list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def as_array(values: Any, name: str) -> Any:
+    """A Dask array of a collection; frames become arrays with chunks of unknown sizes."""
+    if hasattr(values, "to_dask_array"):
+        values = values.to_dask_array()
+    if not isinstance(values, da.Array):
+        raise TypeError(
+            f"{name} must be a Dask array or frame, got {type(values).__name__}: use dask.array.from_array, or the "
+            "estimators of widemargin itself, which are faster where data fits into memory"
+        )
+    return values
+
+
+def rows_of(X: Any) -> Any:
+    """X as a Dask array whose rows are in one piece."""
+    X = as_array(X, "X")
+    if X.ndim != 2:
+        raise ValueError(f"X must have 2 dimensions, got {X.ndim}")
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
+def blocks_of(values: Any, X: Any, name: str) -> list[Any]:
+    """The chunks of targets or weights that go with those of X, as delayed objects."""
+    values = as_array(values, name)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have one number for each row, got {values.ndim} dimensions")
+    known = not (np.isnan(X.shape[0]) or np.isnan(values.shape[0]))
+    if known:
+        if values.shape[0] != X.shape[0]:
+            raise ValueError(f"X and {name} must have as many rows, got {X.shape[0]} and {values.shape[0]}")
+        values = values.rechunk((X.chunks[0],))
+    elif values.numblocks[0] != X.numblocks[0]:
+        raise ValueError(
+            f"X has {X.numblocks[0]} chunks and {name} {values.numblocks[0]}, of unknown sizes: call "
+            "compute_chunk_sizes() on both, or make them of one frame"
+        )
+    return list(values.to_delayed().ravel())
+
+
+def assembled(xs: list, ys: list, weights: list, numeric: bool) -> tuple[Any, np.ndarray, np.ndarray]:
+    """(X, y, weights) of a part: chunks one below the other, in the layout of solvers."""
+    for x, y, s in zip(xs, ys, weights or [None] * len(xs), strict=True):
+        for name, values in (("y", y), ("sample_weight", s)):
+            if values is not None and len(values) != x.shape[0]:
+                raise ValueError(f"a chunk of X has {x.shape[0]} rows and that of {name} {len(values)}: align them")
+    xs = [x if sp.issparse(x) else np.asarray(x) for x in xs]
+    X: Any = sp.vstack(xs, format="csr") if any(map(sp.issparse, xs)) else np.concatenate(xs)
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X must hold numbers, got {X.dtype}: encode text or categories as numbers first")
+    X = X.astype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64, copy=False)
+    if sp.issparse(X):
+        X.sum_duplicates()
+    else:
+        X = np.ascontiguousarray(X)
+    y = np.concatenate([np.asarray(y) for y in ys])
+    if numeric:
+        y = y.astype(np.float64)
+    s = np.concatenate([np.asarray(s, np.float64) for s in weights]) if weights else np.empty(0)
+    return X, y, unlocked(s)
+
+
+@dataclass
+class Summary:
+    """What is known of a part: rows, features, type; labels with how many there are, or the largest target."""
+
+    n: int
+    d: int
+    dtype: str
+    labels: np.ndarray
+    counts: np.ndarray
+    largest: float
+    weight: float
+    entries: int
+    digest: str
+
+
+def summarised(examples: tuple, numeric: bool, digested: bool) -> Summary:
+    """The summary of a part; refuses numbers that are none, and weights that cannot be."""
+    X, y, s = examples
+    values = X.data if sp.issparse(X) else X
+    for name, found in (("X", values), ("y", y), ("sample_weight", s)):
+        if found.dtype.kind == "f" and found.size and not np.isfinite(found).all():
+            raise ValueError(f"{name} has values that are NaN or infinite: fill them in or drop their rows")
+    if s.size and s.min() < 0.0:
+        raise ValueError(f"sample_weight must be ≥ 0, got {s.min()}")
+    labels: np.ndarray = np.empty(0)
+    counts: np.ndarray = np.empty(0)
+    largest = 1.0
+    if numeric:
+        largest = float(np.abs(y).max()) if y.size else 0.0
+    else:
+        labels, codes = np.unique(y, return_inverse=True)
+        counts = np.bincount(codes, s if s.size else None, labels.size)
+    said = digest([X, y, s]) if digested else ""
+    weight = float(s.sum()) if s.size else float(len(y))
+    return Summary(X.shape[0], X.shape[1], str(X.dtype), labels, counts, largest, weight, values.size, said)
+
+
+class Examples:
+    """The examples of a fit, in parts on the workers.
+
+    Attributes
+    ----------
+    parts : futures of (X, y, weights)
+    n, d, dtype, weight : rows, features, type of the numbers, sum of the weights
+    summaries : a :class:`Summary` for each part
+    """
+
+    def __init__(self, client: Any, X: Any, y: Any, sample_weight: Any, *, numeric: bool, digested: bool) -> None:
+        self.client = client
+        X = rows_of(X)
+        xs = list(X.to_delayed().ravel())
+        ys = blocks_of(y, X, "y")
+        weights = [] if sample_weight is None else blocks_of(sample_weight, X, "sample_weight")
+        most = MOST_NARROW_PARTS if X.shape[1] <= NARROW else MOST_PARTS
+        ends = np.linspace(0, len(xs), min(len(xs), most) + 1).astype(int)
+        together = [slice(*pair) for pair in pairwise(ends)]
+        made = [dask.delayed(assembled, pure=False)(xs[k], ys[k], weights[k], numeric) for k in together]
+        parts = client.compute(made)
+        looks = client.map(summarised, parts, numeric=numeric, digested=digested, pure=False)
+        found: list[Summary] = client.gather(looks)
+        kept = [k for k, each in enumerate(found) if each.n]
+        if not kept:
+            raise ValueError("X has no rows: give some examples")
+        self.parts, self.summaries = [parts[k] for k in kept], [found[k] for k in kept]
+        widths = sorted({each.d for each in self.summaries})
+        if len(widths) > 1:
+            raise ValueError(f"chunks of X have {widths[0]} and {widths[-1]} features: make them agree")
+        self.n, self.d = sum(each.n for each in self.summaries), widths[0]
+        self.dtype = np.dtype(np.result_type(*(each.dtype for each in self.summaries)))
+        self.weight = sum(each.weight for each in self.summaries)
+        if self.weight == 0.0:
+            raise ValueError("sample_weight must not be all zero, got zeros only: give some example a positive weight")
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute target."""
+        return max(each.largest for each in self.summaries)
+
+    def labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """(The labels there are, how many examples of each, by weight)."""
+        classes = np.unique(np.concatenate([each.labels for each in self.summaries]))
+        counts = np.zeros(classes.size)
+        for each in self.summaries:
+            counts[np.searchsorted(classes, each.labels)] += each.counts
+        return classes, counts
+
+    def mapped(self, function: Any, *given: Any) -> list[Any]:
+        """Futures of what a function makes of each part's examples."""
+        return self.client.map(function, self.parts, *[[each] * len(self.parts) for each in given], pure=False)

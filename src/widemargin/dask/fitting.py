@@ -1,0 +1,243 @@
+"""What the estimators of a cluster share: examples in, rounds, results out; predictions that wait to be computed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import dask
+import dask.array as da
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..core import losses
+from ..core.rows import as_rows
+from ..estimators.checkpointing import opened_for
+from ..estimators.fitting import TrainedByRun, all_or_nothing, now
+from ..estimators.labels import class_weights, weighted
+from ..estimators.multiclass import target_of, targets_of
+from ..problems.linear import Problem
+from ..problems.parts import PartsProblem
+from .actors import DaskParts
+from .examples import Examples, blocks_of, client_of, columns_of, is_dask, rows_of
+
+
+class Cluster:
+    """Where the parts of a fit are; see :class:`widemargin.problems.parts.Here`."""
+
+    def __init__(self, client: Any, examples: list, kind: dict[str, Any]) -> None:
+        self.client, self.examples, self.kind = client, examples, kind
+        self.made: DaskParts | None = None
+
+    def parts(self, make: Callable[[Problem, int], Any]) -> DaskParts:
+        """What ``make`` makes of each part's problem and number, on the workers."""
+        self.made = DaskParts(self.client, self.examples, self.kind, make)
+        return self.made
+
+
+def encoded(examples: tuple, classes: np.ndarray, outputs: int, class_weight: np.ndarray | None) -> tuple:
+    """A part's examples with targets for solvers, and the weights of their classes in their own."""
+    X, y, s = examples
+    codes = np.searchsorted(classes, y)
+    return X, targets_of(codes, outputs), s if class_weight is None else weighted(class_weight[codes], s)
+
+
+def losses_at_zero(examples: tuple, kind: dict[str, Any]) -> np.ndarray:
+    """Σ sᵢ × loss of a part's examples, for each output, where all scores are zero."""
+    X, y, s = examples
+    problem = Problem(as_rows(X[:, :0]), y, sample_weight=s, **kind)
+    return problem.n * problem.output_losses(np.zeros((0, problem.n_outputs)), np.zeros(problem.n_outputs))
+
+
+class OnCluster(TrainedByRun):
+    """Base of the estimators that learn on a cluster and predict lazily."""
+
+    client: Any
+    #: The estimator of one machine that :meth:`to_local` gives.
+    local: ClassVar[Any]
+    #: Whether targets are numbers.
+    numeric: ClassVar[bool]
+    #: What is learnt, beside ``classes_``.
+    learnt: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "history_", "certificate_", "stop_reason_", "n_iter_")
+
+    never_matters = ("client",)
+    #: (Futures of encoded examples, target, number of outputs) of examples.
+    _encode_parts: Callable[[Examples], tuple[list, Any, int]]
+    #: Train on a problem in parts.
+    _fit_parts: Callable[..., None]
+
+    @all_or_nothing
+    def fit(self, X, y, sample_weight=None):
+        """Train on (X, y), where they lie.
+
+        Parameters
+        ----------
+        X : Dask array or frame of shape (n, n_features)
+            Chunks of rows, dense or scipy.sparse, perhaps of unknown sizes; a chunk is a
+            part, or several where there are very many. Chunks of columns are put together.
+        y : Dask array or series of shape (n,)
+        sample_weight : Dask array or series of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        started = now()
+        self._check_parameters()
+        examples = Examples(
+            client_of(self.client), X, y, sample_weight, numeric=self.numeric, digested=self.checkpoint is not None
+        )
+        self.n_features_in_, names = examples.d, columns_of(X)
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, object)
+        if self.checkpoint is not None:
+            self._checkpoint = opened_for(self, {"the parts": " ".join(s.digest[:16] for s in examples.summaries)})
+        self._fit_parts(self._problem(examples), started, X, y)
+        return self
+
+    def _problem(self, examples: Examples) -> PartsProblem:
+        """What is minimised, over parts on the workers."""
+        parts, target, outputs = self._encode_parts(examples)
+        lam = self._lam(examples.n)
+        kind = {"target": target, "lam": lam, "intercept": self.intercept, "n_outputs": outputs}
+        client = examples.client
+        at_zero = sum(client.gather(client.map(losses_at_zero, parts, kind=kind, pure=False))) / examples.n
+        scale = (examples.largest or 1.0) if self.numeric else 1.0
+        return PartsProblem(
+            Cluster(client, parts, kind), examples.n, examples.d, outputs, examples.dtype, target, lam, self.intercept,
+            at_zero, sum(each.entries for each in examples.summaries), scale,
+        )  # fmt: skip
+
+    # -- afterwards
+
+    def to_local(self) -> Any:
+        """The estimator of one machine with what was learnt: predicts, is saved and exported without a cluster."""
+        check_is_fitted(self)
+        names = self.local().get_params(deep=False)
+        same = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        model = self.local(**{**same, **self._local_parameters()})
+        for name in (*self.learnt, "classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(model, name, copy.copy(getattr(self, name)))
+        model._only_predicts = "was trained on a cluster"
+        return model
+
+    def _local_parameters(self) -> dict[str, Any]:
+        """Parameters of the estimator of one machine that differ."""
+        return {"solver": "auto", "checkpoint": None}
+
+    def save(self, path: Any, **options: Any) -> None:
+        """Write what was learnt to a file, as the estimator of one machine (:meth:`to_local`)."""
+        self.to_local().save(path, **options)
+
+    def _on_blocks(self, X: Any, method: str, dtype: Any, width: int | None = None) -> Any:
+        """What a method of the local estimator says of the rows: at once, or of a Dask collection when asked for."""
+        model = self.to_local()
+        if not is_dask(X):
+            return getattr(model, method)(X)
+        vars(model).pop("feature_names_in_", None)  # blocks of frames are arrays
+        X = self._checked_rows(X)
+        shape = {"drop_axis": 1} if width is None else {"chunks": (X.chunks[0], (width,))}
+        meta = np.empty((0,) if width is None else (0, 0), dtype)
+        return X.map_blocks(partial(_said_of_block, model, method), dtype=dtype, meta=meta, **shape)
+
+    def _checked_rows(self, X: Any) -> Any:
+        X = rows_of(X)
+        if X.shape[1] != self.n_features_in_:
+            name, known = type(self).__name__, self.n_features_in_
+            raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {known} features as input")
+        return X
+
+    def score(self, X, y, sample_weight=None):
+        """As in scikit-learn; of Dask collections a lazy number, which ``float(…)`` or ``.compute()`` computes."""
+        model = self.to_local()
+        if not is_dask(X):
+            return model.score(X, y, sample_weight)
+        vars(model).pop("feature_names_in_", None)
+        X = self._checked_rows(X)
+        ys = blocks_of(y, X, "y")
+        weights = [None] * len(ys) if sample_weight is None else blocks_of(sample_weight, X, "sample_weight")
+        model, said = dask.delayed(model), dask.delayed(self._block_sums)
+        sums = [said(model, x, y, s) for x, y, s in zip(X.to_delayed().ravel(), ys, weights, strict=True)]
+        return da.from_delayed(dask.delayed(self._score_of_sums)(sums), (), float)
+
+    #: What a block adds to :meth:`score`, and the score of all.
+    _block_sums: Callable[..., np.ndarray]
+    _score_of_sums: Callable[[list[np.ndarray]], float]
+
+
+def _said_of_block(model: Any, method: str, rows: Any) -> np.ndarray:
+    return getattr(model, method)(rows) if rows.shape[0] else np.empty(0)
+
+
+class ClusterClassifier(ClassifierMixin, OnCluster):
+    """What classifiers on a cluster share."""
+
+    numeric = False
+    score = OnCluster.score
+    class_weight: Any
+    loss: str
+
+    def _encode_parts(self, examples: Examples) -> tuple[list, Any, int]:  # type: ignore[override]
+        self.classes_, counts = examples.labels()
+        if self.classes_.size < 2:
+            name, only = type(self).__name__, self.classes_.tolist()[0]
+            raise ValueError(f"{name} needs examples of at least 2 classes, got 1 class only: {only!r}")
+        of_class = class_weights(self.class_weight, self.classes_, counts)
+        target, outputs = target_of(self.classes_.size, self.loss, "ovr", of_class)
+        own = of_class if self.class_weight is not None and isinstance(target, losses.Single) else None
+        return (
+            examples.mapped(partial(encoded, classes=self.classes_, outputs=outputs, class_weight=own)),
+            target,
+            outputs,
+        )
+
+    def predict(self, X):
+        """Labels of the rows; lazy for Dask collections."""
+        check_is_fitted(self)
+        return self._on_blocks(X, "predict", self.classes_.dtype)
+
+    def decision_function(self, X):
+        """Scores: of shape (n,) for two classes, else (n, n_classes); lazy for Dask collections."""
+        check_is_fitted(self)
+        width = None if self.classes_.size == 2 else self.classes_.size
+        return self._on_blocks(X, "decision_function", np.float64, width)
+
+    @staticmethod
+    def _block_sums(model: Any, X: Any, y: Any, s: Any) -> np.ndarray:  # type: ignore[override]
+        s = np.ones(X.shape[0]) if s is None else np.asarray(s, np.float64)
+        right = model.predict(X) == np.asarray(y) if X.shape[0] else np.empty(0)
+        return np.array([float(s @ right), float(s.sum())])
+
+    @staticmethod
+    def _score_of_sums(sums: list[np.ndarray]) -> float:  # type: ignore[override]
+        right, all_ = np.sum(sums, axis=0)
+        return np.float64(right / all_)
+
+
+class ClusterRegressor(RegressorMixin, OnCluster):
+    """What regressors on a cluster share."""
+
+    numeric = True
+    score = OnCluster.score
+
+    def predict(self, X):
+        """Predicted targets, of shape (n,); lazy for Dask collections."""
+        check_is_fitted(self)
+        return self._on_blocks(X, "predict", np.float64)
+
+    @staticmethod
+    def _block_sums(model: Any, X: Any, y: Any, s: Any) -> np.ndarray:  # type: ignore[override]
+        y = np.asarray(y, np.float64)
+        s = np.ones(y.size) if s is None else np.asarray(s, np.float64)
+        errors = y - model.predict(X) if y.size else y
+        return np.array([float(s.sum()), float(s @ y), float(s @ y**2), float(s @ errors**2)])
+
+    @staticmethod
+    def _score_of_sums(sums: list[np.ndarray]) -> float:  # type: ignore[override]
+        weight, first, second, errors = np.sum(sums, axis=0)
+        return np.float64(1.0 - errors / (second - first**2 / weight))

@@ -1,0 +1,192 @@
+"""Linear support vector machines on a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import solvers
+from ..arguments import not_negative, one_of
+from ..core import losses
+from ..estimators import linear
+from ..estimators.fitting import Shown, Turn
+from ..models import LinearModel
+from ..problems.objective import Certificate
+from ..problems.parts import PartsProblem
+from .examples import NARROW, Examples
+from .fitting import ClusterClassifier, ClusterRegressor, OnCluster
+
+#: The solver that "auto" turns to where features are few.
+FOR_NARROW = "interior"
+
+
+class _LinearOnCluster(OnCluster):
+    """What the linear classifier and regressor share."""
+
+    loss: str
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        one_of("intercept", self.intercept, ("regularized", "none", "unregularized"))
+        if isinstance(self.solver, str):
+            one_of("solver", self.solver, solvers.names("parts"))
+        elif not isinstance(self.solver, solvers.classes("parts")):
+            names = ", ".join(map(repr, solvers.names("parts")))
+            raise TypeError(f"solver must be one of {names} or a configured solver, got {self.solver!r}")
+
+    def _solver(self, problem: PartsProblem) -> Any:
+        """The solver in use; "auto" is the interior point on narrow data, where it has the loss."""
+        if not isinstance(self.solver, str):
+            return self.solver
+        if self.solver != "auto":
+            return solvers.make("parts", self.solver)
+        narrow = solvers.make("parts", FOR_NARROW)
+        try:
+            narrow.check(problem)
+        except ValueError:
+            return solvers.make("parts")
+        return narrow if problem.d <= NARROW else solvers.make("parts")
+
+    def _attributes(self, model: LinearModel) -> dict[str, Any]:
+        return {"coef_": model.coef, "intercept_": model.intercept}
+
+    def _fit_parts(self, problem: PartsProblem, started: float, X: Any, y: Any) -> None:  # type: ignore[override]
+        solver = self._solver(problem)
+        shown = Shown(X, y, self._attributes)
+        try:
+            outcome = self._run(solver, problem, Turn(started), shown, rng=self._generator())
+        finally:
+            if problem.place.made is not None:
+                problem.place.made.close()
+        for name, value in self._attributes(outcome.model).items():
+            setattr(self, name, value)
+        dual = max(outcome.dual, 0.0)
+        self.certificate_ = Certificate(outcome.objective, dual, outcome.objective - dual)
+        made = problem.place.made
+        self.traffic_ = {name: getattr(made, name) for name in ("trips", "bytes_sent", "bytes_received", "lost")}
+        self._warn_if_unfinished(outcome)
+
+
+class LinearSVC(ClusterClassifier, _LinearOnCluster):
+    """Linear support vector classification on a Dask cluster, with a true duality gap.
+
+    Minimises what :class:`widemargin.LinearSVC` does, over all rows of a Dask collection. What is learnt depends on
+    the data and its chunks, never on the workers: how many there are, who is faster, and who dies on the way.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+    loss : {"hinge", "squared_hinge", "log"}, default="hinge"
+    solver : {"auto", "interior", "admm"} or a configured solver, default="auto"
+        "interior" is the interior point (:mod:`widemargin.solvers.interior`), exact in some thirty steps, for data with
+        few features, of which each part sends the products: d² numbers. "admm" is consensus ADMM with SDCA inside
+        (:mod:`widemargin.solvers.consensus`), for data with many. "auto" is "interior" up to 1,000 features, but for
+        ``loss="log"``, which "admm" alone has.
+    intercept : {"regularized", "unregularized", "none"}, default="regularized"
+        "unregularized" needs "interior".
+    class_weight : dict, "balanced" or None
+    lam : float, optional
+        λ itself; overrides ``C``.
+    tol : float, default=1e-3
+        Stop at this relative duality gap; 0 switches it off.
+    max_iter : int, default=1000
+        Most rounds.
+    max_seconds : float, optional
+        Wall-clock limit; the best model so far is kept.
+    random_state : int, Generator, RandomState or None
+    client : distributed.Client, optional
+        The cluster; by default that of the current client.
+    checkpoint, checkpoint_every, callbacks, verbose
+        As in :class:`widemargin.LinearSVC`. A checkpoint holds the variables of all parts, some 8 bytes for each row
+        and class, and more on wide data.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, history_, certificate_, stop_reason_, n_iter_
+        As in :class:`widemargin.LinearSVC`; an epoch is a round.
+    traffic_ : dict
+        ``trips`` (messages to all parts), ``bytes_sent`` and ``bytes_received`` by the driver, and ``lost``: parts that
+        were made again because their workers died.
+    """
+
+    local = linear.LinearSVC
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        loss="hinge",
+        solver="auto",
+        intercept="regularized",
+        class_weight=None,
+        lam=None,
+        tol=1e-3,
+        max_iter=1000,
+        max_seconds=None,
+        random_state=None,
+        client=None,
+        checkpoint=None,
+        checkpoint_every=60,
+        callbacks=None,
+        verbose=0,
+    ):
+        self._keep(locals())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        one_of("loss", self.loss, losses.BINARY)
+
+
+class LinearSVR(ClusterRegressor, _LinearOnCluster):
+    """Linear support vector regression on a Dask cluster, with a true duality gap.
+
+    Minimises what :class:`widemargin.LinearSVR` does, over all rows of a Dask collection.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.0
+    C : float, default=1.0
+    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
+    solver, intercept, lam, tol, max_iter, max_seconds, random_state, client, checkpoint, checkpoint_every, callbacks, \
+    verbose
+        As in :class:`LinearSVC`.
+
+    Attributes
+    ----------
+    coef_, intercept_, history_, certificate_, stop_reason_, n_iter_, traffic_
+    """
+
+    local = linear.LinearSVR
+
+    def __init__(
+        self,
+        *,
+        epsilon=0.0,
+        C=1.0,
+        loss="epsilon_insensitive",
+        solver="auto",
+        intercept="regularized",
+        lam=None,
+        tol=1e-3,
+        max_iter=1000,
+        max_seconds=None,
+        random_state=None,
+        client=None,
+        checkpoint=None,
+        checkpoint_every=60,
+        callbacks=None,
+        verbose=0,
+    ):
+        self._keep(locals())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        not_negative("epsilon", self.epsilon)
+        one_of("loss", self.loss, losses.REGRESSION)
+
+    def _encode_parts(self, examples: Examples) -> tuple[list, Any, int]:  # type: ignore[override]
+        return examples.parts, losses.Single(losses.REGRESSION[self.loss](float(self.epsilon))), 1
+
+    def _attributes(self, model: LinearModel) -> dict[str, Any]:
+        return {"coef_": np.asarray(model.coef)[0], "intercept_": model.intercept}

@@ -1,0 +1,322 @@
+"""Consensus ADMM with SDCA inside: exact linear machines over examples in parts, for data with many features.
+
+Problem, in the C-form, with parts k = 1 … K of the examples and one copy wₖ of the weights for each::
+
+    min  ½‖z‖² + ½v² + C Σₖ Σ_{i in k} sᵢ ℓ(⟨wₖ, xᵢ⟩ + v, yᵢ)      so that all wₖ = z;   v is the regularised intercept.
+
+A round (Boyd et al., Sec. 7.1 and 3.4.3), with the scaled multipliers uₖ that the parts keep::
+
+    wₖ ← argmin over w of  ρ/2 ‖w − (z − uₖ)‖² + C Σ sᵢ ℓ(⟨w, xᵢ⟩ + v, yᵢ)
+    ŵₖ = θwₖ + (1 − θ)z,      z ← (ρ/(1 + Kρ)) Σ (ŵₖ + uₖ),      uₖ ← uₖ + ŵₖ − z.
+
+The dual variables of a part's problem are the β of its examples: wₖ = z − uₖ + cₖ/ρ with cₖ = Σ βᵢxᵢ. It is the problem
+of SDCA with the box C/ρ and weights that start elsewhere, and the solver's own loop makes some passes over it, from the
+β of the round before. Since Σ uₖ = z/ρ after every round, z follows from c = Σ cₖ alone::
+
+    z ← (Kρz + (1 − θ)z + θc)/(1 + Kρ),
+
+so a part sends cₖ and a few sums. All β are in their boxes at all times: with w(β) = c and r = Σ βᵢ the dual value is
+that of the whole problem, and P of (z, v) less it a true gap. With θ = 1 and ρ = 1/K a round is one of CoCoA+.
+
+The intercept. Each part on its own would answer a change of v by moving all its β, against the others: copies of v
+would agree only after as many rounds as a part has examples. So v has no copies. −½r² = min over v of ½v² − rv, and
+v goes towards r(v), with each round by (r − v)/(1 + m): r falls as v grows, at a rate that only shows later. The
+inertia m doubles where r − v has changed its sign, and else becomes a tenth less; it begins with a quarter of what the
+free β would move by, each on its own.
+
+ρ grows where the copies disagree more than z moves, and falls where less (Boyd et al., Sec. 3.4.1). Both rules fade
+with the rounds: as they were at first, a quarter of all runs over eight small parts cycled for ever.
+
+Cost of a round: ``passes`` + 1 passes over the examples, and K messages of the weights each way.
+
+S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein: Distributed Optimization and Statistical Learning via the
+Alternating Direction Method of Multipliers. Foundations and Trends in Machine Learning 3 (2011). C. Ma et al.: Adding
+vs. Averaging in Distributed Primal-Dual Optimization. ICML 2015.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core import losses
+from ..files import savable
+from ..history import Counters
+from ..models import LinearModel
+from ..problems.linear import Affine, Problem
+from ..problems.objective import Certificate, sum_of_squares
+from . import sdca
+from .parts import HeldByParts
+from .protocol import Solver
+
+#: ρ is multiplied or divided by this where one residual is more than UNLIKE times the other.
+FACTOR, UNLIKE = 1.5, 2.0
+#: The first ρ.
+START = 1.0
+#: What the inertia of the intercept is multiplied with where it went too far, and where it did not; its bounds and its
+#: start, in units of what the free β would move by alone.
+HEAVIER, LIGHTER, LEAST, MOST, FIRST = 2.0, 0.9, 1.0 / 64.0, 64.0, 0.25
+#: Rounds after which ρ changes, and the inertia falls, by the square root of what they did at first; then by less.
+LASTING = 32.0
+#: The intercept moves by no more than this share of the targets' size in a round.
+LONGEST = 0.25
+
+
+class Part:
+    """Some of the examples, their dual variables β, and uₖ + ŵₖ.
+
+    Replies depend on messages and :meth:`state` alone, so that a part that was lost is made again.
+    """
+
+    def __init__(self, problem: Problem, number: int, C: float, seed: int) -> None:
+        self.problem, self.number, self.C, self.seed = problem, number, C, seed
+        n, outputs = problem.n, problem.n_outputs
+        self.beta = np.zeros((n, outputs))
+        self.sum = np.zeros((problem.d, outputs))
+        self.q = np.full(n, -1.0)
+        self.combined: np.ndarray | None = None
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What the part cannot make again from its examples."""
+        return {"beta": self.beta.copy(), "sum": self.sum.copy()}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Go back to a :meth:`state`."""
+        self.beta, self.sum, self.combined = np.array(state["beta"]), np.array(state["sum"]), None
+
+    def _combine(self) -> np.ndarray:
+        """Σ βᵢxᵢ, of shape (d, outputs)."""
+        if self.combined is None:
+            self.combined = np.zeros_like(self.sum)
+            sdca.add_combination(self.problem.X, self.beta, np.empty(self.problem.n_outputs), self.combined)
+        return self.combined
+
+    def round(self, z: np.ndarray, v: np.ndarray, rho: np.ndarray, theta: float, number: int, passes: int) -> tuple:
+        """(cₖ, Σ β, ‖wₖ‖², what Σ β would lose by itself for each unit of v, visits that changed something).
+
+        ``rho`` is (ρ, the one before).
+        """
+        new, old = rho.tolist()
+        u = (self.sum - z) * (old / new)
+        centre = z - u
+        w = centre + self._combine() / new
+        changed = self._solve(w, v, 1.0 / new, np.random.default_rng([self.seed, number, self.number]), passes)
+        self.combined = None
+        combined = self._combine()
+        w = centre + combined / new
+        self.sum = theta * w + (1.0 - theta) * z + u
+        free = (self.beta != 0.0) & (np.abs(self.beta) < self.C * self._caps() * (1.0 - 1e-9))
+        slope = new * (free / np.maximum(self.q, sdca.FLAT)[:, None]).sum(axis=0)
+        return combined, self.beta.sum(axis=0), sum_of_squares(w), slope, changed
+
+    def _caps(self) -> np.ndarray:
+        """The bounds of |β| over C, of shape (n, outputs); infinite for losses without one."""
+        problem = self.problem
+        if problem.loss.smoothness < math.inf and problem.loss.lipschitz == math.inf:
+            return np.full(self.beta.shape, math.inf)
+        return np.stack([problem.binary_part(c)[2] for c in range(problem.n_outputs)], axis=1)
+
+    def _solve(self, w: np.ndarray, v: np.ndarray, scale: float, rng: np.random.Generator, passes: int) -> int:
+        """Some passes of SDCA over the part's problem, changing β and w in place; v stays where it is."""
+        problem, outputs = self.problem, self.problem.n_outputs
+        self.beta *= scale
+        unused = np.zeros(problem.n, np.uint8)
+        examples = sdca.Examples(self.beta, self.q, np.zeros(problem.n), unused, unused.copy())
+        weights = sdca.Weights(w, v.copy(), *np.zeros((2, outputs)))
+        sums = sdca.Sums(np.empty((0, outputs)), np.zeros(outputs), np.zeros(outputs), np.zeros(1))
+        rule = sdca.Rule(scale * self.C, 0.0, 0.0, 0.0, 1.0, 0, np.ones(outputs))
+        data = sdca.Data(problem.X, problem.y, problem.sample_weight, np.empty((0, 1)))
+        order, changed = np.arange(problem.n, dtype=np.int32), 0
+        for _ in range(passes):
+            rng.shuffle(order)
+            span = sdca.Span(order, 0, problem.n, 0)
+            if isinstance(problem.target, losses.Single):
+                done = sdca.visit_one(data, problem.target, span, rule, examples, weights, sums, np.empty(1))
+            else:
+                space = sdca.Scratch(*np.zeros((3, outputs)))
+                done = sdca.visit(data, problem.target, span, rule, sdca.Alone(), examples, weights, sums, space)
+            changed += int(done[0])
+        self.beta /= scale
+        # what rounding took out of the box
+        sdca.fit_box(problem.target, problem.y, problem.sample_weight, self.C, self.C, self.beta)
+        return changed
+
+    def measure(self, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(Σ sᵢ × loss at the weights, −Σ C sᵢ ℓ*(−βᵢ/(C sᵢ))) of each output."""
+        problem, outputs = self.problem, self.problem.n_outputs
+        out, at, s = np.zeros((3, outputs)), Affine(W, b), problem.sample_weight
+        sdca.add_measures(problem.X, problem.target, problem.y, s, self.C, self.beta, at, np.empty(outputs), out)
+        return out[0], out[1]
+
+
+def total(replies: list[tuple], place: int) -> Any:
+    """The sum of one entry of all replies, in the order of the parts."""
+    found = replies[0][place]
+    for reply in replies[1:]:
+        found = found + reply[place]
+    return found
+
+
+@savable("Consensus.State")
+@dataclass
+class State(HeldByParts):
+    """Where the rounds stand: z, c, v and r by output; ρ and the one before; the inertia of v, and r − v.
+
+    The β are with the parts.
+    """
+
+    z: np.ndarray
+    c: np.ndarray
+    v: np.ndarray
+    r: np.ndarray
+    rho: np.ndarray
+    mass: np.ndarray
+    ahead: np.ndarray
+    seed: int
+    counters: Counters = field(default_factory=Counters)
+
+    def live(self) -> Any:
+        """Whom to ask, out of the workspace."""
+        return self.workspace[1]
+
+    def parts(self, problem: Any) -> Any:
+        """Whom to ask: parts where they were left, or new ones."""
+        found = self.work(problem, lambda: self.made(problem.place, PartMaker(problem.C, self.seed)))
+        vars(self).pop("kept", None)
+        return found
+
+
+@dataclass(frozen=True)
+class PartMaker:
+    """Makes a part of its problem; travels to where the examples are."""
+
+    C: float
+    seed: int
+
+    #: Whether a part's state says all between any two messages.
+    complete = True
+
+    def __call__(self, problem: Problem, number: int) -> Part:
+        return Part(problem, number, self.C, self.seed)
+
+
+@savable()
+@dataclass
+class ConsensusADMM(Solver):
+    """Consensus ADMM over parts of the examples, with passes of SDCA inside.
+
+    Parameters
+    ----------
+    passes : int
+        Passes of SDCA over a part's examples in a round.
+    relaxation : float
+        θ, between 1 and 2; 1 is ADMM as it was.
+
+    Notes
+    -----
+    Losses: hinge, squared hinge, log, (squared) ε-insensitive; intercepts: "regularized" and "none".
+    """
+
+    passes: int = 3
+    relaxation: float = 1.6
+
+    state_class = State
+    exact = True
+    steady = True
+
+    def check(self, problem: Any) -> None:
+        """Refuse what this method cannot do, in one sentence each."""
+        if problem.is_joint:
+            raise ValueError("consensus ADMM has separate outputs and this loss ties them: use multi_class='ovr'")
+        if problem.intercept not in ("regularized", "none"):
+            raise ValueError(
+                f"consensus ADMM has the intercepts 'regularized' and 'none', got {problem.intercept!r}: use one of "
+                "them, or the solver 'interior'"
+            )
+        if self.passes < 1 or not 1.0 <= self.relaxation < 2.0:
+            raise ValueError(
+                f"consensus ADMM needs passes ≥ 1 and 1 ≤ relaxation < 2, got {self.passes} and {self.relaxation}"
+            )
+
+    def first_slice(self, problem: Any) -> int:
+        """One round."""
+        return 1
+
+    def steps_per_epoch(self, problem: Any) -> int:
+        """An epoch is a round."""
+        return 1
+
+    def init(self, problem: Any, rng: np.random.Generator) -> State:
+        """The state before the first round: all zero."""
+        self.check(problem)
+        shape, outputs = (problem.d, problem.n_outputs), problem.n_outputs
+        v, r, mass, ahead = np.zeros((4, outputs))
+        return State(np.zeros(shape), np.zeros(shape), v, r, np.full(2, START), mass, ahead, int(rng.integers(2**63)))
+
+    def advance(self, problem: Any, state: State, n_steps: int) -> int:
+        """Make so many rounds, in place."""
+        parts = state.parts(problem)
+        for _ in range(n_steps):
+            self._round(problem, state, parts)
+        return n_steps
+
+    def _round(self, problem: Any, state: State, parts: Any) -> None:
+        """One round, in place."""
+        theta, number = self.relaxation, state.counters.steps
+        replies = parts.ask("round", state.z, state.v, state.rho, theta, number, self.passes)
+        K, rho, z = len(replies), float(state.rho[0]), state.z
+        state.c, state.r = total(replies, 0), total(replies, 1)
+        state.z = ((K * rho + 1.0 - theta) * z + theta * state.c) / (1.0 + K * rho)
+        # Σ‖wₖ − z‖² by Σ wₖ = Kz − z/ρ + c/ρ
+        copies = K * z + (state.c - z) / rho
+        apart = total(replies, 2) - 2.0 * float(np.vdot(copies, state.z)) + K * sum_of_squares(state.z)
+        moved = rho**2 * K * sum_of_squares(state.z - z)
+        fade = LASTING / (LASTING + number)
+        more = FACTOR if apart > UNLIKE**2 * moved else 1.0 / FACTOR if moved > UNLIKE**2 * apart else 1.0
+        more **= fade
+        state.rho = np.array([rho * more, rho])
+        if problem.intercept == "regularized":
+            self._move_intercept(state, total(replies, 3), problem.scale, fade)
+        counters = state.counters
+        counters.steps += 1
+        counters.visits += self.passes * problem.n
+        counters.updates += total(replies, 4)
+        counters.feature_reads += self.passes * problem.entries
+
+    def _move_intercept(self, state: State, alone: np.ndarray, scale: float, fade: float) -> None:
+        """A step of v towards r(v), in place; ``alone`` is what r would lose by the free β alone."""
+        ahead = state.r - state.v
+        factor = np.where(ahead * state.ahead < 0.0, HEAVIER, LIGHTER**fade)
+        mass = np.where(state.mass > 0.0, state.mass * factor, FIRST * alone)
+        state.mass, state.ahead = np.clip(mass, LEAST * alone, MOST * alone), ahead
+        state.v = state.v + np.clip(ahead / (1.0 + state.mass), -LONGEST * scale, LONGEST * scale)
+
+    # -- output
+
+    def model(self, problem: Any, state: State) -> LinearModel:
+        """A finished copy: z and v."""
+        return LinearModel(state.z.T.astype(problem.dtype), state.v.copy())
+
+    def duals(self, problem: Any, state: State) -> np.ndarray:
+        """The dual variables β, of shape (outputs, n), part after part."""
+        state.parts(problem)
+        return np.concatenate([each["beta"] for each in state.gathered()]).T
+
+    def certificate(self, problem: Any, state: State) -> Certificate:
+        """Primal value of (z, v), dual value of the best multiple of β, and their difference."""
+        parts = state.parts(problem)
+        W = state.z.astype(problem.dtype).astype(np.float64)  # as the model has them
+        replies = parts.ask("measure", W, state.v)
+        primal = problem.penalty(W, state.v) + float(total(replies, 0).sum()) / problem.n
+        linear = float(total(replies, 1).sum())
+        norm2 = sum_of_squares(state.c)
+        if problem.intercept == "regularized":
+            norm2 += sum_of_squares(state.r)
+        share = 1.0
+        if losses.scalar_loss(problem.target).smoothness == math.inf and norm2 > 0.0:
+            share = min(1.0, max(0.0, linear / norm2))  # D of a multiple is a parabola where the loss is no square
+        dual = max(0.0, problem.lam * (share * linear - 0.5 * share**2 * norm2))
+        return Certificate(primal, dual, primal - dual)

@@ -1,0 +1,194 @@
+"""Estimators on a cluster: what is learnt is that of one machine, whatever the collections look like."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import widemargin
+
+da = pytest.importorskip("dask.array")
+
+from distributed import Client  # noqa: E402
+from sklearn.exceptions import ConvergenceWarning  # noqa: E402
+
+from widemargin import dask as on_dask  # noqa: E402
+
+
+def drawn(rng, n=240, d=8, classes=2):
+    X = rng.normal(size=(n, d)) / np.sqrt(d)
+    scores = X @ rng.normal(size=(d, classes)) + 0.1
+    return X, scores.argmax(axis=1), scores[:, 0]
+
+
+def optimum(estimator, X, y, weights=None):
+    return estimator(tol=1e-6, max_iter=20000).fit(X, y, weights).certificate_
+
+
+def agrees(model, best):
+    """Whether a certificate is true and closed: the optimum is between its two values."""
+    found = model.certificate_
+    assert model.stop_reason_ == "tol"
+    assert found.gap <= 1e-3 * found.primal
+    assert found.dual <= best.primal * (1.0 + 1e-9)
+    assert best.dual <= found.primal * (1.0 + 1e-9)
+
+
+def test_without_dask_there_is_a_sentence_with_the_remedy():
+    script = "import sys; sys.modules['dask'] = None\nimport widemargin\nimport widemargin.dask"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ, timeout=300)
+    assert done.returncode != 0
+    assert "pip install 'widemargin[dask]'" in done.stderr
+
+
+@pytest.mark.parametrize(("solver", "classes"), [("interior", 2), ("interior", 3), ("admm", 3)])
+def test_a_classifier_finds_the_optimum_of_one_machine(client, rng, solver, classes):
+    X, y, _ = drawn(rng, d=8 if solver == "interior" else 400, classes=classes)  # wide data is ADMM's
+    names = np.array(["ant", "bee", "cat"])[y]
+    weights = rng.integers(0, 3, len(y)).astype(float)
+    columns = X.shape[1] // 2
+    given = da.from_array(X, chunks=(70, columns)), da.from_array(names, chunks=100), da.from_array(weights, chunks=50)
+    model = on_dask.LinearSVC(solver=solver, class_weight="balanced", random_state=0).fit(*given)
+    agrees(model, optimum(lambda **o: widemargin.LinearSVC(class_weight="balanced", **o), X, names, weights))
+    assert model.classes_.tolist() == np.unique(names).tolist()
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_a_regressor_finds_the_optimum_of_one_machine(client, rng, loss):
+    X, _, t = drawn(rng)
+    t = 50.0 + 10.0 * t
+    model = on_dask.LinearSVR(C=0.1, epsilon=0.1, loss=loss).fit(da.from_array(X, chunks=(60, 8)), da.from_array(t, 60))
+    agrees(model, optimum(lambda **o: widemargin.LinearSVR(C=0.1, epsilon=0.1, loss=loss, **o), X, t))
+    score = model.score(da.from_array(X, chunks=(50, 8)), da.from_array(t, chunks=50))
+    assert float(score) == pytest.approx(model.to_local().score(X, t), abs=1e-9)
+
+
+def test_chunks_of_sparse_rows_and_of_unknown_sizes_are_the_same_examples(client, rng):
+    X, y, _ = drawn(rng)
+    X[np.abs(X) < 0.1] = 0.0
+    D, labels = da.from_array(X, chunks=(80, 8)), da.from_array(y, chunks=80)
+    plain = on_dask.LinearSVC(random_state=0).fit(D, labels)
+    sparse = D.map_blocks(sp.csr_matrix, dtype=X.dtype)
+    unknown = (
+        D[da.from_array(np.ones(len(y), bool), chunks=80)],
+        labels[da.from_array(np.ones(len(y), bool), chunks=80)],
+    )
+    assert np.isnan(unknown[0].shape[0])
+    for rows, targets in ((sparse, labels), unknown):
+        model = on_dask.LinearSVC(random_state=0).fit(rows, targets)
+        np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6, atol=1e-8)
+        assert (model.predict(rows).compute() == plain.to_local().predict(X)).all()
+
+
+def test_frames_are_examples_with_names(client, rng):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, y, _ = drawn(rng, d=3)
+    frame = dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y), npartitions=3)
+    model = on_dask.LinearSVC(random_state=0).fit(frame[["a", "b", "c"]], frame["y"])
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    right = model.predict(frame[["a", "b", "c"]]).compute() == y
+    assert float(model.score(frame[["a", "b", "c"]], frame["y"])) == pytest.approx(right.mean())
+
+
+def test_predictions_wait_to_be_computed_and_are_those_of_the_local_estimator(client, rng, tmp_path):
+    X, y, _ = drawn(rng, classes=3)
+    D, labels = da.from_array(X, chunks=(100, 4)), da.from_array(y, chunks=100)
+    model = on_dask.LinearSVC(random_state=0).fit(D, labels)
+    local = model.to_local()
+    assert type(local) is widemargin.LinearSVC
+    assert isinstance(model.predict(D), da.Array)
+    np.testing.assert_array_equal(model.predict(D).compute(), local.predict(X))
+    np.testing.assert_array_equal(model.decision_function(D).compute(), local.decision_function(X))
+    np.testing.assert_array_equal(model.predict(X), local.predict(X))
+    weights = rng.random(len(y))
+    score = model.score(D, labels, da.from_array(weights, chunks=60))
+    assert float(score) == pytest.approx(local.score(X, y, weights))
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(widemargin.load(tmp_path / "model.npz").predict(X), local.predict(X))
+    with pytest.raises(ValueError, match="X has 7 features, but LinearSVC is expecting 8"):
+        model.predict(D[:, :7])
+
+
+def test_bits_depend_on_chunks_alone_and_not_on_workers(client, rng):
+    X, y, _ = drawn(rng)
+    given = da.from_array(X, chunks=(50, 8)), da.from_array(y, chunks=50)
+    one = on_dask.LinearSVC(random_state=3, client=client).fit(*given)
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None, set_as_default=False
+    ) as other:
+        two = on_dask.LinearSVC(random_state=3, client=other).fit(*given)
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.intercept_, two.intercept_)
+    assert one.traffic_ == two.traffic_
+
+
+def test_what_travels_is_what_the_formula_says(client, rng):
+    X, y, _ = drawn(rng, n=200, d=6)
+    parts, rounds = 4, 8
+    model = on_dask.LinearSVC(solver="admm", random_state=0, tol=0, max_iter=rounds)
+    model.fit(da.from_array(X, chunks=(50, 6)), da.from_array(y, chunks=50))
+    looks = len(model.history_)
+    # out: z, v, (ρ, ρ before), θ, number, passes; for a look z and v. Back: cₖ, Σ β, ‖w‖², slope, changes; two sums.
+    assert model.traffic_["bytes_sent"] == parts * 8 * (rounds * (6 + 1 + 2 + 3) + looks * (6 + 1))
+    assert model.traffic_["bytes_received"] == parts * 8 * (rounds * (6 + 1 + 1 + 1 + 1) + looks * 2)
+
+
+@pytest.mark.parametrize("solver", ["interior", "admm"])
+def test_a_driver_that_is_restarted_goes_on_to_the_same_bits(client, rng, tmp_path, solver):
+    X, y, _ = drawn(rng)
+    given = da.from_array(X, chunks=(50, 8)), da.from_array(y, chunks=50)
+    options = {"random_state": 5, "tol": 0, "max_iter": 12, "solver": solver}
+    whole = on_dask.LinearSVC(**options).fit(*given)
+
+    def dies(progress):
+        if progress.row["steps"] == 4:
+            raise MemoryError("the driver is gone")
+
+    kept = {**options, "checkpoint": tmp_path / "fit.npz", "checkpoint_every": 0}
+    with pytest.raises(MemoryError):
+        on_dask.LinearSVC(**kept, callbacks=dies).fit(*given)
+    assert (tmp_path / "fit.npz").exists()
+    seen = []
+    again = on_dask.LinearSVC(**kept, callbacks=lambda progress: seen.append(progress.row["steps"])).fit(*given)
+    assert min(seen) > 2
+    np.testing.assert_array_equal(again.coef_, whole.coef_)
+    assert not (tmp_path / "fit.npz").exists()
+    with pytest.raises(MemoryError):
+        on_dask.LinearSVC(**kept, callbacks=dies).fit(*given)
+    with pytest.raises(ValueError, match="is that of another problem: the parts"):
+        on_dask.LinearSVC(**kept).fit(given[0] + 1.0, given[1])
+
+
+def test_callbacks_and_limits_end_a_fit_with_the_model_so_far(client, rng):
+    X, y, _ = drawn(rng)
+    given = da.from_array(X, chunks=(80, 8)), da.from_array(y, chunks=80)
+    model = on_dask.LinearSVC(tol=0, callbacks=lambda progress: progress.row["steps"] >= 2).fit(*given)
+    assert model.stop_reason_ == "callback"
+    assert model.history_.last("steps") == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = on_dask.LinearSVC(tol=1e-12, max_iter=3).fit(*given)
+    assert model.stop_reason_ == "max_iter"
+    assert model.certificate_.primal <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda X, y: (np.asarray(X), y), "X must be a Dask array or frame, got ndarray"),
+        (lambda X, y: (X, y[:100]), "X and y must have as many rows, got 240 and 100"),
+        (lambda X, y: (X, da.zeros(240, chunks=80)), "needs examples of at least 2 classes, got 1 class only: 0.0"),
+        (lambda X, y: (X * np.nan, y), "X has values that are NaN or infinite"),
+        (lambda X, y: (X[X[:, 0] > 0], y.rechunk(40)), "of unknown sizes: call compute_chunk_sizes"),
+        (lambda X, y: (X[:, 0], y), "X must have 2 dimensions, got 1"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(client, rng, change, said):
+    X, y, _ = drawn(rng)
+    X, y = change(da.from_array(X, chunks=(80, 8)), da.from_array(y, chunks=80))
+    with pytest.raises((ValueError, TypeError), match=said):
+        on_dask.LinearSVC().fit(X, y)
