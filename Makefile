@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: demo test test-kill check bench clean
+.PHONY: demo test test-gpu test-kill check bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,14 @@ demo: $(VENV)/.base
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+$(VENV)/.gpu: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gpu]'
+	touch $@
+
+# the code for GPUs, on one if there is one, else on the CPU by Triton's interpreter
+test-gpu: $(VENV)/.gpu
+	WIDEMARGIN_INTERPRET=1 $(BIN)/python -m pytest tests/backends
 
 # kills fits of every estimator at random moments, each twice; they must go on to the same bits
 test-kill: $(VENV)/.dev

@@ -11,7 +11,7 @@ from widemargin.data import write_data
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("page", ["data.md", "formats.md", "simba.md", "teaching.md"])
+@pytest.mark.parametrize("page", ["data.md", "formats.md", "interior.md", "simba.md", "teaching.md"])
 def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)

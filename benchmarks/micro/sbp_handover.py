@@ -17,12 +17,8 @@ import time
 import numpy as np
 
 from benchmarks.micro.smo_rows import SETS, noisy
-from benchmarks.peers.sbp import CACHE_MB, errors_along_time
+from benchmarks.peers.sbp import errors_along_time, prepared, test_error
 from widemargin import SMO, StochasticBatchPerceptron
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.problems.kernel import KernelProblem
-from widemargin.problems.layout import Preparation
 from widemargin.running import run
 from widemargin.solvers.sbp import at_look, rounds_to_look
 
@@ -31,27 +27,6 @@ CASES = {
     "bumps": (lambda: noisy(150_000, 3, 0.0), 1.0, 10.0),
     "noisy bumps": (lambda: noisy(100_000, 3, 0.01), 0.5, 1.0),
 }
-
-
-def prepared(get, gamma, C):
-    """(problem, test rows, test labels, seconds of preparing)."""
-    X, y = get()
-    y = np.where(np.asarray(y, float) > 0, 1.0, -1.0)
-    order, kernel = np.random.default_rng(1).permutation(y.size), RBF(gamma)
-    train, test = np.split(order, [3 * y.size // 4])
-    since = time.process_time()
-    preparation = Preparation.of(kernel, X[train], True)
-    rows = preparation.rows(kernel, X[train])
-    since = time.process_time() - since
-    problem = KernelProblem(
-        kernel, rows, y[train], losses.Single(losses.Hinge()), 1.0 / (C * train.size),
-        intercept="unregularized", cache_bytes=CACHE_MB * 2**20,
-    )  # fmt: skip
-    return problem, preparation.rows(kernel, X[test]), y[test], since
-
-
-def test_error(model, Z, t):
-    return float(np.mean(np.where(model.decision_function(Z)[:, 0] > 0, 1.0, -1.0) != t))
 
 
 def exact_run(problem, Z, t, preparing):

@@ -15,6 +15,7 @@ _HOMES = {
     "SVC": "estimators.kernel",
     "SVR": "estimators.kernel",
     "svm_path": "estimators.paths",
+    "svm_grid": "estimators.grids",
     "pareto_path": "estimators.paths",
     "BudgetedSVC": "estimators.budgeted",
     "BudgetedSVR": "estimators.budgeted",
@@ -64,6 +65,7 @@ __all__ = [
     "load",
     "pareto_path",
     "plots",
+    "svm_grid",
     "svm_path",
     "teaching",
     "warmup",
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from .estimators.budgeted import BudgetedSVC as BudgetedSVC
     from .estimators.budgeted import BudgetedSVR as BudgetedSVR
     from .estimators.budgeted import compress as compress
+    from .estimators.grids import svm_grid as svm_grid
     from .estimators.incremental import IncrementalSVC as IncrementalSVC
     from .estimators.kernel import SVC as SVC
     from .estimators.kernel import SVR as SVR

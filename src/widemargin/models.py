@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from .core.distant import Distant
 from .core.kernel_matrix import KernelMatrix
 from .core.kernels import is_kernel
 from .core.pairs import all_combined, combine, first_pair
@@ -78,7 +80,7 @@ def _check_kernel_model(model: Any, rows: int, outputs: int) -> None:
 
 def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
     """X as the rows that a kernel model takes, and their number."""
-    if not isinstance(X, (DenseRows, CSRRows)):
+    if not isinstance(X, (DenseRows, CSRRows, Distant)):
         if model.prepare is not None:
             X = model.prepare(X)
         elif not model.kernel.is_function:
@@ -139,6 +141,8 @@ class KernelModel(Saved):
         At most about ``n_bytes`` of kernel values are held at a time.
         """
         X, n = _rows_for(self, X)
+        if isinstance(X, Distant):
+            return X.scores(self)
         scores = np.tile(self.intercept + self.constant * self.coef.sum(axis=1), (n, 1))
         if self.support.size == 0 or n == 0:
             return scores
@@ -241,5 +245,8 @@ class PairsModel(Saved):
 
     def whole(self) -> KernelModel:
         """The same machines with a coefficient for each pair and vector."""
-        coef = self.combined(np.eye(self.support.size))
+        coef, k = np.zeros((self.intercept.size, self.support.size)), self.ends.size
+        own = [slice(start, end) for start, end in zip((0, *self.ends[:-1]), self.ends, strict=True)]
+        for pair, (i, j) in enumerate(combinations(range(k), 2)):
+            coef[pair, own[i]], coef[pair, own[j]] = self.coef[j - 1, own[i]], self.coef[i, own[j]]
         return KernelModel(self.kernel, self.support, self.vectors, coef, self.intercept, self.constant, self.prepare)

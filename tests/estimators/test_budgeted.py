@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, compress
 from widemargin.estimators import budgeted as estimators
+from widemargin.estimators.budgeted import average
 from widemargin.models import LinearModel
 from widemargin.solvers.budget import BudgetedSGD, MarginPerceptronStep, Merge, NormaStep, Project, Projectron, Remove
 
@@ -258,8 +259,31 @@ def test_a_compressed_machine_predicts_like_the_one_it_came_from(kind, rng):
         # |⟨w − w′, Φ⟩| ≤ ‖w − w′‖ for ‖Φ‖ = 1, output by output; single precision of what predicts
         assert np.abs(model._scores(X) - reached).max() <= model.degradation_ + 1e-3 * np.abs(reached).max()
     assert hasattr(full, "support_")
-    with pytest.raises(TypeError, match="BudgetedSVC has one: to have 5 vectors, fit it anew with budget=5"):
-        compress(quick().fit(X, y), 5)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_a_budgeted_machine_is_compressed_and_machines_are_averaged(rng, kernel, sparse, tmp_path):
+    X = rng.normal(size=(400, 3)) * (rng.random((400, 3)) < 0.8)
+    y = rng.integers(0, 3, 400)
+    rows = sp.csr_matrix(X) if sparse else X
+    parts = [BudgetedSVC(budget=40, kernel=kernel, gamma=0.7, maintenance="remove") for _ in range(2)]
+    for part, some in zip(parts, (slice(0, 200), slice(200, 400)), strict=True):
+        part.partial_fit(rows[some], y[some], classes=[0, 1, 2])
+    mean = (parts[0]._scores(rows) + parts[1]._scores(rows)) / 2.0
+    whole, small = average(parts, 80), average(parts)
+    np.testing.assert_allclose(whole._scores(rows), mean, atol=1e-4 * np.abs(mean).max())
+    assert whole.degradation_ == 0.0
+    assert small.support_vectors_.shape[0] == 40
+    for model, of in ((small, mean), (compress(parts[0], 15), parts[0]._scores(rows))):
+        # |⟨w − w′, Φ⟩| ≤ ‖w − w′‖ for ‖Φ‖ = 1
+        assert np.abs(model._scores(rows) - of).max() <= model.degradation_ + 1e-3 * np.abs(of).max()
+    small.save(tmp_path / "small.npz")
+    np.testing.assert_array_equal(BudgetedSVC.load(tmp_path / "small.npz").predict(rows), small.predict(rows))
+    with pytest.raises(ValueError, match="this BudgetedSVC was compressed"):
+        small.partial_fit(rows, y)
+    with pytest.raises(ValueError, match="average takes machines with one kernel and the same classes"):
+        average([parts[0], BudgetedSVC(gamma=0.1).fit(rows, y)])
 
 
 def test_wide_sparse_machines_are_compressed_to_some_of_their_vectors(rng, monkeypatch):

@@ -715,6 +715,21 @@ def test_auto_turns_to_the_interior_point_where_few_features_differ_much(width, 
     assert used == [solver]
 
 
+@pytest.mark.parametrize(
+    ("change", "solver"),
+    [({}, "Interior"), ({"C": 0.01}, "SDCA"), ({"C": 0.1, "tol": 1e-6}, "Interior"), ({"tol": 0.0}, "SDCA"),
+     ({"warm_start": True}, "SDCA"), ({"max_iter": 50}, "SDCA"), ({"max_seconds": 9.0}, "SDCA"),
+     ({"rows": 4999}, "SDCA"), ({"loss": "log"}, "SDCA"), ({"early_stopping": True}, "SDCA")],
+)  # fmt: skip
+def test_auto_turns_to_the_interior_point_where_dual_ascent_would_take_longer(change, solver, rng, monkeypatch):
+    used, change = [], dict(change)
+    monkeypatch.setattr(fitting, "run", lambda solver, problem, **options: used.append(type(solver).__name__) or 1 / 0)
+    rows = change.pop("rows", 5000)
+    with pytest.raises(ZeroDivisionError):
+        LinearSVC(**change).fit(4.0 * rng.normal(size=(rows, 10)), np.arange(rows) % 2)
+    assert used == [solver]
+
+
 # ---------------------------------------------------------------- data that are hard: they work, or it is said why not
 
 

@@ -4,7 +4,7 @@ work, a problem is frozen, dual variables have one shape and one sign.
 
 import copy
 import itertools
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from widemargin.core.rows import as_rows
 from widemargin.models import KernelModel, LinearModel
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.linear import Problem
+from widemargin.problems.parts import in_parts
 from widemargin.running import load_state, save_state
 from widemargin.solvers.pairs import PairsProblem
 
@@ -48,10 +49,22 @@ def kernel(rng, *, regression=False, intercept="regularized", weighted=False, se
     return KernelProblem(RBF(0.5), as_rows(X), y, target, 1.0 / (3.0 * N), s, intercept, cache_bytes=60 * 4.0 * N)
 
 
+def parted(rng, **kind):
+    problem = linear(rng, **kind)
+    return in_parts(problem, np.array_split(np.arange(problem.n), 3))
+
+
 def pairs(rng):
     X = rng.normal(size=(60, D))
     whole = KernelProblem(RBF(0.5), as_rows(X), np.zeros(60), HINGE, 1.0)
     return PairsProblem(whole, np.cumsum([10, 12, 8, 15, 15]), 2.0, 0.0)
+
+
+def sides(rng):
+    from widemargin.backends.smo import Problems
+
+    whole = kernel(rng, intercept="unregularized")
+    return Problems(whole, [whole, replace(whole, lam=0.3 / N)], [np.arange(N)] * 2)
 
 
 #: A configured solver, and a problem for it; at least one for each entry of the registry.
@@ -90,6 +103,10 @@ CASES = {
         lambda rng: kernel(rng, intercept="none", several=True, weighted=True),
     ),
     "pairs/smo": ({}, pairs),
+    "parts/admm": ({}, lambda rng: parted(rng, sparse=True)),
+    "parts/interior": ({}, lambda rng: parted(rng, intercept="unregularized")),
+    "parts/interior several": ({}, lambda rng: parted(rng, several=True, sparse=True)),
+    "parts/admm several": ({"passes": 2}, lambda rng: parted(rng, several=True)),
 }
 
 
@@ -98,12 +115,15 @@ if not backends.lacking():
         "device/smo": ({"working_set": 64}, lambda rng: kernel(rng, intercept="unregularized")),
         "device/smo weighted": ({"working_set": 32}, lambda rng: kernel(rng, weighted=True)),
         "device/smo tube": ({"working_set": 64}, lambda rng: kernel(rng, regression=True, intercept="unregularized")),
+        "device/sbp": ({"batch_size": 4}, lambda rng: kernel(rng, intercept="unregularized")),
+        "device/sbp nu": ({"nu": 0.01, "average": "suffix"}, lambda rng: kernel(rng, several=True, weighted=True)),
+        "devices/smo": ({"working_set": 64}, sides),
     }
 
 
 def test_every_registered_solver_has_a_case():
     registered = {f"{kind}/{name}" for kind, names in solvers.REGISTRY.items() for name in names}
-    registered -= {"device/smo"} if backends.lacking() else set()
+    registered -= {"device/smo", "device/sbp", "devices/smo"} if backends.lacking() else set()
     assert registered == {case.split()[0] for case in CASES}
 
 

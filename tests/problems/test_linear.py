@@ -258,3 +258,16 @@ def test_an_unknown_intercept_is_refused_by_name(rng):
 def test_intercepts_of_one_output_at_a_time_refuse_a_joint_loss(name, intercept, rng):
     with pytest.raises(ValueError, match=rf"intercept='{intercept}' .*joint.*use .*'regularized'"):
         problem_of(name, rng, intercept)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+def test_mean_squares_of_features_are_what_the_formula_says(layout, weighted, rng):
+    X = (rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.5)).astype(np.float32)
+    X[:, -1] = 0.0
+    s = rng.uniform(0.0, 3.0, N) if weighted else NO_WEIGHTS
+    problem = Problem(as_rows(layout(X)), np.ones(N), losses.Single(losses.Hinge()), 1.0, s)
+    expected = np.sum((s if weighted else np.ones(N))[:, None] * X.astype(float) ** 2, axis=0) / N
+    np.testing.assert_allclose(problem.column_squares(), expected, rtol=1e-12)
+    used = expected[expected > 0.0]
+    assert problem.ratio_of_sizes() == pytest.approx(math.sqrt(used.max() / np.median(used)))

@@ -201,3 +201,21 @@ def flat(typingctx, array):
         return view._getvalue()
 
     return line(array), codegen
+
+
+@intrinsic
+def square(typingctx, line, size):
+    """The first size² entries of a C-ordered line as a borrowed array of that many rows and columns."""
+    if line.layout != "C" or line.ndim != 1:
+        raise TypingError("square takes C-ordered lines only")
+    whole = BorrowedArray(line.dtype, 2, "C", not line.mutable)
+
+    def codegen(context, builder, signature, args):
+        source = context.make_array(signature.args[0])(context, builder, args[0])
+        view = context.make_array(signature.return_type)(context, builder)
+        itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(line.dtype)))
+        strides = [builder.mul(args[1], itemsize), itemsize]
+        arrayobj.populate_array(view, source.data, [args[1], args[1]], strides, itemsize, meminfo=None)
+        return view._getvalue()
+
+    return whole(line, types.intp), codegen

@@ -6,17 +6,14 @@ The same table serves interpreted code (tests, debugging) and code compiled by
 Numba, where the choice is made at compile time and the case is inlined into its
 caller. Loops that Python calls are compiled with :func:`compiled`, which keeps
 their machine code on disk; functions that only such loops call are
-:func:`inlined`, parts of them as the cases are. Numba would optimise each part
-and make machine code of it, and once more of every function that it is part of;
-here parts stay unfinished until the loop that Python calls is compiled whole,
-which takes half the time where loops are deep. Where Python calls a part, as
+:func:`inlined`, parts of them as the cases are. Where Python calls a part, as
 tests do, it is interpreted.
 
-Where machine code is kept, and when it is out of date, is in :mod:`.machine_code`;
-what a loop may do with its arguments in :mod:`.borrowing`.
+How loops and parts are compiled is in :mod:`.compiling`; where machine code is
+kept, and when it is out of date, in :mod:`.machine_code`; what a loop may do
+with its arguments in :mod:`.borrowing`.
 """
 
-import gc
 import logging
 import threading
 import time
@@ -24,13 +21,10 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit, types
-from numba.core import event, typed_passes, untyped_passes
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
-from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core import event
 from numba.extending import intrinsic, overload
 
+from .compiling import INLINED_PART, LOOP, PART
 from .machine_code import GENERICS, MachineCode
 
 #: Reductions may be re-ordered and multiply-adds fused; nothing else is relaxed
@@ -45,14 +39,14 @@ SILENCE = 1.0
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call, and keep the machine code on disk where some folder can be written."""
-    dispatcher = njit(pipeline_class=_LOOP, **OPTIONS)(function)
+    dispatcher = njit(pipeline_class=LOOP, **OPTIONS)(function)
     dispatcher._cache = MachineCode(function)
     return dispatcher
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function a part of the compiled loops that call it; where Python calls it, it is interpreted."""
-    _compile_within(function, lambda *types, **named: function)
+    compile_within(function, lambda *types, **named: function)
     return function
 
 
@@ -61,155 +55,17 @@ def apart(function: Callable[..., Any]) -> Callable[..., Any]:
 
     For parts that are large, called at several places, and not often enough for a call to cost anything.
     """
-    _compile_within(function, lambda *types, **named: function, forced=False)
+    compile_within(function, lambda *types, **named: function, forced=False)
     return function
 
 
-class _Whole(JITCodeLibrary):
-    """Code of a loop: optimised once, with all its parts, and not each function before that."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-
-class _Unfinished(_Whole):
-    """Code of a part: the loop that it is linked to optimises it and makes machine code of it, once."""
-
-    def get_pointer_to_function(self, name: str) -> int:
-        return 0  # there is none: Python calls the interpreted function
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    @property
-    def codegen(self) -> Any:
-        return self
-
-    def set_env(self, name: str, env: Any) -> None:
-        """Objects of Python, of which compiled parts have none."""
-
-
-#: Passes that find nothing to do: loops have no closures, no expressions over whole arrays, no ``with``, no calls of
-#: ``literally``, nothing that Numba inlines or runs in parallel by itself.
-IDLE = (
-    untyped_passes.WithLifting, untyped_passes.InlineClosureLikes, untyped_passes.RewriteDynamicRaises,
-    untyped_passes.MakeFunctionToJitFunction, untyped_passes.InlineInlinables, untyped_passes.FindLiterallyCalls,
-    untyped_passes.LiteralUnroll, untyped_passes.LiteralPropagationSubPipelinePass, typed_passes.InlineOverloads,
-    typed_passes.NopythonRewrites, typed_passes.NoPythonSupportedFeatureValidation, typed_passes.DumpParforDiagnostics,
-)  # fmt: skip
-
-
-class _Options(Flags):
-    """Options of a compilation. Numba looks up each call that it resolves by them: here they are compared at a glance.
-
-    Its own hash is of the names of all options, and so the same for all of them.
-    """
-
-    _HASH = hash(Flags())
-
-    def __hash__(self) -> int:
-        return self._HASH
-
-    def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Flags) and self._values == other._values) or super().__eq__(other)
-
-
-class _Passes(PassManager):
-    """Passes one after the other, without Numba's notes on each: its time, and the types in words."""
-
-    def _runPass(self, index: int, step: Any, state: Any) -> None:
-        step.analysis = self._analysis
-        step.run_initialization(state)
-        step.run_pass(state)
-        step.run_finalizer(state)
-
-
-def _pipeline(name: str, library: type[JITCodeLibrary], forced: bool) -> type[CompilerBase]:
-    """Numba's pipeline, whose end puts its code into a library of this kind, to be inlined wherever it is called if so
-    ``forced``.
-
-    That is said at the end and not by an option, since what a function calls is compiled again for other options.
-    """
-
-    @register_pass(mutates_CFG=True, analysis_only=False)
-    class Lowering(NativeLowering):
-        _name = name
-
-        def run_pass(self, state: Any) -> bool:
-            state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
-            state.library.enable_object_caching()
-            state.flags = state.flags.copy()
-            state.flags.forceinline = forced
-            return super().run_pass(state)
-
-    passes = _Passes("nopython")
-
-    class Pipeline(CompilerBase):
-        def __init__(self, typing: Any, target: Any, code: Any, args: Any, result: Any, flags: Any, names: Any) -> None:
-            super().__init__(typing, target, code, args, result, _Options(flags), names)
-
-        def define_pipelines(self) -> list[Any]:
-            if not passes.finalized:  # the same for all functions
-                passes.passes = [
-                    (Lowering if step is NativeLowering else step, why)
-                    for step, why in DefaultPassBuilder.define_nopython_pipeline(self.state).passes
-                    if step not in IDLE
-                ]
-                passes.finalize()
-            return [passes]
-
-    return Pipeline
-
-
-_LOOP = _pipeline("widemargin_loop", _Whole, False)
-_PART, _INLINED_PART = (
-    _pipeline("widemargin_part", _Unfinished, False),
-    _pipeline("widemargin_inlined_part", _Unfinished, True),
-)
-
-
-def _compile_within(function: Callable[..., Any], choose: Callable[..., Any], forced: bool = True) -> None:
+def compile_within(function: Callable[..., Any], choose: Callable[..., Any], forced: bool = True) -> None:
     """Let compiled loops that call ``function`` hold the code that ``choose`` finds for the types of its arguments.
 
     Where it is ``forced``, at every place that calls it; else once, unless it is short.
     """
-    options = {**OPTIONS, "pipeline_class": _INLINED_PART if forced else _PART}
+    options = {**OPTIONS, "pipeline_class": INLINED_PART if forced else PART}
     overload(function, strict=False, jit_options=options)(choose)
-
-
-class _Undisturbed(event.Listener):
-    """While a loop is compiled, keeps off what costs more than it tells.
-
-    Python's collector of cyclic garbage walks a million objects in vain. Numba has a timer for each function under way,
-    and tells all of them of every call of LLVM: here that of the loop is told, those of its parts are not.
-    """
-
-    def __init__(self) -> None:
-        self.was_enabled = False
-        self.told = event._registered["numba:llvm_lock"]
-        self.under_way: list[Any] = []
-
-    def on_start(self, found: event.Event) -> None:
-        if not self.under_way:
-            self.was_enabled = gc.isenabled()
-            gc.disable()
-        newest = self.told[-1] if self.under_way and self.told else None
-        if isinstance(newest, event.TimingListener):
-            self.told.remove(newest)
-        else:
-            newest = None
-        self.under_way.append(newest)
-
-    def on_end(self, found: event.Event) -> None:
-        timer = self.under_way.pop()
-        if timer is not None:
-            self.told.append(timer)  # Numba takes it off itself
-        if not self.under_way and self.was_enabled:
-            gc.enable()
 
 
 class _CompilationNotice(event.Listener):
@@ -257,7 +113,6 @@ class _CompilationNotice(event.Listener):
 
 
 event.register("numba:compile", _CompilationNotice())
-event.register("numba:compile", _Undisturbed())
 
 
 @intrinsic
@@ -286,7 +141,7 @@ def generic(stub: Callable[..., Any]) -> Any:
     def choose(first, *rest):
         return table.get(getattr(first, "instance_class", None))
 
-    _compile_within(call, choose)
+    compile_within(call, choose)
 
     def case(cls: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def register(function: Callable[..., Any]) -> Callable[..., Any]:

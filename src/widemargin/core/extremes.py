@@ -1,4 +1,5 @@
-"""The larger and the smaller of two numbers, such that loops which search for extremes become vector code.
+"""The larger and the smaller of two numbers, such that loops which search for extremes become vector code; the largest
+number of a type.
 
 A comparison and a choice keep the order of a loop, since NaN and the sign of zero depend on it; these promise
 that neither matters. Infinities are welcome, NaN is not.
@@ -6,10 +7,13 @@ that neither matters. Infinities are welcome, NaN is not.
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from .dispatch import compile_within
 
 
 def _extreme(name: str) -> Any:
@@ -30,3 +34,16 @@ def _extreme(name: str) -> Any:
 
 larger = _extreme("maxnum")
 smaller = _extreme("minnum")
+
+
+def largest_of(array):
+    """The largest finite number of an array's type."""
+    return np.finfo(array.dtype).max
+
+
+def _largest(array):
+    number = np.finfo(str(array.dtype)).max
+    return lambda array: number
+
+
+compile_within(largest_of, _largest)

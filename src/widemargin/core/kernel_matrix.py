@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from .borrowing import borrow
 from .dispatch import compiled
+from .distant import Distant, local_rows
 from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
 from .rows import CSRRows, DenseRows, as_matrix, shape
@@ -57,6 +58,8 @@ def largest_value(kernel: Any, X: Any) -> float:
         values = KernelMatrix(kernel, matrix[some]).diagonal()
     elif kernel.is_table:
         values = as_matrix(X).diagonal()
+    elif isinstance(X, Distant):  # at one of the ends, since |k(x, x)| as a function of ‖x‖² has no peak inside
+        values = kernel.of_array(np, np.array(X.sizes(squared=True)[:2]))
     else:
         values = np.empty(shape(X)[0])
         _self_values(kernel, X, values)
@@ -81,7 +84,8 @@ class _FromRows:
     """Rows of K computed from rows of the data."""
 
     def __init__(self, kernel: Any, X: Any, Z: Any, dtype: Any, threads: int):
-        Z = X if Z is None else Z
+        X = local_rows(X)
+        Z = X if Z is None else local_rows(Z)
         _check_layout("X", X)
         _check_layout("Z", Z)
         if type(X) is not type(Z):

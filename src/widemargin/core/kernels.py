@@ -11,7 +11,7 @@
 A kernel of rows is a function of one of the measures of :mod:`.measures`. It stands here whole: a class whose fields
 are its parameters (γ, coef0, degree), entered with its facts by :func:`kernel_class`, and one case each of
 :func:`value_of` and :func:`finish`, the function itself for one number and for many; ``of_array(xp, sums)`` is the same
-for an array of another library, whose exp and tanh are ``xp``'s. Everyone else reads the facts.
+for an array of another library, whose exp and tanh are ``xp``'s, and may change it. Everyone else reads the facts.
 :func:`between` is one kernel value, from two rows, in float64; :class:`.kernel_matrix.KernelMatrix` gives many.
 """
 
@@ -24,7 +24,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .dispatch import generic
+from .distant import Distant
 from .exp import exp
+from .extremes import largest_of
 from .measures import Absolute, Inner, Squared, row_sum
 from .rows import as_matrix
 
@@ -161,7 +163,8 @@ class RBF(NamedTuple):
         return math.sqrt(2.0 * self.gamma / math.e)
 
     def of_array(self, xp: Any, sums: Any) -> Any:
-        return xp.exp(-self.gamma * sums)
+        sums *= -self.gamma
+        return xp.exp(sums, out=sums)
 
 
 @value_of.case(RBF)
@@ -171,7 +174,7 @@ def _(kernel, total):
 
 @finish.case(RBF)
 def _(kernel, sums, count, values):
-    gamma, zero, largest = sums.dtype.type(kernel.gamma), sums.dtype.type(0), np.finfo(sums.dtype).max
+    gamma, zero, largest = sums.dtype.type(kernel.gamma), sums.dtype.type(0), largest_of(sums)
     for j in range(count):
         distance = sums[j] if sums[j] <= largest else largest  # also where infinities met
         distance = distance if distance > zero else zero
@@ -250,7 +253,8 @@ class Laplacian(NamedTuple):
         return self.gamma
 
     def of_array(self, xp: Any, sums: Any) -> Any:
-        return xp.exp(-self.gamma * sums)
+        sums *= -self.gamma
+        return xp.exp(sums, out=sums)
 
 
 value_of.case(Laplacian)(value_of.table[RBF])
@@ -348,6 +352,8 @@ def as_kernel(kernel: Any, gamma: Any = 1.0, degree: Any = 3, coef0: Any = 0.0) 
 
 def _variance(X: Any) -> float:
     """Variance of all entries of a matrix, zeros included, in float64 and without a copy of the matrix."""
+    if isinstance(X, Distant):
+        return X.variance()
     count = X.shape[0] * X.shape[1]
     if sp.issparse(X) and X.format not in ("csr", "csc"):
         X = X.tocsr()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .dispatch import generic
+from .distant import Distant
 from .rows import CSRRows, DenseRows, row_norm2, shape
 
 #: Entries whose terms are held at once.
@@ -158,8 +159,10 @@ def _(measure, X, i):
 
 
 @np.errstate(over="ignore")
-def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows) -> tuple[float, float]:
+def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows | Distant) -> tuple[float, float]:
     """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows; infinity where they overflow."""
+    if isinstance(X, Distant):
+        return X.sizes(isinstance(measure, Squared))[1:]
     n, d = shape(X)
     square, per_row = isinstance(measure, Squared), d if isinstance(X, DenseRows) else X.data.size // max(1, n)
     few = max(1, SOME_ENTRIES // max(1, per_row))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
 from ..arguments import not_negative, one_of, positive, whole
+from ..backends.tensors import as_given
 from ..core import losses
 from ..core.expansion import is_sparse
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
@@ -21,11 +22,11 @@ from ..files import savable
 from ..history import History
 from ..models import KernelModel, PairsModel, check_shapes
 from ..problems.kernel import KernelProblem
-from ..problems.layout import divided, finite, new_rows
+from ..problems.layout import Preparation, divided, finite, new_rows
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
-from ..solvers.budget.reduce import reduced
+from ..solvers.budget.reduce import holding, reduced
 from ..solvers.budget.sgd import State, scores
-from .fitting import Shown, Turn, all_or_nothing, check_rows, settled_gamma, with_callbacks
+from .fitting import Shown, Turn, all_or_nothing, settled_gamma, with_callbacks
 from .labels import class_weights, weighted
 from .multiclass import target_of, targets_of
 from .streaming import GrowingClassifier, KernelStream, StreamedRegressor, weights_of_part
@@ -231,8 +232,11 @@ class _Budgeted(KernelStream):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = check_rows(self, X, reset=False)
         state, kernel = self._state, self._trained_kernel
+        X, on_device = self._to_score(X, kernel)
+        if on_device:
+            model = KernelModel(kernel, np.arange(state.support), state.vectors(), state.coefficients, np.zeros(1))
+            return self._scored_there(model, X, Preparation(None, False, False, self._exponent))
         as_trained = sp.issparse(X) == is_sparse(state.budget.vectors)
         parts = [X] if as_trained else (self._as_first(X[a : a + BLOCK]) for a in range(0, X.shape[0], BLOCK))
         found = [scores(kernel, as_rows(new_rows(kernel, part, self._exponent)), state) for part in parts]
@@ -328,6 +332,8 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
         In ``partial_fit`` "balanced" weighs an example by the numbers of examples seen up to it.
     max_seconds : float, optional
         Wall-clock limit of ``fit``; the model so far is kept.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where it predicts: on a GPU with "cuda", or with "auto" if there is one; it learns on the CPU.
     random_state, checkpoint, checkpoint_every, callbacks, verbose
         As in :class:`LinearSVC`.
 
@@ -381,6 +387,7 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
         multi_class="crammer_singer",
         class_weight=None,
         max_seconds=None,
+        device="cpu",
         random_state=None,
         checkpoint=None,
         checkpoint_every=60,
@@ -445,7 +452,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
     step : default="norma"
         1/√t: the first steps of "pegasos", of size 1/λ, are too long for targets that have a size.
     budget, kernel, gamma, degree, coef0, lam, maintenance, max_iter, max_bytes, batch_size, max_seconds, \
-    random_state, checkpoint, checkpoint_every, callbacks, verbose
+    device, random_state, checkpoint, checkpoint_every, callbacks, verbose
         As in :class:`BudgetedSVC`.
 
     Examples
@@ -474,6 +481,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
         max_bytes=None,
         batch_size=1,
         max_seconds=None,
+        device="cpu",
         random_state=None,
         checkpoint=None,
         checkpoint_every=60,
@@ -498,6 +506,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
         self._fit_problem(self._problem_of_part(rows, targets, weights), started, X, y)
         return self
 
+    @as_given
     def predict(self, X):
         """Predicted targets, of shape (n,)."""
         return self._scores(X)[:, 0]
@@ -522,6 +531,55 @@ def _ways(old: KernelModel, budget: int, maintenance: str | None) -> tuple[str, 
     return both if maintenance is None else (maintenance,)
 
 
+def _average(models: list[Any], budget: int, maintenance: str | None = None) -> Any:
+    """The mean of budgeted machines with one kernel and the same classes, with at most ``budget`` vectors."""
+    first = models[0]
+    kernel, states = first._trained_kernel, [model._state for model in models]
+    sparse = is_sparse(states[0].budget.vectors)
+    stack = sp.vstack if sparse else np.concatenate
+    rows = as_rows(stack([in_layout(as_matrix(state.vectors()), sparse) for state in states]))
+    coefficients = np.hstack([state.coefficients for state in states]) / len(models)
+    whole_model = KernelModel(kernel, np.arange(shape(rows)[0]), rows, coefficients, np.zeros(len(coefficients)))
+    small, lost, norm2 = copy.copy(first), np.zeros(1), np.zeros(1)
+    ways = _ways(whole_model, budget, maintenance)
+    if shape(rows)[0] > budget:
+        rows, coefficients, lost, norm2 = reduced(kernel, rows, coefficients, budget, ways)
+    small._state = holding(kernel, as_rows(as_matrix(rows)), coefficients)
+    visits = sum(int(state.tally.visits) for state in states)
+    small._state.tally.visits = small._state.counters.visits = visits
+    small.budget, small.certificate_, small._only_predicts = budget, None, "was compressed"
+    small.degradation_ = float(np.sqrt(lost.sum()))
+    small.relative_degradation_ = float(np.sqrt(lost.sum() / norm2.sum())) if norm2.any() else 0.0
+    return small
+
+
+def average(models: list[Any], budget: int | None = None) -> Any:
+    """The mean of budgeted machines, made as small as one of them.
+
+    Parameters
+    ----------
+    models : list of fitted BudgetedSVC or BudgetedSVR
+        With the same γ, features and classes, trained on other examples each.
+    budget : int, optional
+        Most vectors; by default those of the first.
+
+    Returns
+    -------
+    estimator
+        Of the same class, to predict with; as of :func:`compress`, it has ``degradation_``.
+    """
+    first = models[0]
+    for model in models:
+        check_is_fitted(model)
+        same = model._trained_kernel == first._trained_kernel and model._exponent == first._exponent
+        if not same or not np.array_equal(getattr(model, "classes_", 0), getattr(first, "classes_", 0)):
+            raise ValueError(
+                "average takes machines with one kernel and the same classes, got others: fit them with a number as "
+                "gamma, and announce all labels with classes= at the first call of partial_fit"
+            )
+    return _average(models, whole("budget", first.budget if budget is None else budget))
+
+
 def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     """A copy of a trained kernel machine with at most ``budget`` support vectors.
 
@@ -531,7 +589,7 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
 
     Parameters
     ----------
-    model : a fitted SVC, SVR or another estimator of this library with a kernel model
+    model : a fitted SVC, SVR, BudgetedSVC, BudgetedSVR or another estimator of this library with a kernel model
         Kernels of vectors only, neither precomputed nor callables.
     budget : int
     maintenance : {"merge", "project"}, optional
@@ -558,10 +616,7 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     check_is_fitted(model)
     budget = whole("budget", budget)
     if isinstance(model, _Budgeted):
-        raise TypeError(
-            f"compress takes a machine without a budget, such as SVC, and {type(model).__name__} has one: to have "
-            f"{budget} vectors, fit it anew with budget={budget}"
-        )
+        return _average([model], budget, maintenance)
     old = getattr(model, "_model", None)
     old = old.whole() if isinstance(old, PairsModel) else old
     if not isinstance(old, KernelModel) or not isinstance(old.vectors, (DenseRows, CSRRows)):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..checkpoints import Checkpoint
+from ..core.distant import local
 from ..core.sources import Remote, TwoWays
 from ..files import digest
 
@@ -20,11 +21,17 @@ LEARNT = ("_state", "coef_", "support_", "dual_coef_", "intercept_")
 
 def opened(estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray) -> Checkpoint:
     """The checkpoint of a fit to these examples, with what an earlier process left in it."""
+    data = {"X": _said_of_data(X), "y": _said_of_data(y), "sample_weight": _said_of_data(weights)}
+    return opened_for(estimator, data)
+
+
+def opened_for(estimator: Any, data: dict[str, str]) -> Checkpoint:
+    """The checkpoint of a fit to examples of which these texts tell which they are."""
     problem = {"the estimator": type(estimator).__name__}
     for name, value in estimator.get_params(deep=False).items():
         if name not in (*FREE, *estimator.never_matters):
             problem[name] = _said(value)
-    problem |= {"X": _said_of_data(X), "y": _said_of_data(y), "sample_weight": _said_of_data(weights)}
+    problem |= data
     if getattr(estimator, "warm_start", False):
         learnt = {name: value for name, value in vars(estimator).items() if name in LEARNT}
         problem["the start"] = " ".join(f"{name} {digest(value)[:16]}" for name, value in learnt.items())
@@ -51,4 +58,5 @@ def _said_of_data(data: Any) -> str:
     """Examples as a text; of those that are reached by row and by column only the shape, for nobody reads them all."""
     if isinstance(data, (Remote, TwoWays)):
         return f"data of shape {data.shape}"
+    data = local(data)
     return f"data of shape {data.shape} and type {data.dtype} ({digest(data)[:16]})"

@@ -19,15 +19,19 @@ import scipy.sparse as sp
 from numba.core.event import install_timer
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_X_y
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .. import solvers
+from .. import backends, solvers
 from ..arguments import generator, not_negative, one_of, positive, whole
+from ..backends.tensors import hosted, taken
 from ..checkpoints import Checkpoint, Record
+from ..core.distant import Distant, local
 from ..core.kernels import class_of
 from ..core.rows import unlocked
 from ..core.sources import Remote, TwoWays, is_source
 from ..history import History
+from ..problems.layout import refuse_unless_finite
 from ..progress import ProgressBar
 from ..running import STOPPED, Outcome, Progress, run
 from .checkpointing import opened
@@ -58,12 +62,19 @@ def check_solver(kind: str, solver: Any, example: str) -> None:
 
 
 def check_rows(
-    estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True, **options: Any
-) -> Any:
+    estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True, distant: bool = False,
+    **options: Any,
+) -> Any:  # fmt: skip
     """scikit-learn's validation, with dense C order or CSR, float32 or float64, and no copy of what is so already.
 
-    Repeated entries of sparse rows are summed, and their indices sorted, in a copy.
+    Repeated entries of sparse rows are summed, and their indices sorted, in a copy. Tensors are taken where they stand;
+    those on a GPU only by who can compute there, ``distant``.
     """
+    X, y = taken(X), y if isinstance(y, str) else hosted(y)
+    if isinstance(X, Distant):
+        if not distant:
+            raise TypeError(f"X stands on {X.place}, and {type(estimator).__name__} computes on the CPU: give X.cpu()")
+        return _check_distant(estimator, X, y, reset, **options)
     if is_source(X):
         raise TypeError(
             f"X is reached by row and by column ({type(X).__name__}), which only LinearSVC and LinearSVR take, in fit "
@@ -109,16 +120,65 @@ def check_rows(
     return _summed(X), y
 
 
+def _check_distant(
+    estimator: BaseEstimator, X: Distant, y: Any, reset: bool, y_numeric: bool = False, **options: Any
+) -> Any:  # fmt: skip
+    """X, or (X, y), of rows that stand elsewhere, checked there."""
+    (n, d), name = X.shape, type(estimator).__name__
+    for what, count in (("sample", n), ("feature", d)):
+        if count < 1:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape=({n}, {d})) while a minimum of 1 is required by {name}."
+            )
+    _keep_or_compare_width(estimator, d, reset)
+    refuse_unless_finite(X.largest_entry())
+    if isinstance(y, str):
+        return X
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None")
+    return X, check_X_y(np.broadcast_to(0.0, (n, 1)), y, y_numeric=y_numeric)[1]
+
+
+def _keep_or_compare_width(estimator: Any, d: int, reset: bool) -> None:
+    """Set ``n_features_in_`` of an estimator whose features have no names, or refuse another number of them."""
+    if reset:
+        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_features_in_ = d
+    elif d != estimator.n_features_in_:
+        name, known = type(estimator).__name__, estimator.n_features_in_
+        raise ValueError(f"X has {d} features, but {name} is expecting {known} features as input")
+
+
+def is_plain_array(X: Any) -> bool:
+    """Whether X is an array that scikit-learn's validation would return as it is, if its entries are finite."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.size == 0 or not X.flags.c_contiguous:
+        return False
+    return X.dtype in (np.float32, np.float64) and X.dtype.isnative
+
+
+def predicts_on_device(device: str, kernel: Any) -> bool:
+    """Whether scores of the host's rows are computed on a GPU: if one is asked for and there is one."""
+    return device != "cpu" and kernel.of_rows and not backends.lacking()
+
+
+def rows_to_score(estimator: BaseEstimator, X: Any, on_device: bool) -> Any:
+    """Rows to predict, checked; on a device, whether an array's entries are finite is looked at where they are read."""
+    fits = is_plain_array(X) and X.shape[1] == getattr(estimator, "n_features_in_", -1)
+    if on_device and fits and not hasattr(estimator, "feature_names_in_"):
+        return X
+    return check_rows(estimator, X, reset=False, distant=True)
+
+
 def _is_plain(X: Any, y: Any) -> bool:
     """Whether X and y are arrays that scikit-learn's validation would return as they are."""
-    n = X.shape[0] if isinstance(X, (np.ndarray, sp.csr_matrix, sp.csr_array)) and X.ndim == 2 else 0
-    if n == 0 or X.shape[1] == 0 or X.dtype not in (np.float32, np.float64) or not X.dtype.isnative:
-        return False
-    if type(X) is np.ndarray:
-        values = X if X.flags.c_contiguous else None
+    if is_plain_array(X):
+        values = X
     else:
-        values = X.data if type(X) in (sp.csr_matrix, sp.csr_array) else None
-    if values is None or type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biuf":
+        n = X.shape[0] if type(X) in (sp.csr_matrix, sp.csr_array) and X.ndim == 2 else 0
+        if n == 0 or X.shape[1] == 0 or X.dtype not in (np.float32, np.float64) or not X.dtype.isnative:
+            return False
+        values = X.data
+    if type(y) is not np.ndarray or y.shape != X.shape[:1] or y.dtype.kind not in "biuf":
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum()) and np.isfinite(y.sum()))
@@ -129,12 +189,7 @@ def check_source(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, 
     if not isinstance(X, TwoWays):
         X = Remote(X)
     n, d = X.shape
-    if reset:
-        vars(estimator).pop("feature_names_in_", None)
-        estimator.n_features_in_ = d
-    elif d != estimator.n_features_in_:
-        name, known = type(estimator).__name__, estimator.n_features_in_
-        raise ValueError(f"X has {d} features, but {name} is expecting {known} features as input")
+    _keep_or_compare_width(estimator, d, reset)
     if isinstance(y, str):
         return X
     if y is None:
@@ -169,6 +224,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
     """Weights as float64, one per example, none negative, not all zero; empty if none were given."""
     if sample_weight is None:
         return np.empty(0)
+    sample_weight = hosted(sample_weight, "sample_weight")
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n, float(sample_weight))
     try:
@@ -368,6 +424,8 @@ class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
         if shown is not None:
             finish = shown.finish or self._finished
             callbacks += [partial(_with_models, each, finish) for each in self._own_callbacks()]
+            if getattr(self, "_skl_callbacks", None):
+                shown = replace(shown, X=local(shown.X))
             root = self._root_context(shown.X, shown.y)
             if root is not None:
                 callbacks.append(_TaskPerCheckpoint(self, root, shown.X, shown.y, shown.attributes))

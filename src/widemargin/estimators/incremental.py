@@ -198,6 +198,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         Passes of ``fit`` over the examples.
     max_seconds : float, optional
         Wall-clock limit of ``fit``; the model so far is kept, and the examples it has not seen are not remembered.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where it predicts: on a GPU with "cuda", or with "auto" if there is one; it learns on the CPU.
     random_state : int, Generator, RandomState or None, default=None
         Of the order in which ``fit`` sees the examples, and of the solver's draws. None is a fixed seed.
     checkpoint, checkpoint_every, callbacks, verbose
@@ -270,6 +272,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         cache_size=200,
         max_iter=1,
         max_seconds=None,
+        device="cpu",
         random_state=None,
         checkpoint=None,
         checkpoint_every=60,
@@ -675,7 +678,10 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        rows = self._rows_for(self._model, X)
+        X, on_device = self._to_score(X, self._model.kernel)
+        if on_device:
+            return self._scored_there(self._model, X, self._preparation)
+        rows = self._preparation.rows(self._model.kernel, X)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self._model.decision_function(rows)
         return finite(scores, X)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..arguments import flag, not_negative, one_of
+from ..backends.tensors import as_given
 from ..core import losses
 from ..core.kernels import class_of
 from ..files import savable
 from .fitting import Shown, Turn, all_or_nothing, with_callbacks
 from .labels import Numeric, class_weights
-from .machine import KernelMachine
+from .machine import KernelMachine, Task
 from .multiclass import Binaries, Decomposed
 
 
@@ -48,8 +49,8 @@ class SVC(Decomposed):
         "auto" is "unregularized", as in LIBSVM, where the solver can ("smo", "sbp"), else "regularized", which adds
         1 to the kernel.
     class_weight : dict, "balanced" or None
-    cache_size : float, default=200
-        Megabytes for kernel rows.
+    cache_size : float or "auto", default="auto"
+        Megabytes for kernel rows; "auto" is 200, and half of the free memory of a GPU that is trained on.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         Of the scores of one-vs-one classifiers: (n, n_classes), or (n, n_pairs).
     break_ties : bool, default=False
@@ -74,9 +75,10 @@ class SVC(Decomposed):
     n_jobs : int, optional
         Threads that compute kernel values, −1 for all processors; they do not change the result.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        "cuda" trains and predicts on a GPU, by torch (``pip install 'widemargin[gpu]'``): the solver is "smo", and
-        ``cache_size`` is memory of the GPU; "auto" does so where there is a GPU and the solver is "smo". The machine
-        is the same, and predicts on the CPU where there is no GPU.
+        "cuda" trains and predicts on a GPU, by torch (``pip install 'widemargin[gpu]'``): the solver is "smo" or
+        "sbp", and ``cache_size`` is memory of the GPU; "auto" does so where there is a GPU and one of these solvers.
+        The machine is the same, and predicts on the CPU where there is no GPU. Tensors of torch on the GPU are read
+        where they stand, and predictions for them are tensors there.
     random_state : int, Generator, RandomState or None, default=None
         Of the order in which examples are looked at, and of what ``early_stopping`` holds out. None is a fixed seed,
         for every solver: two fits to the same data are the same model.
@@ -130,7 +132,7 @@ class SVC(Decomposed):
         multi_class="ovo",
         intercept="auto",
         class_weight=None,
-        cache_size=200,
+        cache_size="auto",
         decision_function_shape="ovr",
         break_ties=False,
         lam=None,
@@ -175,19 +177,26 @@ class SVC(Decomposed):
     @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Train on (X, y): dense or CSR, float32 or float64; or, with a precomputed kernel, on K(X, X)."""
+        """Train on (X, y): dense or CSR, float32 or float64; or, with a precomputed kernel, on K(X, X).
+
+        X, y and the weights may be tensors, on a GPU with ``device="cuda"`` or "auto".
+        """
         self._fit(X, y, sample_weight)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, start: Any = None) -> Any:
         """Train, from the β of a path's last machine or its solver's state, if it is given; returns the last state."""
+        return self._train(*self._given(X, y, sample_weight, start))
+
+    def _given(self, X: Any, y: Any, sample_weight: Any, start: Any = None) -> tuple[Task, Binaries]:
+        """What a fit trains on, checked and prepared."""
         started, X, y, weights = self._begin(X, y, sample_weight)
         codes = self._encode(y, goes_on=self.warm_start and hasattr(self, "support_"))
         counts = np.bincount(codes).astype(float)
         of_class = class_weights(self.class_weight, self.classes_, counts)
         weighted = weights.size > 0 or self.class_weight is not None
         task = self._task(X, y, started, self._n_rows_of_duals(), start)
-        return self._train(task, Binaries(codes, weights, of_class, weighted, self._in_pairs()))
+        return task, Binaries(codes, weights, of_class, weighted, self._in_pairs())
 
 
 @savable()
@@ -238,7 +247,7 @@ class SVR(Numeric, KernelMachine):
         epsilon=0.1,
         solver="auto",
         intercept="auto",
-        cache_size=200,
+        cache_size="auto",
         lam=None,
         tol=1e-3,
         max_iter=1000,
@@ -278,6 +287,7 @@ class SVR(Numeric, KernelMachine):
         self._adopt(task, one_class, model.support, model.coef, model.intercept)
         return self
 
+    @as_given
     def predict(self, X):
         """Predicted targets, of shape (n,)."""
         return self._scores(X)[:, 0]

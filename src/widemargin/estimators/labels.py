@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from ..backends.tensors import as_given, hosted, taken
 from .fitting import TrainedByRun, check_sample_weight
 
 
@@ -159,6 +160,7 @@ class Labelled(ClassifierMixin, TrainedByRun):
         self._counts = self._counts + self._count(codes, weights)
         return class_weights(self.class_weight, self.classes_, self._counts)
 
+    @as_given
     def decision_function(self, X):
         """Scores: of shape (n,) for two classes (positive means ``classes_[1]``), else (n, n_classes)."""
         scores = self._scores(X)
@@ -166,11 +168,16 @@ class Labelled(ClassifierMixin, TrainedByRun):
             return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
         return scores
 
+    @as_given
     def predict(self, X):
         """The labels with the highest score."""
         scores = self.decision_function(X)
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
+
+    def score(self, X, y, sample_weight=None):
+        """The share of rows whose label is predicted, or of their weight."""
+        return super().score(taken(X), hosted(y), hosted(sample_weight, "sample_weight"))
 
 
 class Numeric(RegressorMixin, TrainedByRun):
@@ -187,3 +194,7 @@ class Numeric(RegressorMixin, TrainedByRun):
         except (ValueError, TypeError) as error:
             raise type(error)(f"y must hold numbers for a regression: {error}") from error
         return X, y, check(sample_weight, y.size)
+
+    def score(self, X, y, sample_weight=None):
+        """R² of the predictions."""
+        return super().score(taken(X), hosted(y), hosted(sample_weight, "sample_weight"))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
 from ..arguments import flag, not_negative, one_of, positive, threads
+from ..backends.tensors import as_given
 from ..core import losses
 from ..core.rows import as_matrix, as_rows, take_rows
 from ..core.sources import Remote, TwoWays, is_source
@@ -34,6 +35,10 @@ ANY = "pegasos"
 REMOTE = "simba"
 #: The one that it turns to where features are few and the largest is so many times the size of the median one.
 ROBUST, FEW_FEATURES, UNLIKE = "interior", 200, 100.0
+#: It turns there, too, where dual ascent should take more epochs than the interior point's steps take the time of: C
+#: times the mean of sᵢ‖xᵢ‖², by (1e-3/tol)^⅓, against EPOCHS + EPOCHS_PER_FEATURE d; in data of some size, and in
+#: fits that go on to tol (docs/interior.md).
+EPOCHS, EPOCHS_PER_FEATURE, SOME_ROWS, MANY_EPOCHS = 40.0, 0.4, 5000, 100
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -92,14 +97,29 @@ class _Linear(Streamed):
         return solver
 
     def _wants_robust(self, problem: Problem) -> bool:
-        """Whether features are few, and of sizes so different that coordinate ascent takes for ever."""
-        if self.solver != "auto" or problem.d > FEW_FEATURES or problem.ratio_of_sizes() <= UNLIKE:
+        """Whether features are few, and coordinate ascent takes long: of their sizes, or of a large C."""
+        if self.solver != "auto" or not (self._takes_long(problem) or self._is_uneven(problem)):
             return False
         try:
             solvers.make("linear", ROBUST).check(problem)
         except ValueError:
             return False
         return True
+
+    @staticmethod
+    def _is_uneven(problem: Problem) -> bool:
+        """Whether few features are of sizes so different that coordinate ascent takes for ever."""
+        return problem.d <= FEW_FEATURES and problem.ratio_of_sizes() > UNLIKE
+
+    def _takes_long(self, problem: Problem) -> bool:
+        """Whether coordinate ascent should take longer than the interior point to reach tol."""
+        stopped = self.early_stopping or self.max_seconds is not None or self.max_feature_reads is not None
+        if stopped or self.warm_start or self.max_iter < MANY_EPOCHS or not self.tol > 0.0:
+            return False
+        least, factor = EPOCHS + EPOCHS_PER_FEATURE * problem.d, problem.C * (1e-3 / self.tol) ** (1.0 / 3.0)
+        if problem.n < max(SOME_ROWS, problem.d) or problem.d > EPOCHS_PER_FEATURE * SOME_ROWS:
+            return False
+        return factor * (float(problem.column_squares().sum()) + problem.mean_weight) > least
 
     def _exactly(self, problem: Problem, state: Any) -> bool:
         """Whether the solver that "auto" prefers can solve the problem, and go on from the last fit's state."""
@@ -291,8 +311,9 @@ class LinearSVC(StreamedClassifier, _Linear):
         "sdca" where it can be, else "pegasos", and always "pegasos" in ``partial_fit``. Both want features of like
         size. "interior" minds neither their sizes nor a large C (while C n ‖x‖² is below 1e20 or so, where rounding
         ends what can be proven): some thirty passes to a gap of 1e-6, for data with few features (a pass is n × d²
-        work) and any loss but the log-loss. "auto" turns to it where few features differ much in size. "simba" reads
-        one row and one column of the data per step, for features that are expensive to look at; hinge only.
+        work) and any loss but the log-loss. "auto" turns to it where few features differ much in size, and where a
+        large C, long rows or a small ``tol`` would cost "sdca" more time than that. "simba" reads one row and one
+        column of the data per step, for features that are expensive to look at; hinge only.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One classifier per class against the rest, or one joint loss: the multi-class
         hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).
@@ -458,6 +479,7 @@ class LinearSVC(StreamedClassifier, _Linear):
     # -- predicting
 
     @available_if(_is_logistic)
+    @as_given
     def predict_log_proba(self, X):
         """Logarithms of the probabilities of :meth:`predict_proba`."""
         scores = self._scores(X)
@@ -468,6 +490,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         return log_softmax(log_expit(scores), axis=1)
 
     @available_if(_is_logistic)
+    @as_given
     def predict_proba(self, X):
         """Probabilities of the classes, of shape (n, n_classes), where ``loss="log"``.
 
@@ -571,6 +594,7 @@ class LinearSVR(StreamedRegressor, _Linear):
         self._fit_problem(self._problem_of_part(X, y, weights), started, X, y, None)
         return self
 
+    @as_given
     def predict(self, X):
         """Predicted targets, of shape (n,)."""
         return self._scores(X)[:, 0]

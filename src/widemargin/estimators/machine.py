@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import backends, solvers
 from ..arguments import flag, one_of, positive, threads
+from ..backends.tensors import taken
 from ..core import losses
+from ..core.distant import Distant, local
 from ..core.kernel_matrix import largest_value
 from ..core.kernels import KERNELS, class_of
 from ..history import History
@@ -37,11 +39,27 @@ from ..problems.layout import (
 from ..problems.objective import Certificate, Certificates
 from ..running import Outcome
 from ..stopping import ROUNDED
-from .fitting import UNFINISHED, Shown, TrainedByRun, Turn, check_rows, check_solver, now, settled_gamma
+from .fitting import (
+    UNFINISHED,
+    Shown,
+    TrainedByRun,
+    Turn,
+    check_rows,
+    check_solver,
+    is_plain_array,
+    now,
+    predicts_on_device,
+    rows_to_score,
+    settled_gamma,
+)
 from .ladder import Ladder
 
+#: Bytes for kernel rows on the CPU, where cache_size does not say.
+CACHE = 200 * 2**20
 #: Kernel values computed in float64, at most, to make a certificate true; and in a second, if time is short.
 RECOMPUTED, RECOMPUTED_A_SECOND = 2e8, 2e7
+#: How many times as many on a GPU.
+FASTER = 100.0
 #: Under a time limit, the share of it for samples, where the Stochastic Batch Perceptron can have the rest.
 FOR_SAMPLES = 0.25
 #: The share of a certified gap, or of ``tol``, that errors of float32 kernel values may have without that.
@@ -74,7 +92,7 @@ class KernelMachine(TrainedByRun):
     _seed = 0  # so that two fits to the same data are the same
     never_matters = ("n_jobs",)
 
-    cache_size: float
+    cache_size: Any
     device: str
     support_: np.ndarray
     dual_coef_: np.ndarray
@@ -88,14 +106,15 @@ class KernelMachine(TrainedByRun):
                 f"kernel must be one of {names} or a function f(A, B), got {self.kernel!r}: give the kernel's name, "
                 "and its parameters as gamma, degree and coef0"
             )
-        positive("cache_size", self.cache_size)
+        if self.cache_size != "auto":
+            positive("cache_size", self.cache_size)
         one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
         check_solver("kernel", self.solver, "SMO()")
         one_of("device", self.device, backends.DEVICES)
         if self.device == "cuda" and not self._has_device_solver():
             raise ValueError(
-                f"device='cuda' trains with solver='smo', given by name, got solver={self.solver!r}: use 'smo' or "
-                "'auto', or device='cpu'"
+                "device='cuda' trains with solver='smo' and 'sbp', given by name, or StochasticBatchPerceptron(…), got "
+                f"solver={self.solver!r}: use one of them or 'auto', or device='cpu'"
             )
         if self._trains_on_device():
             self._configured()  # whose states a checkpoint's file may hold
@@ -113,31 +132,49 @@ class KernelMachine(TrainedByRun):
         """The solver, refining to this estimator's ``tol``."""
         solver = solvers.make("kernel", self.solver) if isinstance(self.solver, str) else self.solver
         if self._trains_on_device():
-            solver = solvers.make("device", solver.for_device)
+            own = solver.get_params() if solver.as_configured else {}
+            solver = solvers.make("device", solver.for_device, device=backends.GPU, **own)
+            if self.max_seconds is not None and "sample" in solver.get_params():
+                solver = replace(solver, sample=1)  # of whose machine the value is not known for long
         refines = "tol" in solver.get_params()
         return replace(solver, tol=max(float(self.tol), 1e-12)) if refines else solver
 
     def _has_device_solver(self) -> bool:
-        return isinstance(self.solver, str) and bool(solvers.solver_class("kernel", self.solver).for_device)
+        if isinstance(self.solver, str):
+            return bool(solvers.solver_class("kernel", self.solver).for_device)
+        return bool(self.solver.for_device) and self.solver.as_configured
 
     def _trains_on_device(self) -> bool:
         """Whether training is on a GPU; refuses to where one is asked for and there is none."""
         return self._has_device_solver() and backends.resolved(self.device) == "cuda"
 
-    def _scored(self, model: KernelModel, rows: Any) -> np.ndarray:
-        """Scores of rows: on a GPU if one is asked for and there is one, else on the CPU."""
-        if self.device == "cpu" or not model.kernel.of_rows or backends.lacking():
-            return model.decision_function(rows, threads=threads(self.n_jobs))
-        from ..backends.blocks import scores
+    def _trains_side_by_side(self) -> bool:
+        """Whether problems with the same examples are trained on a GPU at once."""
+        return bool(self._trains_on_device() and self._configured().for_many)
 
-        return scores(model, rows)
+    def _scores_on_device(self, model: Any) -> bool:
+        return predicts_on_device(self.device, model.kernel)
+
+    def _to_score(self, X: Any) -> Any:
+        X = rows_to_score(self, X, self._scores_on_device(self._model))
+        return X if self._model.kernel.of_rows else local(X)
+
+    def _scored(self, model: KernelModel, X: Any) -> np.ndarray:
+        """Scores of rows as given: on a GPU where they stand on one, or one is asked for and there is one."""
+        if isinstance(X, Distant) or self._scores_on_device(model):
+            from ..backends.scoring import scores
+
+            return scores(model, X, self._preparation, backends.GPU)
+        rows = self._preparation.rows(model.kernel, X)
+        return model.decision_function(rows, threads=threads(self.n_jobs))
 
     def _is_nu_form(self) -> bool:
         """Whether the solver has its own ν and does not look at C; its gap says nothing then."""
         return self._configured().form == "nu"
 
     def _check_data(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
-        X, y = check_rows(self, X, y, **options)
+        X, y = check_rows(self, self._placed(taken(X)), y, distant=True, **options)
+        X = self._placed(X)
         if class_of(self.kernel).is_table:
             if sp.issparse(X):
                 raise TypeError("a precomputed kernel must be a dense matrix, got a sparse one: use X.toarray()")
@@ -154,6 +191,22 @@ class KernelMachine(TrainedByRun):
                     )
         return X, y
 
+    def _placed(self, X: Any) -> Any:
+        """X where training reads it: dense rows on the device, if it is used; what tables and functions take, here."""
+        if not class_of(self.kernel).of_rows:
+            return local(X)
+        on_device = self._trains_on_device()
+        if isinstance(X, Distant) and not on_device:
+            raise ValueError(
+                f"X stands on {X.place}, and device={self.device!r} with solver={self.solver!r} trains on the CPU: use "
+                "device='cuda' and solver='smo' or 'sbp', or give X.cpu()"
+            )
+        if on_device and is_plain_array(X):
+            from ..backends.rows import DeviceRows
+
+            return DeviceRows.of_host(X, backends.GPU)
+        return X
+
     def _prepare(self, X: Any) -> tuple[Any, Any]:
         """(kernel, rows) for training; remembers how rows are laid out."""
         kernel, exponent, self._gamma = scaled_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
@@ -169,12 +222,12 @@ class KernelMachine(TrainedByRun):
         self._kernel_error = rounding(kernel, rows, largest)
         return kernel, rows
 
-    def _along_centre(self, X: Any, support: np.ndarray) -> np.ndarray:
+    def _along_centre(self, vectors: Any) -> Any:
         """⟨x − centre, centre⟩ of the support vectors x of a linear kernel, which the intercept of the user's own rows
-        takes up; zeros where rows were not centred."""
+        takes up; zero where rows were not centred."""
         if self._preparation.centre is None or not class_of(self.kernel).is_linear:
-            return np.zeros(support.size)
-        centred = np.asarray(X[support], np.float64) - self._preparation.centre
+            return 0.0
+        centred = np.asarray(vectors, np.float64) - self._preparation.centre
         return centred @ self._preparation.centre
 
     def _checked(
@@ -203,6 +256,7 @@ class KernelMachine(TrainedByRun):
             cause = "kernel values are kept in float32, and no dual variables are small enough for values so large"
         remedy = "lower C, or scale the data or gamma"
         affordable = min(RECOMPUTED, RECOMPUTED_A_SECOND * max(deadline - now(), 0.2))
+        affordable *= FASTER if isinstance(X, Distant) else 1.0
         if model.support.size * problem.n > affordable:
             warnings.warn(
                 f"{cause}, and there is no certificate: {remedy}, or raise tol", ConvergenceWarning, stacklevel=4
@@ -356,7 +410,9 @@ class KernelMachine(TrainedByRun):
         return None if start is None else solver.again(problem, rng, start)
 
     def _cache_bytes(self) -> float:
-        return float(self.cache_size) * 2**20
+        if self.cache_size != "auto":
+            return float(self.cache_size) * 2**20
+        return backends.memory() / 2 if self._trains_on_device() else CACHE
 
     def _task(self, X: Any, y: np.ndarray, started: float, n_rows: int, start: Any = None) -> Task:
         """A fit to these examples, from ``start`` or where ``warm_start`` says; n_rows as in ``dual_coef_``."""
@@ -400,12 +456,13 @@ class KernelMachine(TrainedByRun):
 
         Those of pairs are in LIBSVM's layout.
         """
-        X, kernel, constant = task.X, task.whole.kernel, task.whole.constant
+        kernel, constant = task.whole.kernel, task.whole.constant
+        own = np.empty((0, 0)) if kernel.is_table else local(task.X, support)
         self.support_, self.dual_coef_ = support, coef
         self.n_support_ = np.bincount(codes[support], minlength=codes.max() + 1).astype(np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if kernel.is_table else X[support]
-        vectors = None if kernel.is_table else self._preparation.rows(kernel, X[support])
-        shift = constant - self._along_centre(X, support)
+        self.support_vectors_ = own
+        vectors = None if kernel.is_table else self._preparation.rows(kernel, own.copy())  # the user has the others
+        shift = np.full(support.size, constant) - self._along_centre(own)
         if not in_pairs:
             self._model = KernelModel(kernel, support, vectors, coef, intercepts, constant)
             self.intercept_ = intercepts + coef @ shift
@@ -453,16 +510,16 @@ class KernelMachine(TrainedByRun):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        X = self._to_score(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._scored(self._model, self._rows_for(self._model, X))
-        return finite(scores, X)
+            return finite(self._scored(self._model, X), X)
 
     def _finished(self, model: KernelModel, own: np.ndarray | None = None) -> KernelModel:
         """As for all estimators; ``own`` are the examples of the model's problem among all."""
         return super()._finished(model if own is None else replace(model, support=own[model.support]))
 
     def _rows_for(self, model: KernelModel, X: Any) -> Any:
-        return self._preparation.rows(model.kernel, super()._rows_for(model, X))
+        return self._preparation.rows(model.kernel, check_rows(self, X, reset=False, distant=True))
 
     gamma_ = property(settled_gamma)
 

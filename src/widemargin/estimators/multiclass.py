@@ -20,7 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
 from ..arguments import threads
+from ..backends.tensors import as_given
 from ..core import losses
+from ..core.distant import Distant, local, local_rows
 from ..core.kernel_cache import RowCache
 from ..core.pairs import add_votes, first_pair
 from ..history import History
@@ -32,9 +34,10 @@ from ..running import Interrupts
 from ..solvers.pairs import PairsProblem
 from ..stopping import ROUNDED
 from . import machine
-from .fitting import Shown, Turn, check_rows, held_out, now
+from .fitting import Shown, Turn, held_out, now
 from .labels import Labelled
 from .machine import KernelMachine, Task
+from .sides import Sides
 
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
 SHARED = 0.6
@@ -169,6 +172,8 @@ class Decomposed(Labelled, KernelMachine):
             self._train_together(task, binaries, others)
         elif self._has_many_small_pairs(binaries):
             self._train_pairs(task, binaries)
+        elif solver.for_many and len(binaries) > 1 and others is None:
+            self._train_side_by_side(task, binaries)
         else:
             state = self._train_one_by_one(task, binaries, others, self._problems(task, binaries))
         if training is not None:
@@ -183,7 +188,7 @@ class Decomposed(Labelled, KernelMachine):
         Classes against the rest share kernel rows where a third of all fit. Pairs do not: whole rows would be computed
         where a pair needs two classes' columns.
         """
-        whole, n_bytes, shared = task.whole, self._cache_bytes(), None
+        whole, n_bytes, shared = task.whole, task.whole.cache_bytes, None
         shares = len(binaries) > 1 and not binaries.in_pairs and not self._configured().on_device
         if shares and n_bytes * SHARED / (4.0 * whole.n) >= whole.n / 3:
             everything = np.arange(whole.n)
@@ -295,6 +300,10 @@ class Decomposed(Labelled, KernelMachine):
         coefficients = [(outcome.model.support[row != 0.0], row[row != 0.0]) for row in outcome.model.coef]
         self._put_together(task, binaries, coefficients, outcome.model.intercept)
 
+    def _train_side_by_side(self, task: Task, binaries: Binaries) -> None:
+        """Run all binary problems on a device at once, with every kernel row shared."""
+        Sides(task, [(self, binaries)]).train(self)
+
     def _has_many_small_pairs(self, binaries: Binaries) -> bool:
         """Whether pairs of classes are so many and so small that a run for each is mostly overhead."""
         sizes = np.bincount(binaries.codes).astype(float)
@@ -313,7 +322,8 @@ class Decomposed(Labelled, KernelMachine):
         codes, weights = binaries.codes, binaries.weights
         order = np.argsort(codes, kind="stable")
         of_example = (weights if weights.size else 1.0) * binaries.of_class[codes]
-        whole = replace(task.whole, sample_weight=of_example if binaries.weighted else np.empty(0))
+        rows = local_rows(task.whole.X)  # small problems are solved on the CPU
+        whole = replace(task.whole, X=rows, sample_weight=of_example if binaries.weighted else np.empty(0))
         C, lam = 0.0 if self.lam is not None else float(self.C), float(self.lam or 0.0)
         problem = PairsProblem(whole.take(order), np.cumsum(np.bincount(codes)), C, lam)
         name, tol = self._configured().for_pairs or "auto", max(float(self.tol), 1e-12)
@@ -395,6 +405,7 @@ class Decomposed(Labelled, KernelMachine):
 
     # -- predicting
 
+    @as_given
     def decision_function(self, X):
         """Scores; for two classes of shape (n,), positive meaning ``classes_[1]``."""
         check_is_fitted(self)
@@ -404,7 +415,7 @@ class Decomposed(Labelled, KernelMachine):
 
     def _votes(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Votes of the pairs for each class, and the same with their scores deciding between equals."""
-        X = check_rows(self, X, reset=False)
+        X = self._to_score(X)
         n, k = X.shape[0], self.classes_.size
         votes, sums = np.zeros((n, k)), np.zeros((n, k))
         block: Any = None
@@ -420,16 +431,18 @@ class Decomposed(Labelled, KernelMachine):
 
     def _parts(self, X: Any) -> Iterable[tuple[slice, int, np.ndarray]]:
         """Scores of pairs as :meth:`PairsModel.parts`; also of a model whose pairs share merged vectors."""
-        rows, k, model = self._preparation.rows(self._model.kernel, X), self.classes_.size, self._model
+        k, model = self.classes_.size, self._model
         if isinstance(model, PairsModel):
-            if self.device == "cpu" or model.intercept.size * model.support.size > ON_DEVICE:
-                yield from model.parts(rows, threads=threads(self.n_jobs))
+            many = model.intercept.size * model.support.size > ON_DEVICE
+            if many or not (isinstance(X, Distant) or self._scores_on_device(model)):
+                yield from model.parts(self._preparation.rows(model.kernel, local(X)), threads=threads(self.n_jobs))
                 return
             model = model.whole()
-        scores = self._scored(model, rows).T
+        scores = self._scored(model, X).T
         for i in range(k - 1):
             yield slice(0, X.shape[0]), i, np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)])
 
+    @as_given
     def predict(self, X):
         """Labels: by the sign, by votes of the pairs, or by the highest score against the rest."""
         check_is_fitted(self)

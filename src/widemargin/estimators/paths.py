@@ -10,21 +10,23 @@ from typing import Any
 import numpy as np
 
 from ..arguments import not_negative, positive
+from ..backends.tensors import hosted, taken
 from ..solvers import make
 from .fitting import check_sample_weight
 from .kernel import SVC
 from .labels import class_weights
+from .sides import Sides
 
 
 def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
-    """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before.
+    """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before; on a GPU all at once.
 
     Parameters
     ----------
     X, y : as in :meth:`SVC.fit`, two classes
     Cs : sequence of float
         In any order; they are trained from the smallest to the largest.
-    **parameters : of :class:`SVC`
+    **parameters : of :class:`SVC`; with ``device="cuda"`` the machines are trained side by side and share kernel rows
 
     Returns
     -------
@@ -49,9 +51,14 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
             raise ValueError(
                 f"a path takes no {name}: its models have the C of Cs and go on from each other's examples"
             )
+    X, y = taken(X), hosted(y)
     labels = np.unique(y)
     if labels.size != 2:
         raise ValueError(f"a path needs two classes, got {labels.size}: {labels.tolist()}")
+
+    if SVC(**parameters)._trains_side_by_side():
+        models = dict(zip(sorted(set(Cs)), _side_by_side(X, y, sorted(set(Cs)), sample_weight, parameters)))
+        return [models[C] for C in Cs]
 
     def train(C: float, last: SVC | None) -> SVC:
         model = SVC(C=C, **parameters)
@@ -59,6 +66,16 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
         return model
 
     return _in_turn(Cs, sorted(set(Cs)), train)
+
+
+def _side_by_side(X: Any, y: Any, Cs: list[float], sample_weight: Any, parameters: dict[str, Any]) -> list[SVC]:
+    """A machine for each C, trained on a device at once."""
+    models = [SVC(C=C, **parameters) for C in Cs]
+    task, binaries = models[0]._given(X, y, sample_weight)
+    for model in models[1:]:
+        model.__dict__.update({**vars(models[0]), **model.get_params(deep=False)})
+    Sides(task, [(model, binaries) for model in models]).train(models[0])
+    return models
 
 
 def _refuse_checkpoint(parameters: dict[str, Any]) -> None:
@@ -136,6 +153,7 @@ def pareto_path(
     _refuse_checkpoint(parameters)
     if parameters.get("early_stopping"):
         raise ValueError("pareto_path takes no early_stopping: its models go on from each other's examples")
+    X, y, sample_weight = taken(X), hosted(y), hosted(sample_weight, "sample_weight")
     if (nus is None) == (Cs is None):
         raise ValueError("pareto_path takes either nus or Cs: give one of them")
     if Cs is not None:

@@ -16,14 +16,25 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
+from .. import backends
 from ..arguments import one_of
+from ..core.distant import Distant
 from ..core.kernel_matrix import largest_value
 from ..core.kernels import as_kernel, class_of, names_of
 from ..core.rows import as_rows
 from ..history import History, Stopwatch
-from ..problems.layout import check_values, divided, largest_entry, scaled_kernel, warn_if_unequal
+from ..models import KernelModel
+from ..problems.layout import (
+    Preparation,
+    check_values,
+    divided,
+    finite,
+    largest_entry,
+    scaled_kernel,
+    warn_if_unequal,
+)
 from ..running import Interrupts
-from .fitting import TrainedByRun, all_or_nothing, check_rows, check_sample_weight
+from .fitting import TrainedByRun, all_or_nothing, check_rows, check_sample_weight, predicts_on_device, rows_to_score
 from .labels import Labelled, Numeric, class_weights, labels
 
 
@@ -114,11 +125,35 @@ class Streamed(TrainedByRun):
 
 
 class KernelStream(Streamed):
-    """Streams of a kernel machine, whose kernel is settled by the first rows."""
+    """Streams of a kernel machine, whose kernel is settled by the first rows.
 
+    They are learnt on the CPU: a step is too short for a GPU, which only predicts.
+    """
+
+    never_matters = ("device",)
+
+    device: str
     _trained_kernel: Any
     _exponent: int
     _gamma: float
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        one_of("device", self.device, backends.DEVICES)
+        backends.resolved(self.device)
+
+    def _to_score(self, X: Any, kernel: Any) -> tuple[Any, bool]:
+        """Rows to predict, checked, and whether that is done on a GPU: if they stand there, or one is asked for."""
+        on_device = predicts_on_device(self.device, kernel)
+        X = rows_to_score(self, X, on_device)
+        return X, on_device or isinstance(X, Distant)
+
+    @staticmethod
+    def _scored_there(model: KernelModel, X: Any, preparation: Preparation) -> np.ndarray:
+        """Scores of rows as given, on a GPU."""
+        from ..backends.scoring import scores
+
+        return finite(scores(model, X, preparation, backends.GPU), X)
 
     def _check_kernel(self) -> None:
         """Refuse kernels that a stream cannot have."""

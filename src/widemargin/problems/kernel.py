@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.distant import Distant
 from ..core.kernel_cache import RowCache
 from ..core.kernel_matrix import KernelMatrix
 from ..core.rows import CSRRows, DenseRows, take_rows
@@ -159,6 +160,9 @@ class KernelProblem(Objective):
         """The certificate of w = Σ cᵢΦ(xᵢ) over some examples from kernel values of ``rows`` in float64."""
         c, beta = coefficients, np.zeros((1, self.n))
         beta[0, support] = c
+        if isinstance(rows, Distant):
+            model = KernelModel(self.kernel, support, rows[support], c[None], np.zeros(1), self.constant)
+            return self.certificate(beta, rows.scores(model).T, np.array([bias]))
         if self.kernel.is_table:
             matrix = KernelMatrix(self.kernel, DenseRows(rows.values[support]), dtype=np.float64)
         else:

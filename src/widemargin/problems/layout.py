@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from ..core.distant import Distant
 from ..core.kernel_matrix import KernelMatrix
 from ..core.kernels import as_kernel, class_of, resolve_gamma
 from ..core.measures import Absolute, sizes
@@ -50,6 +51,8 @@ FLOAT32_ROUNDING = 2.0**-24
 
 def largest_entry(X: Any) -> float:
     """The largest absolute value of an entry of X, 0 if there is none."""
+    if isinstance(X, Distant):
+        return X.largest_entry()
     entries = X.values if isinstance(X, DenseRows) else X.data if sp.issparse(X) or isinstance(X, CSRRows) else X
     entries = np.asarray(entries)
     return max(abs(float(entries.max())), abs(float(entries.min()))) if entries.size else 0.0
@@ -66,6 +69,8 @@ def divided(X: Any, exponent: int) -> Any:
     """A copy of X divided by 2ᵉ; X itself where e is 0."""
     if exponent == 0:
         return X
+    if isinstance(X, Distant):
+        return X.prepared(exponent, math.inf, None, X.dtype)
     with np.errstate(over="ignore", under="ignore"):
         if sp.issparse(X):
             return sp.csr_matrix((np.ldexp(X.data, -exponent), X.indices, X.indptr), shape=X.shape)
@@ -154,22 +159,26 @@ def moved_by_float32(kernel: Any, X: Any, centre: np.ndarray | None = None) -> f
     length of a row (less the centre), and a value by the kernel's steepness times that. Infinite where an entry is
     beyond float32.
     """
-    most, tiny = FLOAT32_LARGEST, float(np.finfo(np.float32).tiny)
-    squared, largest = kernel.measure is not Absolute, 0.0
-    n, width = X.shape
-    step = max(1, 2**20 // max(1, width))
-    for first in range(0, n, step):
-        part = X[first : first + step].astype(np.float64)
-        part = abs(part if centre is None else part - centre)
-        if part.max() > most:
-            return math.inf
-        if squared:
-            part = part.multiply(part) if sp.issparse(part) else part * part
-        largest = max(largest, float(np.max(part.sum(axis=1))))
+    squared, tiny, width = kernel.measure is not Absolute, float(np.finfo(np.float32).tiny), X.shape[1]
+    largest = X.sizes(squared, centre)[1] if isinstance(X, Distant) else _largest_size(X, squared, centre)
+    if largest > (FLOAT32_LARGEST**2 if squared else FLOAT32_LARGEST):
+        return math.inf
     # entries too small for float32 to keep their relative precision are moved by u times its smallest normal number
     if squared:
         return 2.0 * kernel.steepness * (math.sqrt(largest) + math.sqrt(width) * tiny)
     return 2.0 * kernel.steepness * (largest + width * tiny)
+
+
+def _largest_size(X: Any, squared: bool, centre: np.ndarray | None) -> float:
+    """The largest ‖x − centre‖², or ‖x − centre‖₁, of the rows."""
+    largest, step = 0.0, max(1, 2**20 // max(1, X.shape[1]))
+    for first in range(0, X.shape[0], step):
+        part = X[first : first + step].astype(np.float64)
+        part = abs(part if centre is None else part - centre)
+        if squared:
+            part = part.multiply(part) if sp.issparse(part) else part * part
+        largest = max(largest, float(np.max(part.sum(axis=1))))
+    return largest
 
 
 @savable()
@@ -211,10 +220,17 @@ class Preparation:
         shiftable = kernel.is_linear and free_bias
         return cls(X.mean(axis=0, dtype=np.float64) if shiftable else None, False, False)
 
+    def steps(self, kernel: Any, dtype: Any) -> tuple[int, float, np.ndarray | None, Any]:
+        """(e, far, centre, dtype): what is done to dense rows of a dtype, as :meth:`Distant.prepared` takes it."""
+        far = FAR if kernel.of_distances else math.inf
+        return self.exponent, far, self.centre, np.float32 if self.as_float32 else dtype
+
     def rows(self, kernel: Any, X: Any) -> Any:
         """Return X as the rows that the kernel takes."""
         if kernel.is_function:
             return X
+        if isinstance(X, Distant):
+            return X.prepared(*self.steps(kernel, X.dtype))
         X = new_rows(kernel, X, self.exponent)
         if self.as_csr and not sp.issparse(X):
             X = sp.csr_matrix(X)
@@ -244,6 +260,13 @@ def rounding(kernel: Any, rows: Any, largest: float) -> float:
         most = MOVED if kernel.measure is Absolute else 2.0 * 145.0
         error += min(2.0 * kernel.gamma * sizes(kernel.measure(), rows)[1], most)
     return FLOAT32_ROUNDING * error
+
+
+def refuse_unless_finite(largest: float) -> None:
+    """Refuse data whose largest entry is NaN or infinite."""
+    if not math.isfinite(largest):
+        what = "NaN" if math.isnan(largest) else "infinity"
+        raise ValueError(f"Input X contains {what}: replace such entries, or drop the rows that have them")
 
 
 def finite(scores: np.ndarray, X: Any) -> np.ndarray:

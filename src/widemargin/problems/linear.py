@@ -275,13 +275,20 @@ class Problem(Objective):
 
     def column_squares(self) -> np.ndarray:
         """The weighted mean square (1/n) Σ sᵢxᵢⱼ² of each feature j."""
-        matrix, weights = as_matrix(self.X), self.sample_weight if self.sample_weight.size else np.ones(self.n)
-        entries = self.d if isinstance(matrix, np.ndarray) else matrix.nnz // max(1, self.n)
-        total, height = np.zeros(self.d), max(1, 2**20 // max(1, entries))
-        for first in range(0, self.n, height):
-            part, s = matrix[first : first + height], weights[first : first + height]
-            squares = part * part if isinstance(part, np.ndarray) else part.multiply(part)
-            total += s @ squares
+        X, s, (n, d) = self.X, self.sample_weight, (self.n, self.d)
+        entries = X.data.size // max(1, n) if isinstance(X, CSRRows) else d
+        total, height = np.zeros(d), max(1, 2**20 // max(1, entries))
+        for first in range(0, n, height):
+            rows = slice(first, min(first + height, n))
+            if isinstance(X, CSRRows):
+                part = slice(int(X.indptr[rows.start]), int(X.indptr[rows.stop]))
+                squares = np.square(X.data[part], dtype=np.float64)
+                if s.size:
+                    squares *= np.repeat(s[rows], np.diff(X.indptr[rows.start : rows.stop + 1]))
+                total += np.bincount(X.indices[part], squares, d)
+            else:
+                squares = np.square(as_matrix(X)[rows], dtype=np.float64)
+                total += s[rows] @ squares if s.size else squares.sum(axis=0)
         return total / self.n
 
     def ratio_of_sizes(self) -> float:

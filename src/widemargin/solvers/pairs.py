@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.borrowing import borrow
+from ..core.borrowing import borrow, square
 from ..core.dispatch import compiled, inlined
 from ..core.pairs import first_pair
 from ..files import savable
@@ -128,7 +128,7 @@ def solve_against(classes, i, first, last, rule, results, space):
         before = ends[j - 1] if j > 0 else 0
         n = ends[j] - before
         m = n + ends[i] - start
-        K, values, row = space.K[: m * m].reshape(m, m), space.values, space.numbers[:m]
+        K, values, row = square(space.K, m), space.values, space.numbers[:m]
         lay_out(classes, i, j, rule.constant, K)
         s, cap, a, e = line(values, 0, m), line(values, 1, m), line(values, 2, m), line(values, 3, m)
         f, diagonal = line(values, 4, m), line(values, DIAGONAL, m)

@@ -74,7 +74,7 @@ class Solver:
     #: Whether it learns from data that is reached by row and by column only.
     remote: ClassVar[bool] = False
     #: Whether it trains several binary problems on the same examples as one.
-    joins: ClassVar[bool] = False
+    joins: ClassVar[Any] = False
     #: The class of its states.
     state_class: ClassVar[type] = State
     #: Whether its aim is the objective, so that a gap left says something.
@@ -89,9 +89,13 @@ class Solver:
     for_pairs: ClassVar[str] = ""
     #: The name of the solver of the same problems on a GPU; "" if there is none.
     for_device: ClassVar[str] = ""
+    #: Whether that one has the same parameters, so that a configured solver can be asked to go there.
+    as_configured: ClassVar[bool] = False
     #: Whether it has kernel rows of its own, on a GPU: it has no use for shared ones, and its models come so soon that
     #: a time limit needs no samples first.
     on_device: ClassVar[bool] = False
+    #: The name of the solver on a GPU that trains many such problems side by side; "" if there is none.
+    for_many: ClassVar[str] = ""
 
     @property
     def resumes(self) -> bool:

@@ -190,42 +190,39 @@ class Sample:
     size: int = 0
 
 
-@dataclass
 class Workspace:
-    """The cache of kernel rows, the kernel's diagonal, and the sample that ν is sought on, while they are needed."""
+    """The cache of kernel rows, the kernel's largest value, and the sample that ν is sought on, while it is needed."""
 
-    cache: RowCache | None = None
-    diagonal: np.ndarray = field(default_factory=lambda: np.empty(0))
-    sample: Sample | None = None
-
-    def rows_of(self, problem: KernelProblem) -> tuple[RowCache, int]:
-        """The cache, made if there is none, and the kernel values that were computed for it before."""
-        if self.cache is not None:
-            return self.cache, evaluations(self.cache)
+    def __init__(self, problem: KernelProblem) -> None:
         everything = np.arange(problem.n)
         matrix = problem.matrix(everything, everything)
-        self.cache, self.diagonal = RowCache(matrix, problem.cache_bytes), matrix.diagonal() + problem.constant
-        return self.cache, 0
+        self.cache, self.constant = RowCache(matrix, problem.cache_bytes), problem.constant
+        self.largest = float(matrix.diagonal().max()) + problem.constant
+        self.evaluated = 0
+        self.sample: Sample | None = None
+
+    def computed(self) -> int:
+        """Kernel values that were computed for the cache since this was last asked."""
+        before, self.evaluated = self.evaluated, evaluations(self.cache)
+        return self.evaluated - before
+
+    def add(
+        self, points: np.ndarray, coefficients: np.ndarray, before: np.ndarray, f: np.ndarray, f_sum: np.ndarray
+    ) -> int:
+        """f += Σ coefficient × kernel row of a point, f_sum += S × the same, for each binary problem, in place;
+        returns the passes over n."""
+        cache, passes = self.cache, 0
+        for start in range(0, points.size, cache.capacity):
+            part = slice(start, start + cache.capacity)
+            slots = cache.fetch(points[part])
+            add_block(cache.rows, slots, coefficients[:, part], self.constant, before, f, f_sum)
+            passes += f.shape[0]
+        return passes
 
 
-@savable()
 @dataclass
-class StochasticBatchPerceptron(Solver):
-    """Kernel classification in the slack-constrained form, with the fewest kernel values to a good classifier.
-
-    Parameters
-    ----------
-    nu : float, optional
-        Slack per example, in units of ‖w‖ = 1. Without it the problem's C-form is solved: see the head of this file.
-    batch_size : int
-        Points drawn from p* per step; 1 is Algorithm 1.
-    average : {"t", "suffix", "uniform"}
-        All iterates with weights t, the last half to three quarters of them, or all alike (the paper's).
-    step : float
-        Multiplies the paper's η₀.
-    tol : float
-        Relative duality gap to which SMO refines, without ``nu``; the run stops at its own ``tol``.
-    """
+class BatchPerceptron(Solver):
+    """What the solvers on the CPU and on a GPU share: all but where kernel rows are, and who solves exactly."""
 
     nu: float | None = None
     batch_size: int = 16
@@ -234,8 +231,19 @@ class StochasticBatchPerceptron(Solver):
     tol: float = 1e-3
 
     free_bias = True
-    joins = True
+    joins: ClassVar[Any] = True
     state_class = BatchState
+
+    #: The workspace of a state, made if there is none.
+    _workspace: ClassVar[Callable[..., Any]]
+    #: SMO to a relative gap.
+    _exact: ClassVar[Callable[..., Any]]
+    #: The kernel between the sample and as many other examples, by blocks of rows.
+    _across: ClassVar[Callable[..., Any]]
+    #: SMO's state with the solution of the sample, if it is to be compared with the draws'.
+    _start: ClassVar[Callable[..., Any]]
+    #: Begin SMO's part of a problem, given a state and the draws' coefficients within the box.
+    _begin_polish: ClassVar[Callable[..., None]]
 
     @property
     def exact(self) -> bool:
@@ -289,8 +297,10 @@ class StochasticBatchPerceptron(Solver):
             nu=np.full(m, 1e-3 if self.nu is None else float(self.nu)), level=np.zeros(m), bias=np.zeros(m),
             window=np.tile([0.0, 0.0, np.inf], (m, 1)), drawn=np.zeros((m, self.batch_size), np.int64), t=0, rng=rng,
         )  # fmt: skip
-        if duals is not None or promising is not None:
-            state.polish = self._smo.init(problem, deepcopy(rng), duals, promising)
+        given = {"duals": duals, "promising": promising}
+        start = {name: value for name, value in given.items() if value is not None}
+        if start:
+            state.polish = self._smo.init(problem, deepcopy(rng), **start)
             state.counters = state.polish.counters
         return state
 
@@ -323,11 +333,10 @@ class StochasticBatchPerceptron(Solver):
         if state.polish is not None:
             state.counters = state.polish.counters  # one account for both
             return self._smo.advance(problem, state.polish, int(min(n_steps, rounds_to_look(state.polish))))
-        kept = state.work(problem, Workspace)
-        cache, before = kept.rows_of(problem)
+        kept = self._workspace(problem, state)
+        state.counters.kernel_computed += kept.computed()
         space = pieces(problem.n), np.empty(problem.n, np.int64)
-        largest = float(kept.diagonal.max())
-        eta = self.step / math.sqrt(largest) if largest > 0.0 else self.step
+        eta = self.step / math.sqrt(kept.largest) if kept.largest > 0.0 else self.step
         # rounds on a sample are short, and the steps after them are not: no more than some at a time
         taken, left, most = 0, n_steps, 4 * self.first_slice(problem)
         while left > 0 and taken < most:
@@ -335,21 +344,21 @@ class StochasticBatchPerceptron(Solver):
                 left -= self._seek_nu(problem, state, left)
                 continue
             if state.start is not None and state.start.episode is not None:
-                computed = evaluations(cache)
-                self._smo.lend(problem, state.start, cache)
+                self._smo.lend(problem, state.start, kept.cache)
                 state.start.counters = state.counters
                 self._smo.advance(problem, state.start, 1)
-                before += evaluations(cache) - computed  # SMO has counted them
+                kept.computed()  # SMO has counted them
                 left -= 1
                 continue
-            self._step(problem, state, cache, eta / math.sqrt(state.t + 1), space)
+            self._step(problem, state, kept, eta / math.sqrt(state.t + 1), space)
+            state.counters.kernel_computed += kept.computed()
             taken += 1
             left -= 1
-            if state.start is not None and state.t & (state.t - 1) == 0 and state.t * self.batch_size >= FEWEST:
-                self._compare(problem, state)
+            counts = state.sought > 0 and problem.n_outputs == 1
+            if counts and state.t & (state.t - 1) == 0 and state.t * self.batch_size >= FEWEST:
+                self._count(problem, state)
             if self._at_stop(state) or self._is_last(problem, state):
                 break
-        state.counters.kernel_computed += evaluations(cache) - before
         if self._is_last(problem, state):
             self._hand_over(problem, state)
         return taken
@@ -357,11 +366,12 @@ class StochasticBatchPerceptron(Solver):
     def _at_stop(self, state: BatchState) -> bool:
         return state.t >= FIRST_CHECKPOINT and state.t & (state.t - 1) == 0
 
-    def _compare(self, problem: KernelProblem, state: BatchState) -> None:
+    def _count(self, problem: KernelProblem, state: BatchState) -> None:
         """What the draws have told, and whether the sample's solution had more for its kernel rows."""
-        assert state.start is not None
         alpha, f, bias, _ = self.predictor(problem, state)
         state.wet = int(np.count_nonzero(problem.signs * (f + bias[:, None]) < 1.0))
+        if state.start is None:
+            return
         primal = problem.certificate(problem.signs * alpha, f, bias).primal
         spent = PAR * state.t * self.batch_size >= np.count_nonzero(state.start.alpha)
         state.late = bool(spent and primal > self._smo.certificate(problem, state.start).primal)
@@ -383,7 +393,7 @@ class StochasticBatchPerceptron(Solver):
 
     @property
     def _smo(self) -> Any:
-        return make("kernel", "smo", tol=self.tol)
+        return self._exact(self.tol)
 
     def promising(self, problem: KernelProblem, state: BatchState) -> list[np.ndarray]:
         """For each binary problem the examples that matter to the C-form: those with a small margin."""
@@ -392,21 +402,11 @@ class StochasticBatchPerceptron(Solver):
         return [np.flatnonzero(row < MATTERS) for row in margins]
 
     def _hand_over(self, problem: KernelProblem, state: BatchState) -> None:
-        """SMO goes on from the sample's solution; where most of its vectors are free, and half of the draws' rows may
-        be at hand, from the best point between it and the draws' coefficients.
-        """
+        """SMO takes over; until its primal value is the lower one, the model is that of the draws."""
         alpha, f, bias, _ = self.predictor(problem, state)
         state.reached = problem.certificate(problem.signs * alpha, f, bias).primal
-        cache, _ = state.work(problem, Workspace).rows_of(problem)
-        state.drop_workspace()  # its memory is SMO's now
-        smo, state.polish, state.start = self._smo, state.start, None
-        if state.polish is None:  # too few examples for a sample
-            state.polish = smo.init(problem, deepcopy(state.rng))
-        state.polish.counters = state.counters
-        if not state.polish.narrow and np.count_nonzero(alpha) <= 2 * cache.capacity:
-            smo.lend(problem, state.polish, cache)
-            feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
-            smo.approach(problem, state.polish, problem.signs * feasible)
+        feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
+        self._begin_polish(problem, state, problem.signs * feasible)
 
     def _seek_nu(self, problem: KernelProblem, state: BatchState, most: int) -> int:
         """Up to ``most`` rounds of SMO on the sample of the next binary problem, whose ν is set when it is solved."""
@@ -419,14 +419,14 @@ class StochasticBatchPerceptron(Solver):
             state.sample_size = size if problem.n_outputs == 1 else FIRST_SAMPLE
         sample = self._sample(problem, state)
         part = sample.part
-        smo = make("kernel", "smo", tol=SAMPLE_TOL)
+        smo = self._exact(SAMPLE_TOL)
         if state.trial is None:
             state.trial = smo.init(part, np.random.default_rng(state.rng.integers(2**63)))
         trial, counters = state.trial, state.trial.counters
         asked, computed = counters.kernel_evals, counters.kernel_computed
         rounds = smo.advance(part, trial, min(most, SAMPLE_ROUNDS - trial.counters.steps))
         over = trial.counters.steps >= SAMPLE_ROUNDS
-        if over:
+        if over and not smo.knows(trial):
             smo.finish(part, trial)
         if smo.at_checkpoint(trial):
             primal, _, gap = smo.certificate(part, trial)
@@ -440,19 +440,16 @@ class StochasticBatchPerceptron(Solver):
                 state.sample_size = 2 * size
                 return max(1, rounds)
             if problem.n_outputs == 1:
-                rows = np.sort(sample.chosen[: sample.size])
-                state.start = self._smo.init(
-                    problem, deepcopy(state.rng), solved=Solved(rows, trial.alpha, trial.f)
-                )  # fmt: skip
+                state.start = self._start(problem, state, sample, trial)
             state.sought += 1
             state.sample_size = FIRST_SAMPLE
             if state.sought == problem.n_outputs:
-                state.work(problem, Workspace).sample = None
+                self._workspace(problem, state).sample = None
         return max(1, rounds)
 
     def _sample(self, problem: KernelProblem, state: BatchState) -> Sample:
         """The sample, with the binary problem that is next on it."""
-        space: Workspace = state.work(problem, Workspace)
+        space = self._workspace(problem, state)
         kept = space.sample
         if kept is None or kept.order is not state.order:
             order, size = state.order, largest_sample(problem.n, problem.n_outputs)
@@ -465,7 +462,7 @@ class StochasticBatchPerceptron(Solver):
             first = np.unique(np.concatenate(ends))[:size]
             own = np.concatenate([order[first], np.delete(order, first)])
             chosen, others = own[:size], np.sort(own[size : 2 * size])
-            across, shared = problem.matrix(chosen, others), None
+            across, shared = self._across(problem, chosen, others), None
             if problem.n_outputs > 1:
                 everything, n_bytes = np.arange(size), SAMPLE_SHARE * problem.cache_bytes
                 shared = RowCache(problem.take(chosen).matrix(everything, everything), n_bytes)
@@ -505,7 +502,7 @@ class StochasticBatchPerceptron(Solver):
         if norm > 0.0:
             state.nu[q] = math.sqrt(inside * outside) / norm
 
-    def _step(self, problem: KernelProblem, state: BatchState, cache: RowCache, eta: float, space: Any) -> None:
+    def _step(self, problem: KernelProblem, state: BatchState, kept: Any, eta: float, space: Any) -> None:
         signs, two, m, k = problem.signs, problem.has_free_bias, problem.n_outputs, self.batch_size
         masses, near = space
         for q in range(m):
@@ -535,12 +532,7 @@ class StochasticBatchPerceptron(Solver):
             coefficients[q] = delta * signs[q, points]
         # ‖w + Δ‖² = ‖w‖² + ⟨Δ, w⟩ + ⟨Δ, w + Δ⟩, from the responses before and after
         state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
-        most = cache.capacity
-        for start in range(0, points.size, most):
-            part = slice(start, start + most)
-            slots = cache.fetch(points[part])
-            add_block(cache.rows, slots, coefficients[:, part], problem.constant, state.total, state.f, state.f_sum)
-            state.passes += m
+        state.passes += kept.add(points, coefficients, state.total, state.f, state.f_sum)
         state.counters.kernel_evals += points.size * problem.n
         state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
         state.t += 1
@@ -681,6 +673,59 @@ class StochasticBatchPerceptron(Solver):
         return beta
 
 
+@savable()
+@dataclass
+class StochasticBatchPerceptron(BatchPerceptron):
+    """Kernel classification in the slack-constrained form, with the fewest kernel values to a good classifier.
+
+    Parameters
+    ----------
+    nu : float, optional
+        Slack per example, in units of ‖w‖ = 1. Without it the problem's C-form is solved: see the head of this file.
+    batch_size : int
+        Points drawn from p* per step; 1 is Algorithm 1.
+    average : {"t", "suffix", "uniform"}
+        All iterates with weights t, the last half to three quarters of them, or all alike (the paper's).
+    step : float
+        Multiplies the paper's η₀.
+    tol : float
+        Relative duality gap to which SMO refines, without ``nu``; the run stops at its own ``tol``.
+    """
+
+    for_device = "sbp"
+    as_configured = True
+
+    def _workspace(self, problem: KernelProblem, state: BatchState) -> Any:
+        return state.work(problem, lambda: Workspace(problem))
+
+    def _exact(self, tol: float) -> Any:
+        """SMO to a relative gap."""
+        return make("kernel", "smo", tol=tol)
+
+    def _across(self, problem: KernelProblem, chosen: np.ndarray, others: np.ndarray) -> Any:
+        """The kernel between the sample and as many other examples, by blocks of rows."""
+        return problem.matrix(chosen, others)
+
+    def _start(self, problem: KernelProblem, state: BatchState, sample: Sample, trial: State) -> State | None:
+        """SMO's state with the sample's solution."""
+        solved = Solved(np.sort(sample.chosen[: sample.size]), trial.alpha, trial.f)
+        return self._smo.init(problem, deepcopy(state.rng), solved=solved)
+
+    def _begin_polish(self, problem: KernelProblem, state: BatchState, drawn: np.ndarray) -> None:
+        """SMO goes on from the sample's solution; where most of its vectors are free, and half of the draws' rows may
+        be at hand, from the best point between it and the draws' coefficients.
+        """
+        cache = self._workspace(problem, state).cache
+        state.drop_workspace()  # its memory is SMO's now
+        smo, state.polish, state.start = self._smo, state.start, None
+        if state.polish is None:  # too few examples for a sample
+            state.polish = smo.init(problem, deepcopy(state.rng))
+        state.polish.counters = state.counters
+        if not state.polish.narrow and np.count_nonzero(drawn) <= 2 * cache.capacity:
+            smo.lend(problem, state.polish, cache)
+            smo.approach(problem, state.polish, drawn)
+
+
 def largest_sample(n: int, n_outputs: int) -> int:
     """Examples of the largest sample that ν is sought on."""
     size = max(n // SAMPLED, min(FIRST_SAMPLE, n // 2))
@@ -692,9 +737,14 @@ def evaluations(cache: RowCache) -> int:
     return cache.matrix.evaluations if hasattr(cache, "matrix") else 0
 
 
+def episode_of(state: State) -> Any:
+    """SMO's work on a part of the examples; None between two of them, and on a GPU, where all are always at work."""
+    return getattr(state, "episode", None)
+
+
 def is_wide(state: State) -> bool:
     """Whether SMO is at work on all examples, whose responses are then known at any time."""
-    episode = state.episode
+    episode = episode_of(state)
     return episode is not None and episode.bound == 1.0 and episode.rows.size == state.f.size and state.closing is None
 
 
@@ -706,12 +756,14 @@ def next_look(rounds: int) -> int:
 
 def rounds_to_look(state: State) -> float:
     """Rounds that SMO may take before its point is to be looked at."""
-    if state.episode is None:
+    episode = episode_of(state)
+    if episode is None:
         return FIRST_LOOK
-    return next_look(state.episode.rounds) - state.episode.rounds if is_wide(state) else math.inf
+    return next_look(episode.rounds) - episode.rounds if is_wide(state) else math.inf
 
 
 def at_look(state: State) -> bool:
     """Whether SMO is at work on all examples and its point is to be looked at."""
-    rounds = 0 if state.episode is None else state.episode.rounds
+    episode = episode_of(state)
+    rounds = 0 if episode is None else episode.rounds
     return rounds > 0 and is_wide(state) and next_look(rounds - 1) == rounds

@@ -52,7 +52,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import losses
-from ..core.borrowing import borrow
+from ..core.borrowing import borrow, square
 from ..core.dispatch import apart, compiled, generic, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache
@@ -502,7 +502,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         values = space.values
         s, c, a, e = line(values, 0, size), line(values, 1, size), line(values, 2, size), line(values, 3, size)
         start, diagonal = line(values, 4, size), line(values, DIAGONAL, size)
-        K = space.K[: size * size].reshape(size, size)
+        K = square(space.K, size)
         for k in range(size):
             v = chosen[k]
             s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]

@@ -8,12 +8,38 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ...core.expansion import whole_rows, with_rows
 from ...core.kernel_matrix import KernelMatrix
+from ...core.measures import Absolute
 from ...core.rows import CSRRows, DenseRows, as_matrix, as_rows, shape
 from ...core.tiles import LANES
 from .merge import Merge
-from .policy import no_budget, shrink
-from .sgd import new_state
+from .policy import columns, no_budget, shrink
+from .sgd import State, new_state
+
+
+def holding(kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray) -> State:
+    """A state that has these vectors and coefficients (outputs × vectors), to predict with."""
+    V = as_matrix(rows).astype(np.float64)
+    (n, d), outputs, sparse = V.shape, coefficients.shape[0], sp.issparse(V)
+    held = no_budget(Merge(), d, outputs, columns(n), np.float64, sparse)
+    vectors = held.vectors
+    if sparse:
+        V.eliminate_zeros()
+        used, place = np.unique(V.indices, return_inverse=True)
+        vectors = with_rows(vectors, max(len(vectors.Z), whole_rows(used.size + 1)))
+        vectors.slot[used], vectors.feature[1 : used.size + 1] = np.arange(1, used.size + 1), used
+        vectors.held[1 : used.size + 1], vectors.rows[0] = np.bincount(place, minlength=used.size), used.size + 1
+        vectors.Z[1 + place, np.repeat(np.arange(n), np.diff(V.indptr))] = V.data
+    else:
+        vectors.Z[:, :n] = V.T
+    Z = vectors.Z[:, :n]
+    vectors.size[:n] = np.sum(np.abs(Z) if kernel.measure is Absolute else Z**2, axis=0)
+    held.A[:, :n] = coefficients
+    held.norm2[:n] = np.sum(coefficients**2, axis=0) * KernelMatrix(kernel, rows).diagonal()
+    state = new_state(held._replace(vectors=vectors), 0, np.random.default_rng(0))
+    state.tally.vectors = n
+    return state
 
 
 def merged_vectors(kernel: Any, vectors: np.ndarray, coefficients: np.ndarray, budget: int) -> np.ndarray:
