@@ -55,3 +55,8 @@ def cov1(dtype=np.float32):
     """Class 1 of covtype against the rest, scaled to unit maximum, a tenth held out as in the Pegasos paper."""
     X, y = load("covtype", 54, dtype)
     return split(MaxAbsScaler().fit_transform(X), np.where(y == 1, 1.0, -1.0), 0.1)
+
+
+def has(*names):
+    """Whether these files can be loaded."""
+    return all((DATA / f"{name}.bz2").exists() for name in names)

@@ -96,7 +96,7 @@ def table_of_ratios(curves, optimum, levels):
     return ratios
 
 
-def keep(name, found):
+def keep(name, found, results=RESULTS):
     """Write results as JSON."""
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(found) + "\n")
+    results.mkdir(parents=True, exist_ok=True)
+    (results / f"{name}.json").write_text(json.dumps(found) + "\n")

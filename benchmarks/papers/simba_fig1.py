@@ -20,7 +20,7 @@ Settled before the runs:
 
 ``why`` looks for the paper's factor of 100: the error that the best machine reaches on a share of the rows, Pegasos
 as it was in 2007 with small λ, entries that say only whether a word is there, and larger ν. Writes
-``benchmarks/results/simba_fig1.json`` and ``docs/images/simba_fig1.svg``.
+``benchmarks/results/simba_fig1.json``, which ``widemargin reproduce simba`` draws.
 """
 
 import itertools
@@ -31,6 +31,7 @@ import time
 import numpy as np
 
 from benchmarks import datasets
+from benchmarks.papers.frame import Claim, Experiment, canvas, markdown
 from benchmarks.papers.simba_curves import (
     DENSE,
     ERROR,
@@ -188,16 +189,16 @@ def squares(task, lams):
     return rows
 
 
-def compare(name, runs):
-    since, task = time.perf_counter(), Task(*PROBLEMS[name]())
+def compare(name, runs, plan=None):
+    since, task, plan = time.perf_counter(), Task(*PROBLEMS[name]()), plan or TRIALS[name]
     n, d = task.X.shape
     print(f"{name}: n = {n}, d = {d}, {task.X.nnz / n:.0f} entries a row", flush=True)
-    found, soon = contenders(task, *TRIALS[name], runs)
+    found, soon = contenders(task, *plan, runs)
     curves = {method: own for method, (_, own) in found.items()}
     optimum = end_of(curves["Pegasos"])
     of_weights = squares(task, [found["Pegasos"][0]["lam"]])
     ratios = table_of_ratios(curves, optimum, LEVELS)
-    lambdas, *_, trials = TRIALS[name]
+    lambdas, *_, trials = plan
     trial = range(1000, 1000 + trials)
     lam = min(lambdas, key=lambda lam: end_of(task.pegasos(lam, InverseTime(), trial, **OLD)[1]))
     old = task.pegasos(lam, InverseTime(), range(runs), **OLD)[1]
@@ -268,28 +269,104 @@ def why(name, kept, runs=2):
     }  # fmt: skip
 
 
-def draw(results):
-    """A row of panels for each data set, one for each way to count; bars are standard deviations over the runs."""
-    import matplotlib
+#: What a short trial of the whole tries.
+TRIAL = ((3e-5, 1e-5), (InverseTime(), Bottou(4.0)), (5e-4, 2e-3), FEW[:2], 1)
+#: The forms of SIMBA that are judged.
+OURS = ("SIMBA, paper's form", "SIMBA, early")
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
 
-    plt.rcParams["svg.hashsalt"] = "widemargin"
-    figure, axes = plt.subplots(len(results), 3, figsize=(11, 3.2 * len(results)), layout="constrained", squeeze=False)
-    for (name, found), row in zip(results.items(), axes):
-        for axis, by, label in zip(
-            row, (STORED, DENSE, FIRST), ("stored entries", "n + d (Pegasos: d)", "first reads")
-        ):
-            for method, curve in found["curves"].items():
-                points, style = np.array(curve), "--" if method.startswith("Pegasos") else "-"
-                axis.errorbar(points[:, by], points[:, 3], points[:, 4], ls=style, lw=1.1, elinewidth=0.5, label=method)
-            axis.axhline(found["optimum"], color="0.7", linewidth=0.7)
-            axis.set(xscale="log", xlabel=label, title=name, ylim=(0.8 * found["optimum"], 5 * found["optimum"]))
-        row[0].set_ylabel("test error")
-    axes[0, 0].legend(frameon=False, fontsize="x-small")
-    (datasets.ROOT / "docs" / "images").mkdir(exist_ok=True)
-    figure.savefig(datasets.ROOT / "docs" / "images" / "simba_fig1.svg", metadata={"Date": None})
+class Figure1(Experiment):
+    paper, name, needs = "simba", "Figure 1", ("reuters-money-fx", "reuters-money-fx.t")
+    shows = (
+        "test error against feature accesses on real-sim and news20: SIMBA gets to the error of Pegasos' optimum with "
+        "about a hundred times fewer."
+    )
+    setting = (
+        "ten runs on reuters-money-fx, in the place of real-sim, and on 8,000 rows of news20-bigram; both methods "
+        "tuned on the test error, as in the paper. Bars are standard deviations. What was found about the factor is "
+        "told in docs/simba.md."
+    )
+    differences = (
+        "Neither set is the paper's, and on both B² is above the entries of a row, and the theory wants it far below.",
+        "Pegasos has better steps, averages and orders than that of 2007, which stands beside it.",
+        "Reads are counted in three ways: stored entries, n + d for a step (the paper's), first reads of entries.",
+    )
+
+    def load(self, results):
+        """The results by data set."""
+        path = results / f"{self.stem}.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def begin(self, results, quick, again):
+        """Run the data sets that are missing."""
+        found = {} if again else self.load(results) or {}
+        for name in ("reuters",) if quick else PROBLEMS:
+            if name not in found:
+                found[name] = compare(name, 1, TRIAL) if quick else compare(name, 10)
+                keep(self.stem, found, results)
+
+    def table(self, parts):
+        rows = []
+        for name, found in parts.items():
+            for title, key in (("Pegasos'", "ratios"), ("those of Pegasos of 2007", "ratios_2007")):
+                for form in OURS:
+                    for by, way in enumerate(("stored", "n + d", "first")):
+                        cells = [found[key][form][f"{level:g}"][by] for level in LEVELS]
+                        told = ["–" if cell is None else f"{cell:.2f}" for cell in cells]
+                        rows.append([name, f"{form}, over {title}", way, *told])
+        head = ["data", "reads at multiples of the optimum's error", "counted", *(f"{level:g}" for level in LEVELS)]
+        return markdown(head, rows)
+
+    def figure(self, parts):
+        """A row of panels for each data set, one for each way to count."""
+        figure, axes = canvas(len(parts), 3)
+        labels = {STORED: "stored entries", DENSE: "n + d (Pegasos: d)", FIRST: "first reads"}
+        for (name, found), row in zip(parts.items(), axes):
+            for axis, (by, label) in zip(row, labels.items()):
+                for method, curve in found["curves"].items():
+                    points, style = np.array(curve), "--" if method.startswith("Pegasos") else "-"
+                    x, y, bars = points[:, by], points[:, 3], points[:, 4]
+                    axis.errorbar(x, y, bars, ls=style, lw=1.1, elinewidth=0.5, label=method)
+                axis.axhline(found["optimum"], color="0.7", linewidth=0.7)
+                axis.set(xscale="log", xlabel=label, title=name, ylim=(0.8 * found["optimum"], 5 * found["optimum"]))
+            row[0].set_ylabel("test error")
+        axes[0, 0].legend(frameon=False, fontsize="x-small")
+        return figure
+
+    def claims(self, parts):
+        """Ratios at the optimum's error, in the paper's way of counting."""
+
+        def told(key, form):
+            ratios = {name: found[key][form]["1"][DENSE] for name, found in parts.items()}
+            cells = [f"{name} {'never' if ratio is None else format(ratio, '.2f')}" for name, ratio in ratios.items()]
+            return ", ".join(cells)
+
+        def best(found):
+            return min(found["ratios_2007"][form]["1"][DENSE] or np.inf for form in OURS)
+
+        ends = {
+            name: min(found["ends"][form][0] for form in OURS) / found["ends"]["Pegasos"][0]
+            for name, found in parts.items()
+        }
+        return [
+            Claim(
+                "SIMBA gets to the test error of Pegasos' optimum with about 100 times fewer feature accesses",
+                f"accesses over those of Pegasos, paper's form: {told('ratios', OURS[0])}; best early form: "
+                f"{told('ratios', OURS[1])}; paper's form over Pegasos of 2007: {told('ratios_2007', OURS[0])}",
+                all(best(found) <= 0.02 for found in parts.values()),
+                "B² is 490 and 2,380 where rows have 48 and 416 entries; the theory wants it far below them",
+            ),
+            Claim(
+                "SIMBA ends at the test error of Pegasos",
+                "its error over that of Pegasos at the end of the runs, the better of two forms: "
+                + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ends.items()),
+                max(ends.values()) <= 1.05,
+                "it ends above",
+            ),
+        ]
+
+
+EXPERIMENTS = [Figure1()]
 
 
 def main(arguments):
@@ -306,7 +383,6 @@ def main(arguments):
     for name in names:
         results[name] = compare(name, runs)
         keep("simba_fig1", results)
-    draw(results)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from scipy.stats import binom
 
 from reference import pegasos as textbook
 from widemargin.core.losses import Hinge, OneVsRest, Single
@@ -185,6 +186,92 @@ def test_corollary_1_bounds_the_mean_of_the_iterates_of_full_batches(name, proje
         W, b = solver.weights(problem, state)
         excess = textbook.objective(W=W, b=b, **facts) - minimum
         assert -ROUNDING <= excess <= c * (1.0 + math.log(T)) / (2.0 * problem.lam * T) + ROUNDING
+
+
+# ---------------------------------------------------------------- in high probability: Lemma 2, Corollary 2, Lemma 3
+
+#: Steps, and runs. So many steps that the bounds say something: w = 0 has more suboptimality than they allow.
+LONG, RUNS = 8000, 100
+#: A claim that is true fails a test with at most this probability.
+BAD_LUCK = 1e-9
+
+
+def apart(rng):
+    """(X, y, λ, the optimum's objective): unit rows well on their sides of a plane, so R = 1; λ = 1/4, the largest."""
+    n, d, lam = 20, 4, 0.25
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    angle, aside = rng.uniform(0.0, 0.6, n), rng.normal(size=(n, d - 1))
+    aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+    X = y[:, None] * np.column_stack([np.cos(angle), np.sin(angle)[:, None] * aside])
+    facts = {"X": X, "y": y, "target": Single(Hinge()), "lam": lam, "s": np.ones(n), "intercept": "none"}
+    best = dict(zip("Wb", textbook.optimum(outputs=1, **facts), strict=True))
+    return X, y, lam, textbook.objective(**facts, **best)
+
+
+def objectives(W, X, y, lam):
+    """f of weights of shape (…, d)."""
+    return 0.5 * lam * np.sum(W**2, axis=-1) + np.maximum(0.0, 1.0 - y * (W @ X.T)).mean(axis=-1)
+
+
+def bound(lam, projection, delta):
+    """21 c log(T/δ)/(λT), with c = (√λ + R)² or 4R²."""
+    c = (math.sqrt(lam) + 1.0) ** 2 if projection else 4.0
+    return 21.0 * c * math.log(LONG / delta) / (lam * LONG)
+
+
+def holds_so_often(excesses, minimum, lam, projection):
+    """Whether for each δ at most a share δ of the runs, and what chance adds, is above the bound; and that w = 0 is."""
+    for delta in (0.5, 0.1, 0.01):
+        limit = bound(lam, projection, delta)
+        assert limit < 1.0 - minimum
+        assert np.sum(excesses > limit) <= binom.isf(BAD_LUCK, len(excesses), delta)
+
+
+@pytest.mark.parametrize("projection", [False, True])
+def test_lemma_2_bounds_the_mean_objective_of_the_iterates_in_high_probability(projection, rng):
+    # the algorithm of Fig. 1, line by line, for all runs side by side
+    X, y, lam, minimum = apart(rng)
+    W, means = np.zeros((RUNS, X.shape[1])), np.zeros(RUNS)
+    for t in range(1, LONG + 1):
+        means += objectives(W, X, y, lam) / LONG
+        i = rng.integers(y.size, size=RUNS)
+        violated = y[i] * np.sum(W * X[i], axis=1) < 1.0
+        W = (1.0 - 1.0 / t) * W + (violated * y[i] / (lam * t))[:, None] * X[i]
+        if projection:
+            W *= np.minimum(1.0, 1.0 / (math.sqrt(lam) * np.maximum(np.linalg.norm(W, axis=1), 1e-300)))[:, None]
+    holds_so_often(means - minimum, minimum, lam, projection)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("projection", [False, True])
+def test_corollary_2_bounds_the_mean_iterate_in_high_probability(projection, k, rng):
+    X, y, lam, minimum = apart(rng)
+    problem, solver = Problem(as_rows(X), y, Single(Hinge()), lam), Pegasos("pegasos", "uniform", "iid", k, projection)
+    found = []
+    for _ in range(RUNS):
+        state = solver.init(problem, np.random.default_rng(rng.integers(2**32)))
+        solver.advance(problem, state, LONG)
+        found.append(solver.weights(problem, state)[0][:, 0])
+    excesses = objectives(np.array(found), X, y, lam) - minimum
+    assert (excesses >= -KNOWN).all()
+    holds_so_often(excesses, minimum, lam, projection)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("projection", [False, True])
+def test_lemma_3_finds_half_of_the_iterates_good(projection, k, rng):
+    # stop before a random step: with probability (1 − δ)/2 at least, w_t is within twice the bound of Lemma 2
+    X, y, lam, minimum = apart(rng)
+    problem, solver = Problem(as_rows(X), y, Single(Hinge()), lam), Pegasos("pegasos", "none", "iid", k, projection)
+    found = []
+    for t in rng.integers(1, LONG + 1, size=RUNS):
+        state = solver.init(problem, np.random.default_rng(rng.integers(2**32)))
+        solver.advance(problem, state, int(t) - 1)
+        found.append(solver.weights(problem, state)[0][:, 0])
+    excesses = objectives(np.array(found), X, y, lam) - minimum
+    for delta in (0.5, 0.1, 0.01):
+        good = np.sum(excesses <= 2.0 * bound(lam, projection, delta))
+        assert good >= binom.ppf(BAD_LUCK, RUNS, 0.5 * (1.0 - delta))
 
 
 # ---------------------------------------------------------------- duality

@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": ("comparing", "Compare every fitting solver, and scikit-learn's, on a file."),
     "tune": ("tuning", "Choose C and gamma by successive halving, and train."),
     "convert": ("converting", "Write data or a model in another format."),
+    "reproduce": ("reproducing", "Run the papers' experiments again, from a checkout."),
     "info": ("about", "Say what a file holds, or what is installed."),
     "warmup": ("about", "Compile ahead, so that first fits start at once."),
 }

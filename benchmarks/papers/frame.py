@@ -1,0 +1,315 @@
+"""The frame of the papers' experiments: run what is missing, draw it, and write the page that sets it beside the paper.
+
+``widemargin reproduce pegasos`` runs this from a checkout. An experiment says which table or figure of a paper it is,
+what the paper shows there, and has four functions: ``run`` computes its result, part by part; ``figure`` and ``table``
+show it; ``claims`` sets what the paper claims beside what was measured. Results are small files of JSON, written after
+each part, so that a run that was killed goes on; figures and page are made of them alone.
+
+Full runs write ``benchmarks/results``, ``docs/images`` and ``docs/reproduction.md``; quick ones, which are for trying,
+write the same under ``bench_output/reproduce``.
+"""
+
+import json
+import os
+import platform
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.datasets import DATA, ROOT, has
+
+#: Where the experiments of each paper are, and what the paper is.
+PAPERS = {
+    "pegasos": (
+        ("pegasos_linear", "pegasos_kernel"),
+        "Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos: Primal Estimated sub-GrAdient SOlver for SVM (2011)",
+    ),
+    "simba": (("simba_fig1",), "Hazan, Koren, Srebro: Beating SGD: Learning SVMs in Sublinear Time (2011)"),
+    "incremental": (("incremental",), "Usunier, Bordes, Bottou: Guarantees for Approximate Incremental SVMs (2010)"),
+}
+
+
+class Claim(NamedTuple):
+    """What a paper says, what was measured, whether it holds here, and if not, why."""
+
+    says: str
+    measured: str
+    holds: bool
+    because: str = ""
+
+
+class Experiment:
+    """A table or figure of a paper; subclasses say what is in it."""
+
+    paper = ""
+    name = ""
+    #: What the paper shows, in a sentence.
+    shows = ""
+    #: How it was done here: data, parameters, repetitions; what was cut.
+    setting = ""
+    #: What differs from the paper, a sentence each.
+    differences: tuple[str, ...] = ()
+    #: Files of data without which it cannot be run.
+    needs: tuple[str, ...] = ()
+    #: Whether there is a short trial of it.
+    has_trial = True
+
+    @property
+    def stem(self):
+        """The name of its files."""
+        return (
+            f"{self.paper}_{self.name.lower().replace('figure ', 'fig').replace('table ', 'table').replace(' ', '_')}"
+        )
+
+    def run(self, kept, quick):
+        """Compute all parts that ``kept`` has not."""
+        raise NotImplementedError
+
+    def load(self, results):
+        """The parts of a finished result in a folder, or None."""
+        kept = Kept(results / f"{self.stem}.json")
+        return kept.parts if kept.done else None
+
+    def lacks(self, quick):
+        """Why it cannot be run here, or nothing."""
+        if quick and not self.has_trial:
+            return "it has no quick run"
+        missing = [name for name in self.needs if not has(name)]
+        return f"{', '.join(missing)} is not among the data" if missing else ""
+
+    def begin(self, results, quick, again):
+        """Run it, unless it is done."""
+        path = results / f"{self.stem}.json"
+        if again:
+            path.unlink(missing_ok=True)
+        kept = Kept(path)
+        if not kept.done:
+            self.run(kept, quick)
+            kept.finish()
+
+    def figure(self, parts):
+        """A figure of matplotlib, or None."""
+        return None
+
+    def table(self, parts):
+        """Markdown: the numbers, beside the paper's."""
+        return ""
+
+    def claims(self, parts):
+        """The claims of the paper that this experiment is about."""
+        return []
+
+
+class Kept:
+    """The parts of a result by name, in a file that is written whenever one is added."""
+
+    def __init__(self, path):
+        self.path, self.parts, self.done, self.seconds, self.machine = path, {}, False, 0.0, ""
+        if path.exists():
+            found = json.loads(path.read_text())
+            self.parts, self.done, self.seconds = found["parts"], found["done"], found["seconds"]
+            self.machine = found["machine"]
+
+    def get(self, name, compute):
+        """A part; computed, and written, if it is not there. Its processor time is added up."""
+        if name not in self.parts:
+            since = time.process_time()
+            # as it will be read: keys are text, tuples are lists
+            self.parts[name] = json.loads(json.dumps(compute()))
+            self.seconds += time.process_time() - since
+            self._write()
+            print(f"    {name}: {time.process_time() - since:.1f} s", flush=True)
+        return self.parts[name]
+
+    def finish(self):
+        """Say that all parts are there."""
+        self.done = True
+        self._write()
+
+    def _write(self):
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        head = {"done": self.done, "seconds": round(self.seconds, 1), "machine": machine()}
+        lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in self.parts.items())
+        whole = f'{json.dumps(head)[:-1]}, "parts": {{\n{lines}\n}}}}\n'
+        written = self.path.with_suffix(".part")
+        written.write_text(whole)
+        os.replace(written, self.path)
+
+
+def machine():
+    """Processor and versions, for the page's head."""
+    import numba
+    import numpy
+    import sklearn
+
+    name = platform.machine()
+    cpus = Path("/proc/cpuinfo")
+    if cpus.exists():
+        found = [line.split(":", 1)[1].strip() for line in cpus.read_text().splitlines() if "model name" in line]
+        name = found[0] if found else name
+    parts = (("NumPy", numpy), ("Numba", numba), ("scikit-learn", sklearn))
+    versions = ", ".join(f"{part} {module.__version__}" for part, module in parts)
+    return f"{name}, one thread; Python {platform.python_version()}, {versions}"
+
+
+# ---------------------------------------------------------------- numbers and pictures
+
+
+def rounded(values, digits=5):
+    """Numbers with so many significant digits, for small files."""
+    return [float(f"{value:.{digits}g}") for value in values]
+
+
+def markdown(head, rows):
+    """A table."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def canvas(rows, columns, width=3.6, height=2.9):
+    """(figure, array of axes) in the frame's style."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"svg.hashsalt": "widemargin", "svg.fonttype": "none", "font.size": 8, "path.simplify": True})
+    return plt.subplots(rows, columns, figsize=(width * columns, height * rows), layout="constrained", squeeze=False)
+
+
+def save(figure, path):
+    """Write a figure as SVG: the same bits for the same figure, no spaces at the ends of lines."""
+    import matplotlib.pyplot as plt
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
+
+
+# ---------------------------------------------------------------- the command
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where results, figures and the page are written."""
+
+    results: Path
+    images: Path
+    page: Path
+
+
+def place_of(quick):
+    """The repository's own files, or those of a trial."""
+    if quick:
+        folder = ROOT / "bench_output" / "reproduce"
+        return Place(folder / "results", folder / "images", folder / "reproduction.md")
+    return Place(ROOT / "benchmarks" / "results", ROOT / "docs" / "images", ROOT / "docs" / "reproduction.md")
+
+
+def experiments(paper):
+    """The experiments of a paper."""
+    modules, _ = PAPERS[paper]
+    return [each for name in modules for each in import_module(f"benchmarks.papers.{name}").EXPERIMENTS]
+
+
+def reproduce(names=("all",), quick=False, again=False):
+    """Run what is missing of the papers named, draw it, and write the page of all that is there; returns its path."""
+    unknown = [name for name in names if name not in (*PAPERS, "all")]
+    if unknown:
+        raise ValueError(f"papers are {', '.join(PAPERS)} or all, got {unknown[0]!r}")
+    place = place_of(quick)
+    if not DATA.exists():
+        print(f"{DATA} is missing: generated data only (set WIDEMARGIN_DATA to the folder of benchmark data)")
+    for paper in PAPERS if "all" in names else names:
+        for experiment in experiments(paper):
+            lacks = experiment.lacks(quick)
+            print(f"{paper}, {experiment.name}{': left out, ' * bool(lacks)}{lacks}", flush=True)
+            if not lacks:
+                experiment.begin(place.results, quick, again)
+            parts = experiment.load(place.results)
+            figure = experiment.figure(parts) if parts else None
+            if figure is not None:
+                save(figure, place.images / f"{experiment.stem}.svg")
+    place.page.parent.mkdir(parents=True, exist_ok=True)
+    place.page.write_text(page(place, quick))
+    return place.page
+
+
+# ---------------------------------------------------------------- the page
+
+HEAD = """# The papers' experiments, run again
+
+`widemargin reproduce all` writes this page, its figures and the results behind them (`benchmarks/results`); `--quick`
+tries it out in `bench_output/reproduce`. Do not edit it: the texts are in `benchmarks/papers`. Times are processor time
+of one thread, training alone; measuring is off the clock.
+"""
+
+
+def found_in(place):
+    """(paper, experiment, parts) of all results that are there."""
+    for paper in PAPERS:
+        for experiment in experiments(paper):
+            parts = experiment.load(place.results)
+            if parts:
+                yield paper, experiment, parts
+
+
+def page(place, quick=False):
+    """The page of all results that are there."""
+    there = list(found_in(place))
+    text = [HEAD]
+    if quick:
+        text.append("**A quick run: fewer steps, rows and repetitions. It shows that everything runs, not more.**\n")
+    text += [summary(there), spent(place, there)]
+    before = None
+    for paper, experiment, parts in there:
+        if paper != before:
+            text.append(f"# {PAPERS[paper][1]}\n")
+            before = paper
+        text.append(section(place, experiment, parts))
+    return "\n".join(text)
+
+
+def summary(there):
+    """The table of claims."""
+    rows = []
+    for paper, experiment, parts in there:
+        for claim in experiment.claims(parts):
+            verdict = "holds" if claim.holds else f"differs: {claim.because}"
+            rows.append([paper, experiment.name, claim.says, claim.measured, verdict])
+    holding = sum(row[-1] == "holds" for row in rows)
+    title = f"## Claims\n\n{len(rows)} claims, of which {holding} hold.\n\n"
+    return title + markdown(["paper", "where", "the paper", "measured", ""], rows) + "\n"
+
+
+def spent(place, there):
+    """What the runs took, by the files that know."""
+    rows, machines = [], set()
+    for paper, experiment, _ in there:
+        path = place.results / f"{experiment.stem}.json"
+        if path.exists() and "machine" in path.read_text()[:500]:
+            kept = Kept(path)
+            machines.add(kept.machine)
+            rows.append([f"{paper}, {experiment.name}", f"{kept.seconds:.0f}"])
+    title = "## What it took\n\nProcessor time, with what measures and is off the papers' clocks.\n\n"
+    return title + markdown(["", "seconds"], rows) + "".join(f"\n\n{each}" for each in sorted(machines)) + "\n"
+
+
+def section(place, experiment, parts):
+    """An experiment: what the paper shows, ours, and how it differs."""
+    text = [f"## {experiment.paper}: {experiment.name}\n", f"*The paper:* {experiment.shows}\n"]
+    if experiment.setting:
+        text.append(f"*Here:* {experiment.setting}\n")
+    image = place.images / f"{experiment.stem}.svg"
+    if image.exists():
+        link = os.path.relpath(image, place.page.parent).replace(os.sep, "/")
+        text.append(f"![{experiment.paper}, {experiment.name}]({link})\n")
+    table = experiment.table(parts)
+    if table:
+        text.append(f"{table}\n")
+    if experiment.differences:
+        text.append("\n".join(f"- {each}" for each in experiment.differences) + "\n")
+    return "\n".join(text)

@@ -1,0 +1,99 @@
+"""``widemargin reproduce``: what is finished is not run again, what was killed goes on, and the page is made of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+
+from widemargin.cli import main, reproducing
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def frame(monkeypatch, tmp_path):
+    """The frame, with results of its own and a paper of one experiment whose runs are counted."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.papers import frame
+
+    class Toy(frame.Experiment):
+        paper, name, shows = "toy", "Figure 1", "that numbers grow."
+        fails_at, runs = None, []
+
+        def run(self, kept, quick):
+            for k in range(3):
+                kept.get(f"part {k}", lambda k=k: self.compute(k))
+
+        def compute(self, k):
+            if k == self.fails_at:
+                raise KeyboardInterrupt
+            self.runs.append(k)
+            return (k, {"square": k * k})
+
+        def table(self, parts):
+            return frame.markdown(["k", "square"], [[str(k), str(part["square"])] for k, part in parts.values()])
+
+        def claims(self, parts):
+            last = parts["part 2"][1]["square"]
+            grows = frame.Claim("numbers grow", f"{last} at the end", last > 0)
+            return [grows, frame.Claim("they shrink", f"{last}", last < 0, "they grow")]
+
+    toy = Toy()
+    toy.runs = []
+    place = frame.Place(tmp_path / "results", tmp_path / "images", tmp_path / "page.md")
+    monkeypatch.setattr(frame, "PAPERS", {"toy": ((), "A toy (2012)")})
+    monkeypatch.setattr(frame, "experiments", lambda paper: [toy])
+    monkeypatch.setattr(frame, "place_of", lambda quick: place)
+    frame.toy, frame.place = toy, place
+    yield frame
+    del frame.toy, frame.place
+
+
+def test_finished_experiments_are_run_again_only_if_asked(frame, capsys):
+    assert main(["reproduce", "toy"]) == 0
+    assert frame.toy.runs == [0, 1, 2]
+    assert str(frame.place.page) in capsys.readouterr().out
+    assert main(["reproduce", "all"]) == 0
+    assert frame.toy.runs == [0, 1, 2]
+    assert main(["reproduce", "all", "--again"]) == 0
+    assert frame.toy.runs == [0, 1, 2] * 2
+
+
+def test_an_experiment_that_was_stopped_goes_on_where_it_was(frame):
+    frame.toy.fails_at = 2
+    assert main(["reproduce", "toy"]) == 130
+    kept = json.loads((frame.place.results / "toy_fig1.json").read_text())
+    assert (kept["done"], list(kept["parts"])) == (False, ["part 0", "part 1"])
+    assert not frame.place.page.exists()
+    frame.toy.fails_at = None
+    assert main(["reproduce", "toy"]) == 0
+    assert frame.toy.runs == [0, 1, 2]
+
+
+def test_the_page_has_what_the_paper_shows_the_numbers_and_the_claims(frame):
+    main(["reproduce", "toy"])
+    page = frame.place.page.read_text()
+    assert "*The paper:* that numbers grow." in page
+    assert "| 2 | 4 |" in page
+    assert "2 claims, of which 1 hold." in page
+    assert "| numbers grow | 4 at the end | holds |" in page
+    assert "| they shrink | 4 | differs: they grow |" in page
+
+
+def test_a_paper_that_is_not_known_and_a_place_without_experiments_are_told(frame, capsys, monkeypatch, tmp_path):
+    assert main(["reproduce", "euclid"]) == 2
+    assert "papers are toy or all, got 'euclid'" in capsys.readouterr().err
+    monkeypatch.setattr(reproducing, "FRAME", Path("no") / "such.py")
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "all"]) == 2
+    assert "run this from a checkout" in capsys.readouterr().err
+
+
+def test_the_page_in_the_repository_is_that_of_its_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.papers import frame
+
+    place = frame.place_of(quick=False)
+    assert place.page.read_text() == frame.page(place)
