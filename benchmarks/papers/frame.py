@@ -27,6 +27,8 @@ PAPERS = {
         "Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos: Primal Estimated sub-GrAdient SOlver for SVM (2011)",
     ),
     "simba": (("simba_fig1",), "Hazan, Koren, Srebro: Beating SGD: Learning SVMs in Sublinear Time (2011)"),
+    "sbp": (("sbp_fig2",), "Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron (2012)"),
+    "bsgd": (("bsgd_table4",), "Wang, Crammer, Vucetic: Breaking the Curse of Kernelization (2012)"),
     "incremental": (("incremental",), "Usunier, Bordes, Bottou: Guarantees for Approximate Incremental SVMs (2010)"),
 }
 
@@ -117,7 +119,7 @@ class Kept:
         if name not in self.parts:
             since = time.process_time()
             # as it will be read: keys are text, tuples are lists
-            self.parts[name] = json.loads(json.dumps(compute()))
+            self.parts[name] = json.loads(json.dumps(compute(), allow_nan=False))
             self.seconds += time.process_time() - since
             self._write()
             print(f"    {name}: {time.process_time() - since:.1f} s", flush=True)

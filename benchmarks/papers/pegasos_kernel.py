@@ -182,7 +182,7 @@ def smo_run(task, seed, most, least):
     problem, solver, rows, seconds = task.problem(), SMO(), [], 0.0
     solver.advance(problem, solver.init(problem, np.random.default_rng(seed)), 0)
     state, taken, portion = solver.init(problem, np.random.default_rng(seed)), 0, 1
-    while True:
+    while True:  # a call that ends an episode takes no steps
         since = time.process_time()
         steps = solver.advance(problem, state, portion)
         seconds += time.process_time() - since
@@ -192,7 +192,7 @@ def smo_run(task, seed, most, least):
         coefficients[made.support] = made.coef[0]
         found = measured["objective"], task.error(coefficients)
         rows.append((seconds, taken, *found, state.counters.kernel_computed, made.support.size))
-        if seconds > most or found[0] < least or steps == 0:
+        if seconds > most or found[0] < least or state.stalled:
             return as_columns(rows)
 
 
