@@ -1,7 +1,11 @@
-"""Lemma 3.2 of the SBP paper: the average iterate is within O(1/√T) of the optimum of the slack-constrained problem."""
+"""Lemmas 3.1 and 3.2 of the SBP paper: the distribution of the water level is a supergradient of it, and the average
+iterate is within O(1/√T) of the optimum of the slack-constrained problem.
+"""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from widemargin import StochasticBatchPerceptron
 from widemargin.core.kernels import Linear
@@ -33,6 +37,22 @@ def unequal(intercept):
 
 def level(problem, f, nu):
     return fill(problem.y * f, problem.n * nu, y=problem.y if problem.has_free_bias else None).level
+
+
+heights = st.lists(st.tuples(*[st.floats(-10.0, 10.0, width=32)] * 2), min_size=2, max_size=30)
+
+
+@given(heights, st.floats(0.0, 50.0), st.booleans(), st.data())
+def test_lemma_3_1_the_distribution_of_the_level_is_a_supergradient(pairs, volume, two, data):
+    """f(w + v) ≤ f(w) + Σ p*ᵢ yᵢ⟨v, Φ(xᵢ)⟩ for any v, where responses cᵢ = yᵢ⟨w, Φ(xᵢ)⟩ are all that f sees of w."""
+    here, there = np.array(pairs, float).T
+    n = here.size
+    s = np.array(data.draw(st.lists(st.floats(0.125, 4.0, width=32), min_size=n, max_size=n)))
+    y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0) if two else None
+    found, moved = fill(here, volume, y=y, s=s), fill(there, volume, y=y, s=s)
+    assert found.p.min() >= 0.0
+    assert found.p.sum() == pytest.approx(1.0)
+    assert moved.level <= found.level + found.p @ (there - here) + 1e-9
 
 
 @pytest.mark.parametrize(
