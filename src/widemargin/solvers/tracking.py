@@ -311,7 +311,7 @@ def add_to_w(held, X, constant, q, i, change):
     w = held.w[q]
     if w.size > 0:
         row_add(X, held.example[i], (change,), w)
-        w[-1, 0] += change * constant
+        w[w.shape[0] - 1, 0] += change * constant
 
 
 @inlined
@@ -464,7 +464,7 @@ def respond(rule, held, block, X, q, r):
     """f of example r of a block for output q: by w where it is kept, else by its kernel values."""
     beta, w, total = held.beta[q], held.w[q], 0.0
     if w.size > 0:
-        return w[-1, 0] + row_dot(X, block.first + r, w, 1.0)
+        return w[w.shape[0] - 1, 0] + row_dot(X, block.first + r, w, 1.0)
     row = block.rows[r]
     for j in range(held.numbers[COUNT]):
         total += beta[j] * (row[j] + rule.constant)
