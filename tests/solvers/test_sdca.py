@@ -334,7 +334,7 @@ def test_a_dual_that_fell_changes_values_and_no_types(rng):
     problem, solver = drawn(rng, losses.Hinge()), SDCA()
     state = solver.init(problem, np.random.default_rng(0))
     state.dual[:], state.checked = 1e9, -problem.n
-    solver._next_pass(problem, state)
+    solver._look(problem, state)
     assert type(state.sigma) is float
 
 

@@ -14,18 +14,28 @@ STRIDE = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inlined
-def uniform(state):
-    """The uniform number in [0, 1), of 53 bits, that splitmix64 makes of a state: a hash of it."""
+def mixed(state):
+    """The number of 64 bits that splitmix64 makes of a state: a hash of it."""
     u = state
     u = (u ^ (u >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     u = (u ^ (u >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    u = u ^ (u >> np.uint64(31))
-    return np.float64(u >> np.uint64(11)) * 2.0**-53
+    return u ^ (u >> np.uint64(31))
+
+
+@inlined
+def uniform(state):
+    """The uniform number in [0, 1), of 53 bits, that splitmix64 makes of a state."""
+    return np.float64(mixed(state) >> np.uint64(11)) * 2.0**-53
 
 
 @compiled
 def _shuffle(order, seed):
-    order = borrow(order)
+    shuffled(borrow(order), seed)
+
+
+@inlined
+def shuffled(order, seed):
+    """Permute ``order`` uniformly in place (Fisher and Yates)."""
     state = seed
     for i in range(order.size - 1, 0, -1):
         state += STRIDE
@@ -60,10 +70,9 @@ def note_visit(rest, wait, i, moved):
     wait[i] = rest[i]
 
 
-@compiled
+@inlined
 def list_awake(wait, order):
     """order[:k] ← the k examples that wait no more; the others wait one pass less."""
-    wait, order = borrow(wait), borrow(order)
     k = 0
     for i in range(wait.size):
         order[k] = i
@@ -74,12 +83,29 @@ def list_awake(wait, order):
     return k
 
 
+@inlined
+def order_of_pass(order, wait, shrinking, seed, number):
+    """order[:k] ← the examples awake, or all, in the random order that a seed has for a pass; returns k."""
+    awake = 0 if order.size else -1
+    while awake == 0:  # all may rest; passes without a visit go by
+        if not shrinking:
+            for i in range(wait.size):
+                wait[i] = 0
+        awake = list_awake(wait, order)
+    awake = max(awake, 0)
+    shuffled(order[:awake], mixed(seed + np.uint64(number) * STRIDE))
+    return awake
+
+
+@compiled
+def next_order(order, wait, shrinking, seed, number):
+    """:func:`order_of_pass`, for Python."""
+    return order_of_pass(borrow(order), borrow(wait), shrinking, seed, number)
+
+
 def next_pass(order: np.ndarray, wait: np.ndarray, rng: np.random.Generator) -> int:
     """order[:k] ← the examples awake, in a new random order; returns k. An empty ``wait`` lets nobody rest."""
-    awake = order.size
-    if wait.size:
-        awake = 0
-        while awake == 0:  # all may rest; passes without a visit go by
-            awake = int(list_awake(wait, order))
-    shuffle(order[:awake], rng)
-    return awake
+    if wait.size == 0:
+        shuffle(order, rng)
+        return order.size
+    return int(next_order(order, wait, True, rng.integers(2**64, dtype=np.uint64), 0))

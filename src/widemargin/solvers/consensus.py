@@ -130,15 +130,12 @@ class Part:
         rule = sdca.Rule(scale * self.C, 0.0, 0.0, 0.0, 1.0, 0, np.ones(outputs))
         data = sdca.Data(problem.X, problem.y, problem.sample_weight, np.empty((0, 1)))
         order, changed = np.arange(problem.n, dtype=np.int32), 0
+        space = sdca.Scratch(*np.zeros((3, outputs)))
         for _ in range(passes):
             rng.shuffle(order)
-            span = sdca.Span(order, 0, problem.n, 0)
-            if isinstance(problem.target, losses.Single):
-                done = sdca.visit_one(data, problem.target, span, rule, examples, weights, sums, np.empty(1))
-            else:
-                space = sdca.Scratch(*np.zeros((3, outputs)))
-                done = sdca.visit(data, problem.target, span, rule, sdca.Alone(), examples, weights, sums, space)
-            changed += int(done[0])
+            course = sdca.Course(order, np.array([problem.n, 0, 0]), np.uint64(0), False, problem.n, 0, problem.n)
+            done = sdca.visit_passes(data, problem.target, course, rule, examples, weights, sums, sums, space)
+            changed += int(done[1])
         self.beta /= scale
         # what rounding took out of the box
         sdca.fit_box(problem.target, problem.y, problem.sample_weight, self.C, self.C, self.beta)

@@ -80,7 +80,7 @@ from ..core.rows import (
     take_rows,
     touch,
 )
-from ..core.visits import list_awake, next_pass, note_visit, shuffle
+from ..core.visits import next_order, note_visit, order_of_pass
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
@@ -107,6 +107,8 @@ EXCHANGED = 32
 LOOKS = 3000
 #: Rounding that may have made this share of a gap is not left in it.
 NEGLIGIBLE = 0.01
+#: What stands where in Course.at.
+AWAKE, POSITION, PASSES = range(3)
 #: The least curvature: the step of a row of zeros then runs to the bound.
 FLAT = 1e-100
 
@@ -313,6 +315,22 @@ class Span(NamedTuple):
     before: int
 
 
+class Course(NamedTuple):
+    """The visits to come: so many, after ``before``, in passes whose orders come from a seed.
+
+    ``at`` holds how many examples are awake, how many of them were visited, and the completed passes. A pass that ends
+    after ``checked`` of the visits or later is the last one.
+    """
+
+    order: np.ndarray
+    at: np.ndarray
+    seed: np.uint64
+    shrinking: bool
+    visits: int
+    before: int
+    checked: int
+
+
 class Scratch(NamedTuple):
     """Working space for one example, by output: scores z, changes g and dual variables a."""
 
@@ -445,15 +463,12 @@ def add_sample(sums, W):
     sums.samples[0] += 1.0
 
 
-@compiled
-def visit(data, target, span, rule, team, examples, w, sums, space):
-    """Visit the examples of a span of a pass, changing examples, w and sums in place.
+@inlined
+def visit_outputs(data, target, span, rule, team, examples, w, sums, space):
+    """:func:`visit` for any number of outputs and threads.
 
-    Of several threads the first changes the examples and all change their part of W. Returns (visits that changed
-    something, entries of X read).
+    Of several threads the first changes the examples and all change their part of W.
     """
-    data, span, rule, space = borrow(data), borrow(span), borrow(rule), borrow(space)
-    examples, w = borrow(examples), borrow(w)
     X, y, s, order, eta = data.X, data.y, data.s, span.order, rule.eta
     alpha, W, b, r, v = flat(examples.alpha), w.W, w.b, w.r, w.v
     z, g, a = space.z, space.g, space.a
@@ -502,10 +517,30 @@ def visit(data, target, span, rule, team, examples, w, sums, space):
 
 
 @compiled
-def visit_one(data, target, span, rule, examples, w, sums, g):
-    """:func:`visit` for one output and one thread; what is an array by outputs there stays in registers here."""
-    data, span, examples, w, sums, g = borrow(data), borrow(span), borrow(examples), borrow(w), borrow(sums), borrow(g)
-    X, y, s, order, W = data.X, data.y, data.s, span.order, w.W
+def visit_in_a_team(data, target, span, rule, team, examples, w, sums, space):
+    """:func:`visit` as one of several threads."""
+    data, span, rule, space = borrow(data), borrow(span), borrow(rule), borrow(space)
+    examples, w, sums, team = borrow(examples), borrow(w), borrow(sums), borrow(team)
+    return visit_outputs(data, target, span, rule, team, examples, w, sums, space)
+
+
+@generic
+def visit(target, data, span, rule, examples, w, sums, space):
+    """Visit the examples of a span of a pass, changing examples, w and sums in place.
+
+    Returns (visits that changed something, entries of X read).
+    """
+
+
+@visit.case(losses.OneVsRest)
+def _(target, data, span, rule, examples, w, sums, space):
+    return visit_outputs(data, target, span, rule, Alone(), examples, w, sums, space)
+
+
+@visit.case(losses.Single)
+def _(target, data, span, rule, examples, w, sums, space):
+    # as visit_outputs; what is an array by outputs there stays in registers here
+    X, y, s, order, W, g = data.X, data.y, data.s, span.order, w.W, space.g
     alpha, q, m, U = flat(examples.alpha), examples.q, examples.m, data.U
     loss, unit = losses.output_loss(target), W.dtype.type(1)
     b, r, v, eta, theta = w.b[0], w.r[0], w.v[0], rule.eta[0], rule.theta
@@ -551,6 +586,51 @@ def visit_one(data, target, span, rule, examples, w, sums, g):
             sums.lag[0] += theta * (v - r)
     w.b[0], w.r[0], w.v[0] = b, r, v
     return updates, reads
+
+
+@compiled
+def visit_passes(data, target, course, rule, examples, w, sums, previous, space):
+    """Make the visits of a course, pass after pass, changing all that is given in place.
+
+    Ends before that where a pass ends and there is something to look at: REFRESH passes are over, or
+    ``checked`` visits were made. Returns (visits, visits that changed something, entries of X read).
+    """
+    data, course, rule, space = borrow(data), borrow(course), borrow(rule), borrow(space)
+    examples, w, sums, previous = borrow(examples), borrow(w), borrow(sums), borrow(previous)
+    order, at = course.order, course.at
+    made, updates, reads = 0, 0, 0
+    while made < course.visits:
+        if at[POSITION] == at[AWAKE]:
+            if made >= course.checked:
+                break
+            at[AWAKE] = order_of_pass(order, examples.wait, course.shrinking, course.seed, at[PASSES])
+            at[POSITION] = 0
+        start = at[POSITION]
+        stop = min(start + course.visits - made, at[AWAKE])
+        span = Span(order[: at[AWAKE]], start, stop, course.before + made - start)
+        changed, read = visit(target, data, span, rule, examples, w, sums, space)
+        made, updates, reads = made + stop - start, updates + changed, reads + read
+        at[POSITION] = stop
+        if stop == at[AWAKE]:
+            end_pass(sums, previous)
+            at[PASSES] += 1
+            if at[PASSES] % REFRESH == 0:
+                break
+    return made, updates, reads
+
+
+@inlined
+def end_pass(sums, previous):
+    """previous ← sums ← 0: the mean of a pass that ends becomes the one before, in place."""
+    new, old = flat(sums.W), flat(previous.W)
+    for j in range(new.size):
+        old[j] = new[j]
+        new[j] = 0.0
+    for c in range(sums.b.size):
+        previous.b[c], previous.lag[c] = sums.b[c], sums.lag[c]
+        sums.b[c] = sums.lag[c] = 0.0
+    previous.samples[0] = sums.samples[0]
+    sums.samples[0] = 0.0
 
 
 @compiled
@@ -684,6 +764,7 @@ class State(protocol.State):
     eta : η of each output
     sigma : the factor of curvatures
     order, awake, position : the examples of this pass, how many, and how many of them were visited
+    seed : what the orders of all passes come from
     split, scores : with threads, where their parts of the rows begin, as an indptr of n rows for each thread, and the
         scores of the current block
     passes : completed passes
@@ -709,6 +790,7 @@ class State(protocol.State):
     position: int = 0
     passes: int = 0
     checked: int = 0
+    seed: int = 0
     counters: Counters = field(default_factory=Counters)
 
     @property
@@ -814,6 +896,7 @@ class SDCA(Solver):
             split=self._split(problem, threads),
             dual=np.full(outputs, -math.inf),
             rng=rng,
+            seed=int(rng.integers(2**63)),
         )
         if duals is not None:
             state.alpha[:] = protocol.checked_duals(duals, outputs, n).T
@@ -907,13 +990,10 @@ class SDCA(Solver):
         with self._pool(state) as pool:
             while left > 0:
                 if state.position == state.awake:
-                    self._next_pass(problem, state)
-                stop = min(state.position + left, state.awake)
-                left -= stop - state.position
-                self._visit(problem, state, state.position, stop, pool)
-                state.position = stop
-                if state.position == state.awake:
-                    self._end_pass(problem, state)
+                    self._look(problem, state)
+                left -= self._visit(problem, state, left) if pool is None else self._share(problem, state, left, pool)
+                if state.position == state.awake and state.passes % REFRESH == 0 and state.w.W.dtype == np.float32:
+                    self._refresh(problem, state)
         return n_steps
 
     @staticmethod
@@ -924,9 +1004,11 @@ class SDCA(Solver):
     def _compile(self, problem: Problem, state: State) -> None:
         """Compile what a run calls, without a visit."""
         with self._pool(state) as pool:
-            self._visit(problem, state, 0, 0, pool)
-        list_awake(state.examples.wait[:0], state.order)
-        shuffle(state.order[:0], np.random.default_rng(0))
+            if pool is None:
+                self._visit(problem, state, 0)
+            else:
+                self._visit_together(problem, state, 0, 0, pool)
+                next_order(state.order[:0], state.examples.wait[:0], True, np.uint64(0), 0)
         nobody = state.alpha[:0]
         if self._may_fall(state):
             self._dual(problem, nobody, state.w.W[:0], state.w.b)
@@ -935,82 +1017,93 @@ class SDCA(Solver):
         if state.w.W.dtype == np.float32:
             add_combination(problem.X, nobody, np.empty(problem.n_outputs), np.zeros((1, problem.n_outputs)))
 
-    def _visit(self, problem: Problem, state: State, start: int, stop: int, pool: Any) -> None:
-        """Visit the places start … stop − 1 of the order, with all threads."""
+    def _rule(self, problem: Problem, state: State) -> Rule:
+        """The values that shape visits now."""
         constant = float(problem.intercept == "regularized")
         stride = max(8, problem.d // 4) if len(state.sums.W) else 0
-        rule = Rule(problem.C, constant, state.along, state.theta, state.sigma, stride, state.eta)
-        span = Span(state.order[: state.awake], start, stop, state.counters.visits - start)
-        if state.threads == 1 and isinstance(problem.target, losses.Single):
-            data = Data(problem.X, problem.y, problem.sample_weight, state.U)
-            results = [visit_one(data, problem.target, span, rule, state.examples, state.w, state.sums, np.empty(1))]
-        else:
-            results = self._visit_outputs(problem, state, span, rule, pool)
-        counters = state.counters
-        counters.steps += stop - start
-        counters.visits += stop - start
-        counters.updates += int(results[0][0])
-        counters.feature_reads += sum(int(reads) for _, reads in results)
+        return Rule(problem.C, constant, state.along, state.theta, state.sigma, stride, state.eta)
 
-    def _visit_outputs(self, problem: Problem, state: State, span: Span, rule: Rule, pool: Any) -> list:
-        """(visits that changed something, entries read) by thread, for any number of outputs and threads."""
-        X, order, w = problem.X, span.order, state.w
+    @staticmethod
+    def _count(state: State, visits: int, updates: int, reads: int) -> None:
+        """Add to the counters."""
+        counters = state.counters
+        counters.steps += visits
+        counters.visits += visits
+        counters.updates += updates
+        counters.feature_reads += reads
+
+    def _visit(self, problem: Problem, state: State, count: int) -> int:
+        """Make ``count`` visits, or fewer if there is something to look at; returns how many."""
+        at = np.array([state.awake, state.position, state.passes])
+        visits = state.counters.visits
+        unchecked = state.checked + problem.n - visits if self._may_fall(state) else count
+        course = Course(state.order, at, np.uint64(state.seed), bool(self.shrinking), count, visits, unchecked)
+        data = Data(problem.X, problem.y, problem.sample_weight, state.U)
+        rule, space = self._rule(problem, state), Scratch(*np.zeros((3, problem.n_outputs)))
+        examples, sums, previous = state.examples, state.sums, state.previous
+        found = visit_passes(data, problem.target, course, rule, examples, state.w, sums, previous, space)
+        state.awake, state.position, state.passes = at.tolist()
+        self._count(state, *map(int, found))
+        return int(found[0])
+
+    def _share(self, problem: Problem, state: State, count: int, pool: Any) -> int:
+        """:meth:`_visit` with all threads, up to the end of a pass."""
+        if state.position == state.awake:
+            wait, seed = state.examples.wait, np.uint64(state.seed)
+            state.awake = int(next_order(state.order, wait, bool(self.shrinking), seed, state.passes))
+            state.position = 0
+        start, stop = state.position, min(state.position + count, state.awake)
+        results = self._visit_together(problem, state, start, stop, pool)
+        self._count(state, stop - start, int(results[0][0]), sum(int(reads) for _, reads in results))
+        state.position = stop
+        if stop == state.awake:
+            state.passes += 1
+        return stop - start
+
+    def _visit_together(self, problem: Problem, state: State, start: int, stop: int, pool: Any) -> list:
+        """(visits that changed something, entries read) by thread, for the places start … stop − 1 of the order."""
+        X, order, w = problem.X, state.order[: state.awake], state.w
         outputs, threads, size = problem.n_outputs, state.threads, len(state.scores)
-        teams: list[Alone | Team] = [Alone()]
-        if threads > 1 and isinstance(X, CSRRows):
-            X = CSRRows(X.data, X.indices, state.split, X.n_features)
-            board = np.zeros((threads, 2, 8 * (1 + -(-size * outputs // 8))))
-            teams = []
-            for k in range(threads):
-                parts = threads * order + order.dtype.type(k)
-                alpha, q, own_parts = (unshared(np.zeros(shape)) for shape in ((size, outputs), size, size * outputs))
-                turn = unshared(np.zeros(1, np.int64))
-                teams.append(Team(k, parts, unshared(state.scores), alpha, q, own_parts, board, turn))
-        data = Data(X, problem.y, problem.sample_weight, state.U)
-        calls = []
-        copies = [Weights(w.W, unshared(w.b), unshared(w.r), unshared(w.v)) for _ in teams]
-        for team, own in zip(teams, copies, strict=True):
+        X = CSRRows(X.data, X.indices, state.split, X.n_features)
+        board = np.zeros((threads, 2, 8 * (1 + -(-size * outputs // 8))))
+        data, rule = Data(X, problem.y, problem.sample_weight, state.U), self._rule(problem, state)
+        span = Span(order, start, stop, state.counters.visits - start)
+        calls, teams, copies = [], [], []
+        for k in range(threads):
+            parts = threads * order + order.dtype.type(k)
+            alpha, q, own_parts = (unshared(np.zeros(shape)) for shape in ((size, outputs), size, size * outputs))
+            turn = unshared(np.zeros(1, np.int64))
+            teams.append(Team(k, parts, unshared(state.scores), alpha, q, own_parts, board, turn))
+            copies.append(Weights(w.W, unshared(w.b), unshared(w.r), unshared(w.v)))
             space = Scratch(*unshared(np.zeros((3, outputs))))
-            calls.append((data, problem.target, span, rule, team, state.examples, own, state.sums, space))
-        results = [visit(*calls[0])] if threads == 1 else self._together(calls, board, pool)
+            calls.append((data, problem.target, span, rule, teams[k], state.examples, copies[k], state.sums, space))
+        results = self._together(calls, board, pool)
         # all threads have the same values
         for kept, new in zip(w[1:], copies[0][1:], strict=True):
             kept[:] = new
-        if isinstance(teams[0], Team):
-            state.scores[:] = teams[0].scores
+        state.scores[:] = teams[0].scores
         return results
 
     def _together(self, calls: list[tuple], board: np.ndarray, pool: ThreadPoolExecutor) -> list[tuple[int, int]]:
         """The results of all threads; this one is the first."""
         try:
-            others = [pool.submit(visit, *call) for call in calls[1:]]
-            return [visit(*calls[0]), *(other.result() for other in others)]
+            others = [pool.submit(visit_in_a_team, *call) for call in calls[1:]]
+            return [visit_in_a_team(*calls[0]), *(other.result() for other in others)]
         except BaseException:
             board[:, :, 0] = -1.0  # or the others would wait for this thread for ever
             raise
 
-    def _next_pass(self, problem: Problem, state: State) -> None:
-        """List the examples awake, in a new order; once an epoch D is looked at first, where it may fall."""
-        if self._may_fall(state) and state.counters.visits - state.checked >= problem.n:
-            state.checked = state.counters.visits
-            dual = self._dual(problem, state.alpha, state.w.W, state.w.b)
-            fell = dual < state.dual - 1e-10 * np.abs(state.dual)  # beyond rounding
-            state.eta[fell] = np.minimum(1.0, 4.0 * state.eta[fell])
-            if fell.any():
-                state.sigma = min(2.0 * state.sigma, float(max(1, len(state.scores))))
-            state.dual[:] = dual
-        if not self.shrinking:
-            state.examples.wait[:] = 0
-        state.awake, state.position = next_pass(state.order, state.examples.wait, state.rng), 0
-
-    def _end_pass(self, problem: Problem, state: State) -> None:
-        """Close a pass: its mean becomes the previous one."""
-        state.passes += 1
-        for old, new in zip(state.previous, state.sums, strict=True):
-            old[:] = new
-            new[:] = 0.0
-        if state.w.W.dtype == np.float32 and state.passes % REFRESH == 0:
-            self._refresh(problem, state)
+    def _look(self, problem: Problem, state: State) -> None:
+        """Look at D once an epoch, where it may fall; where it did, the next visits are more careful."""
+        if not self._may_fall(state) or state.counters.visits - state.checked < problem.n:
+            return
+        state.checked = state.counters.visits
+        dual = self._dual(problem, state.alpha, state.w.W, state.w.b)
+        fell = dual < state.dual - 1e-10 * np.abs(state.dual)  # beyond rounding
+        state.eta[fell] = np.minimum(1.0, 4.0 * state.eta[fell])
+        if fell.any():
+            state.sigma = min(2.0 * state.sigma, float(max(1, len(state.scores))))
+        state.dual[:] = dual
 
     @staticmethod
     def _may_fall(state: State) -> bool:
