@@ -30,14 +30,14 @@ def uniform(state):
 
 @compiled
 def _shuffle(order, seed):
-    shuffled(borrow(order), seed)
+    shuffled(borrow(order), order.size, seed)
 
 
 @inlined
-def shuffled(order, seed):
-    """Permute ``order`` uniformly in place (Fisher and Yates)."""
+def shuffled(order, count, seed):
+    """Permute the first entries of ``order`` uniformly in place (Fisher and Yates)."""
     state = seed
-    for i in range(order.size - 1, 0, -1):
+    for i in range(count - 1, 0, -1):
         state += STRIDE
         j = int(uniform(state) * (i + 1))
         order[i], order[j] = order[j], order[i]
@@ -71,29 +71,20 @@ def note_visit(rest, wait, i, moved):
 
 
 @inlined
-def list_awake(wait, order):
-    """order[:k] ← the k examples that wait no more; the others wait one pass less."""
-    k = 0
-    for i in range(wait.size):
-        order[k] = i
-        if wait[i] == 0:
-            k += 1
-        else:
-            wait[i] -= 1
-    return k
-
-
-@inlined
 def order_of_pass(order, wait, shrinking, seed, number):
-    """order[:k] ← the examples awake, or all, in the random order that a seed has for a pass; returns k."""
-    awake = 0 if order.size else -1
-    while awake == 0:  # all may rest; passes without a visit go by
-        if not shrinking:
-            for i in range(wait.size):
-                wait[i] = 0
-        awake = list_awake(wait, order)
-    awake = max(awake, 0)
-    shuffled(order[:awake], mixed(seed + np.uint64(number) * STRIDE))
+    """order[:k] ← the examples that wait no more, or all, in the order that a seed has for a pass; returns k.
+
+    The others wait one pass less.
+    """
+    awake = 0
+    while awake == 0 and order.size:  # all may rest; passes without a visit go by
+        for i in range(wait.size):
+            order[awake] = i
+            if wait[i] == 0 or not shrinking:
+                awake += 1
+            else:
+                wait[i] -= 1
+    shuffled(order, awake, mixed(seed + np.uint64(number) * STRIDE))
     return awake
 
 

@@ -34,16 +34,17 @@ from .objective import INTERCEPTS, NO_WEIGHTS, Certificate, Objective, check_lam
 
 
 @compiled
-def _add_losses(X, target, y, s, W, b, z, out):
-    """out[c] += Σ sᵢ × the loss of output c on row i."""
+def _add_losses(X, target, y, s, W, b, z, row, out):
+    """out[c] += Σ sᵢ × the loss of output c on row i; z and row are room for one."""
     X, y, s, W, b, z = borrow(X), borrow(y), borrow(s), borrow(W), borrow(b), borrow(z)
-    row = np.zeros(out.size)
+    row, out = borrow(row), borrow(out)
     for i in range(y.size):
         row_scores(X, i, W, z)
         for c in range(z.size):
             z[c] += b[c]
         if s.size:
-            row[:] = 0.0
+            for c in range(z.size):
+                row[c] = 0.0
             losses.output_values(target, z, y[i], row)
             for c in range(z.size):
                 out[c] += s[i] * row[c]
@@ -210,7 +211,7 @@ class Problem(Objective):
     def output_losses(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """(1/n) Σ sᵢ ℓ for each output (a joint loss in the first) at weights W of shape (d, n_outputs)."""
         out, W = np.zeros(self.n_outputs), np.ascontiguousarray(W)
-        _add_losses(self.X, self.target, self.y, self.sample_weight, W, b, np.empty(self.n_outputs), out)
+        _add_losses(self.X, self.target, self.y, self.sample_weight, W, b, *np.empty((2, self.n_outputs)), out)
         return out / self.n
 
     def penalty(self, W: np.ndarray, b: np.ndarray) -> float:

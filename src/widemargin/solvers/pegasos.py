@@ -784,7 +784,8 @@ class Pegasos(Solver):
             return
         if n_steps == 0:  # compiles
             take(problem.X, problem.y, state.order[:0])
-            draw_subsets(state.order[:0], np.empty(0), k, state.order[:0])
+            if self.sampling == "iid" and k > 1:
+                draw_subsets(state.order[:0], np.empty(0), k, state.order[:0])
         while n_steps > 0:
             visits = self._next_visits(problem.n, state, n_steps * k)
             take(problem.X, problem.y, visits)

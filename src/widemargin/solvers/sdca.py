@@ -607,7 +607,7 @@ def visit_passes(data, target, course, rule, examples, w, sums, previous, space)
             at[POSITION] = 0
         start = at[POSITION]
         stop = min(start + course.visits - made, at[AWAKE])
-        span = Span(order[: at[AWAKE]], start, stop, course.before + made - start)
+        span = Span(order, start, stop, course.before + made - start)
         changed, read = visit(target, data, span, rule, examples, w, sums, space)
         made, updates, reads = made + stop - start, updates + changed, reads + read
         at[POSITION] = stop
