@@ -17,7 +17,7 @@ from widemargin.core.rows import as_rows
 from widemargin.models import KernelModel, LinearModel
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.linear import Problem
-from widemargin.problems.parts import in_parts
+from widemargin.problems.parts import in_parts, kernel_in_parts
 from widemargin.running import load_state, save_state
 from widemargin.solvers.pairs import PairsProblem
 
@@ -52,6 +52,11 @@ def kernel(rng, *, regression=False, intercept="regularized", weighted=False, se
 def parted(rng, **kind):
     problem = linear(rng, **kind)
     return in_parts(problem, np.array_split(np.arange(problem.n), 3))
+
+
+def kernel_parted(rng, **kind):
+    problem = kernel(rng, **kind)
+    return kernel_in_parts(problem, np.array_split(np.arange(problem.n), 3))
 
 
 def pairs(rng):
@@ -107,6 +112,8 @@ CASES = {
     "parts/interior": ({}, lambda rng: parted(rng, intercept="unregularized")),
     "parts/interior several": ({}, lambda rng: parted(rng, several=True, sparse=True)),
     "parts/admm several": ({"passes": 2}, lambda rng: parted(rng, several=True)),
+    "kernel_parts/sbp": ({"batch_size": 4}, lambda rng: kernel_parted(rng, intercept="unregularized")),
+    "kernel_parts/sbp nu": ({"nu": 0.01}, lambda rng: kernel_parted(rng, several=True, weighted=True)),
 }
 
 

@@ -27,7 +27,7 @@ from ..core.kernel_matrix import largest_value
 from ..files import savable
 from ..problems.kernel import KernelProblem
 from ..solvers import make
-from ..solvers.sbp import USED_ONCE, BatchPerceptron, BatchState, Sample
+from ..solvers.sbp import USED_ONCE, BatchPerceptron, BatchState, Here, Sample
 from . import programs
 from .blocks import Blocks, Columns, RowCache, exactly, on_device, tensor_of
 from .smo import HEIGHT, WIDTH, power_of_two
@@ -36,7 +36,7 @@ from .smo import HEIGHT, WIDTH, power_of_two
 FASTER = 64
 
 
-class Workspace:
+class Workspace(Here):
     """Kernel rows on a device, and room for sums of them; and the sample that ν is sought on, while it is needed."""
 
     def __init__(self, problem: KernelProblem, device: str, batch_size: int) -> None:

@@ -21,6 +21,8 @@ class Distant(ABC):
     dtype: np.dtype
     #: Where it stands, in words.
     place: str
+    #: Whether rows are sparse there.
+    is_sparse: bool = False
 
     @abstractmethod
     def __getitem__(self, chosen: Any) -> Distant:

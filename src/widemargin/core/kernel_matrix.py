@@ -8,6 +8,7 @@ moves the limit to 3e6; beyond it they are compared pair by pair. The choice dep
 alone, so a prediction does not depend on its batch.
 """
 
+import copy
 import math
 from concurrent.futures import ThreadPoolExecutor, wait
 from numbers import Integral
@@ -139,6 +140,20 @@ class _FromRows:
         pack(Z.values, tiles)
         return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
 
+    def facing(self, X: Any) -> "_FromRows":
+        """The same columns, faced by other rows."""
+        _check_layout("X", X)
+        other, recipe = copy.copy(self), self.recipe
+        other.X, other.shape = X, (shape(X)[0], self.shape[1])
+        if isinstance(recipe, PairByPair):
+            other.recipe = recipe._replace(X=X, same=False)
+            return other
+        x_size = np.zeros(other.shape[0], recipe.z_size.dtype)
+        if recipe.weight < 0.0:
+            (sparse_sums if isinstance(recipe, Scattered) else dense_sums)(recipe.measure, X, x_size)
+        other.recipe = recipe._replace(X=X, x_size=x_size, same=False)  # type: ignore[call-arg]
+        return other
+
     def _piece(self, I: np.ndarray, places: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
         """Columns first to last of out; first is a multiple of CHUNK."""
         recipe = self.recipe
@@ -234,6 +249,10 @@ class _FromFunction:
             )
         return values
 
+    def facing(self, X: Any) -> "_FromFunction":
+        """The same columns, faced by other rows."""
+        return _FromFunction(self.kernel, X, self.B, self.dtype)
+
     def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         step = self.kernel.rows_per_call
         for start in range(0, len(I), step):
@@ -318,6 +337,19 @@ class KernelMatrix:
             )
         self.fill(I, np.arange(len(I)), out)
         return out
+
+    def facing(self, X: Any) -> "KernelMatrix":
+        """The matrix between other rows and the same columns, which are not laid out again; of rows or a function.
+
+        >>> K = KernelMatrix(as_kernel("linear"), DenseRows(np.array([[1.0, 0.0], [1.0, 2.0]])))
+        >>> K.facing(DenseRows(np.array([[3.0, 1.0]]))).block([0])
+        array([[3., 5.]])
+        """
+        assert not isinstance(self._source, _FromTable)
+        other = copy.copy(self)
+        other._source, other.evaluations = self._source.facing(X), 0
+        other.shape = (int(other._source.shape[0]), self.shape[1])
+        return other
 
     def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         """out[places] ← rows I of the matrix, both as int64 arrays; nothing is checked."""

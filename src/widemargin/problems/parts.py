@@ -1,4 +1,4 @@
-"""A linear problem whose examples lie in parts, in several places perhaps: what all of them together minimise.
+"""Problems whose examples lie in parts, in several places perhaps: what all of them together minimise.
 
 Nobody here reads an example. Whoever wants to know something of the examples asks the parts, which reply with sums.
 """
@@ -6,15 +6,16 @@ Nobody here reads an example. Whoever wants to know something of the examples as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..core import losses
 from ..models import LinearModel
+from .kernel import KernelProblem
 from .linear import Problem
-from .objective import Objective, check_lam, sum_of_squares
+from .objective import Certificate, Objective, check_lam, sum_of_squares
 
 
 class LocalParts:
@@ -43,10 +44,10 @@ class LocalParts:
 class Here:
     """Examples in this process, as a problem for each part."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Any]) -> None:
         self.problems = list(problems)
 
-    def parts(self, make: Callable[[Problem, int], Any]) -> LocalParts:
+    def parts(self, make: Callable[[Any, int], Any]) -> LocalParts:
         """What ``make`` makes of each part's problem and number."""
         return LocalParts([make(problem, k) for k, problem in enumerate(self.problems)])
 
@@ -109,3 +110,87 @@ def in_parts(problem: Problem, chosen: Sequence[np.ndarray]) -> PartsProblem:
         problem.target, problem.lam, problem.intercept, zero,
         round(problem.mean_entries * problem.n), scale or 1.0,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Few(Objective):
+    """The objective of some examples among n."""
+
+    lam: float
+    n: int  # type: ignore[misc]
+    n_outputs: int
+    y: np.ndarray
+    sample_weight: np.ndarray
+    target: Any
+    intercept: str
+
+
+@dataclass(frozen=True, eq=False)
+class KernelPartsProblem(Objective):
+    """A kernel machine, or several binary ones, over the examples of all parts.
+
+    Parameters
+    ----------
+    place : where the parts are, each a :class:`.kernel.KernelProblem` of some examples, in their order
+    sizes : examples of each part
+    kernel, target, lam, intercept, cache_bytes : as in :class:`.kernel.KernelProblem`
+    masses : ndarray of shape (n_problems, 2)
+        Sums of the weights of the positive and of the negative examples of each binary problem.
+    """
+
+    place: Any
+    sizes: np.ndarray
+    kernel: Any
+    target: Any
+    lam: float
+    intercept: str
+    masses: np.ndarray
+    cache_bytes: float = 200 * 2**20
+
+    dtype, overflow = KernelProblem.dtype, KernelProblem.overflow
+
+    def __post_init__(self) -> None:
+        check_lam(self.lam)
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        """Number of examples."""
+        return int(self.sizes.sum())
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        """Number of binary problems."""
+        return self.masses.shape[0]
+
+    @property
+    def constant(self) -> float:
+        """Added to every kernel value: 1 for a regularised intercept."""
+        return 1.0 if self.intercept == "regularized" else 0.0
+
+    def certificate(
+        self, beta: np.ndarray, signs: np.ndarray, weights: np.ndarray, norm2: np.ndarray, hinge: np.ndarray
+    ) -> Certificate:
+        """Primal and dual of w = Σ βᵢΦ(xᵢ) over some examples, given their labels and weights, ‖w‖², the constant
+        feature of a regularised bias included, and the mean hinge over all examples."""
+        few = _Few(self.lam, self.n, self.n_outputs, signs, weights, self.target, self.intercept)
+        primal, dual = float(np.sum(0.5 * self.lam * norm2 + hinge)), few.dual_of_multiple(beta, norm2)
+        return Certificate(primal, dual, primal - dual)
+
+
+def kernel_in_parts(problem: KernelProblem, chosen: Sequence[np.ndarray]) -> KernelPartsProblem:
+    """A kernel problem in one process, its rows dealt out to parts."""
+    s = problem.sample_weight
+    parts = [
+        replace(problem, X=problem.rows(k), y=problem.signs[:, k], sample_weight=s[..., k] if s.size else s)
+        for k in chosen
+    ]
+    return KernelPartsProblem(
+        Here(parts), np.array([part.n for part in parts]), problem.kernel, problem.target, problem.lam,
+        problem.intercept, np.sum([masses_of(part) for part in parts], axis=0), problem.cache_bytes,
+    )  # fmt: skip
+
+
+def masses_of(problem: KernelProblem) -> np.ndarray:
+    """Sums of the weights of the positive and of the negative examples of each binary problem."""
+    weights = [problem.binary_part(q)[2] for q in range(problem.n_outputs)]
+    return np.array([[s[y > 0.0].sum(), s[y < 0.0].sum()] for s, y in zip(weights, problem.signs, strict=True)])

@@ -28,6 +28,7 @@ REGISTRY = {
     "incremental": {"tracker": ".tracking:Tracker"},
     "pairs": {"smo": ".pairs:PairwiseSMO"},
     "parts": {"admm": ".consensus:ConsensusADMM", "interior": ".interior:InteriorOnParts"},
+    "kernel_parts": {"sbp": ".sbp_parts:SBPOnParts"},
     "device": {"smo": "..backends.smo:DeviceSMO", "sbp": "..backends.sbp:DeviceSBP"},
     "devices": {"smo": "..backends.smo:SideBySide"},
 }

@@ -190,7 +190,54 @@ class Sample:
     size: int = 0
 
 
-class Workspace:
+class Here:
+    """Responses in the state, which the CPU's own loops pour over and draw from."""
+
+    room: tuple[np.ndarray, np.ndarray] | None = None
+
+    def draw(self, problem: KernelProblem, state: BatchState, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Levels, biases and k draws of each binary problem: (points, how often each was drawn, their labels)."""
+        signs, two, m = problem.signs, problem.has_free_bias, problem.n_outputs
+        if self.room is None:
+            self.room = pieces(problem.n), np.empty(problem.n, np.int64)
+        masses, near = self.room
+        for q in range(m):
+            scale, window, s = state.scale[q], state.window[q], problem.weights_of(q)
+            window /= scale  # an infinite width stays so
+            found = pour(state.f[q], signs[q], s, problem.n * state.nu[q] / scale, two, window, masses, near)
+            window *= scale
+            state.level[q], state.bias[q] = scale * found.level, scale * found.bias
+            state.passes += found.passes
+            uniforms, first = uniforms_of(state.rng, k, two)
+            draw(state.f[q], signs[q], s, two, found, masses, 0, uniforms[:first], state.drawn[q, :first])
+            draw(state.f[q], signs[q], s, two, found, masses, 1, uniforms[first:k], state.drawn[q, first:])
+        points, place = np.unique(state.drawn, return_inverse=True)
+        place = place.reshape(m, k)
+        times = np.stack([np.bincount(place[q], minlength=points.size) for q in range(m)])
+        return points, times, signs[:, points]
+
+    @staticmethod
+    def responses(state: BatchState, points: np.ndarray) -> np.ndarray:
+        """Responses of points, of shape (n_problems, points)."""
+        return state.f[:, points]
+
+    @staticmethod
+    def multiply_out(state: BatchState, q: int) -> None:
+        """Multiply the responses of problem q with the scale, with the same sums."""
+        state.f_sum[q] -= state.total[q] * state.f[q]
+        state.f[q] *= state.scale[q]
+
+    def end(self, problem: KernelProblem, state: BatchState) -> None:
+        """A step is over."""
+
+
+def uniforms_of(rng: np.random.Generator, k: int, two: bool) -> tuple[np.ndarray, int]:
+    """Random numbers for k draws, and how many of them are of the first basin: half where there are two."""
+    uniforms = rng.random(k + 1)
+    return uniforms, k // 2 + (k % 2 == 1 and uniforms[k] < 0.5) if two else k
+
+
+class Workspace(Here):
     """The cache of kernel rows, the kernel's largest value, and the sample that ν is sought on, while it is needed."""
 
     def __init__(self, problem: KernelProblem) -> None:
@@ -221,8 +268,8 @@ class Workspace:
 
 
 @dataclass
-class BatchPerceptron(Solver):
-    """What the solvers on the CPU and on a GPU share: all but where kernel rows are, and who solves exactly."""
+class BatchSteps(Solver):
+    """Algorithm 1, wherever rows and responses are: the workspace pours, draws and adds kernel rows."""
 
     nu: float | None = None
     batch_size: int = 16
@@ -231,6 +278,78 @@ class BatchPerceptron(Solver):
     tol: float = 1e-3
 
     free_bias = True
+
+    def check_options(self) -> None:
+        """Refuse parameters that cannot be, in one sentence each."""
+        if self.nu is not None and not (isinstance(self.nu, (int, float, np.number)) and 0 <= self.nu < math.inf):
+            raise ValueError(f"nu must be a number ≥ 0, got {self.nu!r}")
+        if not (isinstance(self.batch_size, (int, np.integer)) and self.batch_size >= 1):
+            raise ValueError(f"batch_size must be an integer ≥ 1, got {self.batch_size!r}")
+        if self.average not in ("suffix", "t", "uniform"):
+            raise ValueError(f"average must be 'suffix', 't' or 'uniform', got {self.average!r}")
+        if not (math.isfinite(self.step) and self.step > 0):
+            raise ValueError(f"step must be a number > 0, got {self.step!r}")
+
+    def steps_per_epoch(self, problem: Any) -> int:
+        """Steps that draw as many points as there are examples."""
+        return max(1, -(-problem.n // self.batch_size))
+
+    def _at_stop(self, state: Any) -> bool:
+        return state.t >= FIRST_CHECKPOINT and state.t & (state.t - 1) == 0
+
+    def _eta(self, state: Any, largest: float) -> float:
+        """The step size η_t."""
+        first = self.step / math.sqrt(largest) if largest > 0.0 else self.step
+        return first / math.sqrt(state.t + 1)
+
+    def _step(self, problem: Any, state: Any, kept: Any) -> None:
+        """One step, in place."""
+        m, k = problem.n_outputs, self.batch_size
+        points, times, signs = kept.draw(problem, state, k)
+        moves = self._eta(state, kept.largest) / k * times
+        delta = moves / state.scale[:, None]
+        state.alpha[:, points] += delta
+        state.alpha_sum[:, points] += state.total[:, None] * delta
+        # ‖w + Δ‖² = ‖w‖² + ⟨Δ, w⟩ + ⟨Δ, w + Δ⟩, from the responses before and after
+        state.norm2 += state.scale * np.sum(moves * signs * kept.responses(state, points), axis=1)
+        state.passes += kept.add(points, delta * signs, state.total, state.f, state.f_sum)
+        state.counters.kernel_evals += points.size * problem.n
+        state.norm2 += state.scale * np.sum(moves * signs * kept.responses(state, points), axis=1)
+        state.t += 1
+        weight = float(state.t) if self.average == "t" else 1.0
+        for q in range(m):
+            if state.norm2[q] > 1.0:
+                state.scale[q] /= math.sqrt(state.norm2[q])
+                state.norm2[q] = 1.0
+                if state.scale[q] < SMALLEST_SCALE:
+                    self._multiply_out(state, kept, q)
+        state.total += weight * state.scale
+        state.weight += weight
+        state.counters.steps += 1
+        state.counters.visits += m * k
+        state.counters.updates += m * k
+        kept.end(problem, state)
+
+    @staticmethod
+    def _multiply_out(state: Any, kept: Any, q: int) -> None:
+        """Scale 1 and total 0 for problem q, with the same iterate and the same sums."""
+        kept.multiply_out(state, q)
+        state.alpha_sum[q] -= state.total[q] * state.alpha[q]
+        state.alpha[q] *= state.scale[q]
+        state.total[q] = 0.0
+        state.scale[q] = 1.0
+
+
+def without_rounding(alpha: np.ndarray) -> np.ndarray:
+    """Averages of coefficients, in place, without what lazy sums leave where there is nothing."""
+    alpha[alpha < 1e-14 * alpha.max(axis=1, keepdims=True, initial=0.0)] = 0.0
+    return alpha
+
+
+@dataclass
+class BatchPerceptron(BatchSteps):
+    """What the solvers on the CPU and on a GPU share: all but where kernel rows are, and who solves exactly."""
+
     joins: ClassVar[Any] = True
     state_class = BatchState
 
@@ -264,10 +383,7 @@ class BatchPerceptron(Solver):
         loss = losses.scalar_loss(problem.target)
         if not isinstance(loss, losses.Hinge):
             raise ValueError(f"StochasticBatchPerceptron solves the hinge loss, got {type(loss).__name__}: use SMO")
-        if self.nu is not None and not (isinstance(self.nu, (int, float, np.number)) and 0 <= self.nu < math.inf):
-            raise ValueError(f"nu must be a number ≥ 0, got {self.nu!r}")
-        if not (isinstance(self.batch_size, (int, np.integer)) and self.batch_size >= 1):
-            raise ValueError(f"batch_size must be an integer ≥ 1, got {self.batch_size!r}")
+        self.check_options()
         for q, y in enumerate(problem.signs):
             s = problem.weights_of(q)
             if s.size and not np.any(s > 0.0):
@@ -278,10 +394,6 @@ class BatchPerceptron(Solver):
                     "StochasticBatchPerceptron needs examples of both classes with a weight > 0 for its bias: "
                     "use intercept='none' or 'regularized', or SMO"
                 )
-        if self.average not in ("suffix", "t", "uniform"):
-            raise ValueError(f"average must be 'suffix', 't' or 'uniform', got {self.average!r}")
-        if not (math.isfinite(self.step) and self.step > 0):
-            raise ValueError(f"step must be a number > 0, got {self.step!r}")
 
     def init(
         self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None,
@@ -318,10 +430,6 @@ class BatchPerceptron(Solver):
         """The number of steps that compute a slice's kernel values, at least 1."""
         return max(1, 2**22 // (problem.n * self.batch_size * problem.n_outputs))
 
-    def steps_per_epoch(self, problem: KernelProblem) -> int:
-        """Steps that draw as many points as there are examples."""
-        return max(1, -(-problem.n // self.batch_size))
-
     # -- steps
 
     def advance(self, problem: KernelProblem, state: BatchState, n_steps: int) -> int:
@@ -335,8 +443,6 @@ class BatchPerceptron(Solver):
             return self._smo.advance(problem, state.polish, int(min(n_steps, rounds_to_look(state.polish))))
         kept = self._workspace(problem, state)
         state.counters.kernel_computed += kept.computed()
-        space = pieces(problem.n), np.empty(problem.n, np.int64)
-        eta = self.step / math.sqrt(kept.largest) if kept.largest > 0.0 else self.step
         # rounds on a sample are short, and the steps after them are not: no more than some at a time
         taken, left, most = 0, n_steps, 4 * self.first_slice(problem)
         while left > 0 and taken < most:
@@ -350,7 +456,11 @@ class BatchPerceptron(Solver):
                 kept.computed()  # SMO has counted them
                 left -= 1
                 continue
-            self._step(problem, state, kept, eta / math.sqrt(state.t + 1), space)
+            self._step(problem, state, kept)
+            if self.average == "suffix" and state.t & (state.t - 1) == 0:
+                state.marks[0], state.mark_weights[0] = state.marks[1], state.mark_weights[1]
+                state.marks[1] = self._sums(state)
+                state.mark_weights[1] = state.weight
             state.counters.kernel_computed += kept.computed()
             taken += 1
             left -= 1
@@ -362,9 +472,6 @@ class BatchPerceptron(Solver):
         if self._is_last(problem, state):
             self._hand_over(problem, state)
         return taken
-
-    def _at_stop(self, state: BatchState) -> bool:
-        return state.t >= FIRST_CHECKPOINT and state.t & (state.t - 1) == 0
 
     def _count(self, problem: KernelProblem, state: BatchState) -> None:
         """What the draws have told, and whether the sample's solution had more for its kernel rows."""
@@ -408,9 +515,12 @@ class BatchPerceptron(Solver):
         feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
         self._begin_polish(problem, state, problem.signs * feasible)
 
+    def _largest_sample(self, problem: KernelProblem) -> int:
+        return largest_sample(problem.n, problem.n_outputs)
+
     def _seek_nu(self, problem: KernelProblem, state: BatchState, most: int) -> int:
         """Up to ``most`` rounds of SMO on the sample of the next binary problem, whose ν is set when it is solved."""
-        size = largest_sample(problem.n, problem.n_outputs)
+        size = self._largest_sample(problem)
         if size < SMALLEST_SAMPLE:
             state.sought = problem.n_outputs
             return 0
@@ -452,7 +562,7 @@ class BatchPerceptron(Solver):
         space = self._workspace(problem, state)
         kept = space.sample
         if kept is None or kept.order is not state.order:
-            order, size = state.order, largest_sample(problem.n, problem.n_outputs)
+            order, size = state.order, self._largest_sample(problem)
             # the first of each class in the order come first, so that each that is there is in the sample
             ends = []
             for q in range(problem.n_outputs):
@@ -502,66 +612,6 @@ class BatchPerceptron(Solver):
         if norm > 0.0:
             state.nu[q] = math.sqrt(inside * outside) / norm
 
-    def _step(self, problem: KernelProblem, state: BatchState, kept: Any, eta: float, space: Any) -> None:
-        signs, two, m, k = problem.signs, problem.has_free_bias, problem.n_outputs, self.batch_size
-        masses, near = space
-        for q in range(m):
-            scale, window, s = state.scale[q], state.window[q], problem.weights_of(q)
-            window /= scale  # an infinite width stays so
-            found = pour(state.f[q], signs[q], s, problem.n * state.nu[q] / scale, two, window, masses, near)
-            window *= scale
-            state.level[q], state.bias[q] = scale * found.level, scale * found.bias
-            state.passes += found.passes
-            uniforms = state.rng.random(k + 1)
-            first = k
-            if two:
-                first = k // 2 + (k % 2 == 1 and uniforms[k] < 0.5)
-            draw(state.f[q], signs[q], s, two, found, masses, 0, uniforms[:first], state.drawn[q, :first])
-            draw(state.f[q], signs[q], s, two, found, masses, 1, uniforms[first:k], state.drawn[q, first:])
-
-        points, place = np.unique(state.drawn, return_inverse=True)
-        place = place.reshape(m, k)
-        step = eta / k
-        coefficients, moves = np.zeros((m, points.size)), np.zeros((m, points.size))
-        for q in range(m):
-            times = np.bincount(place[q], minlength=points.size)
-            moves[q] = step * times
-            delta = moves[q] / state.scale[q]
-            state.alpha[q, points] += delta
-            state.alpha_sum[q, points] += state.total[q] * delta
-            coefficients[q] = delta * signs[q, points]
-        # ‖w + Δ‖² = ‖w‖² + ⟨Δ, w⟩ + ⟨Δ, w + Δ⟩, from the responses before and after
-        state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
-        state.passes += kept.add(points, coefficients, state.total, state.f, state.f_sum)
-        state.counters.kernel_evals += points.size * problem.n
-        state.norm2 += state.scale * np.sum(moves * signs[:, points] * state.f[:, points], axis=1)
-        state.t += 1
-        weight = float(state.t) if self.average == "t" else 1.0
-        for q in range(m):
-            if state.norm2[q] > 1.0:
-                state.scale[q] /= math.sqrt(state.norm2[q])
-                state.norm2[q] = 1.0
-                if state.scale[q] < SMALLEST_SCALE:
-                    self._multiply_out(state, q)
-        state.total += weight * state.scale
-        state.weight += weight
-        if self.average == "suffix" and state.t & (state.t - 1) == 0:
-            state.marks[0], state.mark_weights[0] = state.marks[1], state.mark_weights[1]
-            state.marks[1] = self._sums(state)
-            state.mark_weights[1] = state.weight
-        state.counters.steps += 1
-        state.counters.visits += m * k
-        state.counters.updates += m * k
-
-    @staticmethod
-    def _multiply_out(state: BatchState, q: int) -> None:
-        """Scale 1 and total 0 for problem q, with the same iterate and the same sums."""
-        for values, sums in ((state.alpha, state.alpha_sum), (state.f, state.f_sum)):
-            sums[q] -= state.total[q] * values[q]
-            values[q] *= state.scale[q]
-        state.total[q] = 0.0
-        state.scale[q] = 1.0
-
     # -- output
 
     def _sums(self, state: BatchState) -> np.ndarray:
@@ -577,9 +627,7 @@ class BatchPerceptron(Solver):
         if self.average == "suffix" and weight > state.mark_weights[0]:
             sums, weight = sums - state.marks[0], weight - state.mark_weights[0]
         alpha, f = sums / weight
-        # lazy sums leave rounding where there is nothing
-        alpha[alpha < 1e-14 * alpha.max(axis=1, keepdims=True, initial=0.0)] = 0.0
-        return alpha, f
+        return without_rounding(alpha), f
 
     def predictor(
         self, problem: KernelProblem, state: BatchState
@@ -724,6 +772,16 @@ class StochasticBatchPerceptron(BatchPerceptron):
         if not state.polish.narrow and np.count_nonzero(drawn) <= 2 * cache.capacity:
             smo.lend(problem, state.polish, cache)
             smo.approach(problem, state.polish, drawn)
+
+
+class Seeker(StochasticBatchPerceptron):
+    """The search for ν on examples of which the first half is the sample, and the others are not in it."""
+
+    def _largest_sample(self, problem: KernelProblem) -> int:
+        return problem.n // 2
+
+    def _start(self, problem: KernelProblem, state: Any, sample: Any, trial: Any) -> None:
+        """None: there are no other examples for SMO to go on with."""
 
 
 def largest_sample(n: int, n_outputs: int) -> int:
