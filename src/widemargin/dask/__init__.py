@@ -14,8 +14,9 @@ except ImportError as missing:
     ) from missing
 
 from .budgeted import BudgetedSVC, BudgetedSVR
+from .kernel import SVC
 from .linear import LinearSVC, LinearSVR
 
-__all__ = ["BudgetedSVC", "BudgetedSVR", "LinearSVC", "LinearSVR"]
+__all__ = ["SVC", "BudgetedSVC", "BudgetedSVR", "LinearSVC", "LinearSVR"]
 
 del dask, distributed

@@ -21,9 +21,6 @@ from typing import Any
 import numpy as np
 from distributed import KilledWorker
 
-from ..core.rows import as_rows
-from ..problems.linear import Problem
-
 LOGGER = logging.getLogger("widemargin")
 #: Messages after which the states of the parts are gathered, so that no more have to be told again.
 GATHERED_EVERY = 16
@@ -40,9 +37,8 @@ _NUMBERS = itertools.count()
 class Holder:
     """The actor: holds one part on its worker."""
 
-    def __init__(self, examples: tuple, kind: dict[str, Any], make: Callable[[Problem, int], Any], number: int) -> None:
-        X, y, weights = examples
-        self.part = make(Problem(as_rows(X), y, sample_weight=weights, **kind), number)
+    def __init__(self, examples: tuple, kind: Callable[[tuple], Any], make: Callable[..., Any], number: int) -> None:
+        self.part = make(kind(examples), number)
 
     def tell(self, method: str, message: tuple) -> Any:
         """The part's reply to a message."""
@@ -84,17 +80,22 @@ class DaskParts:
     ----------
     client : distributed.Client
     examples : futures of (X, y, weights), one for each part
-    kind : what all parts' problems have in common, by the names of :class:`widemargin.problems.linear.Problem`
+    kind : makes the problem of a part of its examples
     make : makes a part of its problem and number; ``make.complete`` says whether a part's state is all of it between
-        any two messages. If not, states are not gathered on the way, and all messages are told again
+        any two messages. If not, states are not gathered on the way, and all messages are told again. ``make.looks``
+        are messages that leave the state as it is; where ``make.weighs``, states are only gathered when the messages
+        since take more bytes
 
     Attributes
     ----------
     trips, bytes_sent, bytes_received, lost : messages to all parts, what they took, and parts that were made again
     """
 
-    def __init__(self, client: Any, examples: list, kind: dict[str, Any], make: Any) -> None:
+    def __init__(self, client: Any, examples: list, kind: Callable[[tuple], Any], make: Any) -> None:
         self.client, self.examples, self.kind, self.make = client, examples, kind, make
+        #: Bytes of all states, where they were asked for; of how many messages since the bytes are known, and these.
+        self.size: int | None = None
+        self.weighed = self.weight = 0
         self.trips = self.bytes_sent = self.bytes_received = self.lost = 0
         #: The states last gathered (None: as made), and the messages since.
         self.gathered: list[Any] = [None] * len(examples)
@@ -105,11 +106,12 @@ class DaskParts:
 
     def ask(self, method: str, *message: Any) -> list[Any]:
         """The replies of all parts to one message, in their order."""
-        if len(self.since) >= GATHERED_EVERY and self.make.complete:
+        if len(self.since) >= GATHERED_EVERY and self.make.complete and self._is_worth_it():
             self._gather(MOST_BYTES)
         message = copy.deepcopy(message)  # solvers change their arrays in place, and a message may be told again
         replies = self._replies("tell", method, message)
-        self.since.append((method, message))
+        if method not in getattr(self.make, "looks", ()):
+            self.since.append((method, message))
         self.trips += 1
         self.bytes_sent += len(replies) * size_of(message)
         self.bytes_received += sum(map(size_of, replies))
@@ -135,6 +137,18 @@ class DaskParts:
     def close(self) -> None:
         """Let the parts go."""
         self.actors, self.futures = [None] * len(self.actors), [None] * len(self.actors)
+
+    def _is_worth_it(self) -> bool:
+        """Whether the messages since the states were gathered take more bytes than these, where that matters."""
+        if not getattr(self.make, "weighs", False):
+            return True
+        if self.size is None:
+            self.size = sum(self._replies("size"))
+        if self.weighed > len(self.since):
+            self.weighed = self.weight = 0
+        self.weight += sum(map(size_of, self.since[self.weighed :]))
+        self.weighed = len(self.since)
+        return self.weight > self.size
 
     def _gather(self, most: float) -> None:
         """Have the states of the parts here; if they are too large, messages are kept on instead."""

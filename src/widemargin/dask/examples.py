@@ -122,6 +122,8 @@ class Summary:
     weight: float
     entries: int
     digest: str
+    sparse: bool
+    weighted: bool
 
 
 def summarised(examples: tuple, numeric: bool, digested: bool) -> Summary:
@@ -143,7 +145,8 @@ def summarised(examples: tuple, numeric: bool, digested: bool) -> Summary:
         counts = np.bincount(codes, s if s.size else None, labels.size)
     said = digest([X, y, s]) if digested else ""
     weight = float(s.sum()) if s.size else float(len(y))
-    return Summary(X.shape[0], X.shape[1], str(X.dtype), labels, counts, largest, weight, values.size, said)
+    kind = sp.issparse(X), s.size > 0
+    return Summary(X.shape[0], X.shape[1], str(X.dtype), labels, counts, largest, weight, values.size, said, *kind)
 
 
 class Examples:

@@ -28,14 +28,20 @@ from .examples import Examples, blocks_of, client_of, columns_of, is_dask, rows_
 class Cluster:
     """Where the parts of a fit are; see :class:`widemargin.problems.parts.Here`."""
 
-    def __init__(self, client: Any, examples: list, kind: dict[str, Any]) -> None:
+    def __init__(self, client: Any, examples: list, kind: Callable[[tuple], Any]) -> None:
         self.client, self.examples, self.kind = client, examples, kind
         self.made: DaskParts | None = None
 
-    def parts(self, make: Callable[[Problem, int], Any]) -> DaskParts:
+    def parts(self, make: Callable[..., Any]) -> DaskParts:
         """What ``make`` makes of each part's problem and number, on the workers."""
         self.made = DaskParts(self.client, self.examples, self.kind, make)
         return self.made
+
+
+def linear_part(examples: tuple, **kind: Any) -> Problem:
+    """The problem of a part's examples."""
+    X, y, s = examples
+    return Problem(as_rows(X), y, sample_weight=s, **kind)
 
 
 def encoded(examples: tuple, classes: np.ndarray, outputs: int, class_weight: np.ndarray | None) -> tuple:
@@ -108,8 +114,8 @@ class OnCluster(TrainedByRun):
         at_zero = sum(client.gather(client.map(losses_at_zero, parts, kind=kind, pure=False))) / examples.n
         scale = (examples.largest or 1.0) if self.numeric else 1.0
         return PartsProblem(
-            Cluster(client, parts, kind), examples.n, examples.d, outputs, examples.dtype, target, lam, self.intercept,
-            at_zero, sum(each.entries for each in examples.summaries), scale,
+            Cluster(client, parts, partial(linear_part, **kind)), examples.n, examples.d, outputs, examples.dtype,
+            target, lam, self.intercept, at_zero, sum(each.entries for each in examples.summaries), scale,
         )  # fmt: skip
 
     # -- afterwards

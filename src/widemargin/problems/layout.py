@@ -207,9 +207,10 @@ class Preparation:
         if not kernel.of_rows:
             return cls(None, False, False)
         of_distances, wide = kernel.of_distances, X.dtype == np.float64
-        if sp.issparse(X):
+        distant = isinstance(X, Distant)
+        if X.is_sparse if distant else sp.issparse(X):
             return cls(None, of_distances and wide and moved_by_float32(kernel, X) <= MOVED, True)
-        if not stays_dense and np.count_nonzero(X) < SPARSE_BELOW * X.size:
+        if not stays_dense and not distant and np.count_nonzero(X) < SPARSE_BELOW * X.size:
             if not of_distances:
                 return cls(None, False, True)
             if moved_by_float32(kernel, X) <= MOVED:

@@ -1,0 +1,122 @@
+"""Rows on the workers of a cluster, of which sums and some rows are asked: what a kernel machine must know first."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..core.distant import Distant
+from ..core.rows import as_rows
+from ..problems.layout import divided, largest_entry
+from .budgeted import summed
+from .examples import Examples
+
+
+def _largest(examples: tuple) -> float:
+    return largest_entry(examples[0])
+
+
+def _column_sums(examples: tuple) -> np.ndarray:
+    X = examples[0]
+    if sp.issparse(X):
+        return np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
+    return X.sum(axis=0, dtype=np.float64)
+
+
+def _sizes(examples: tuple, exponent: int, squared: bool, centre: np.ndarray | None) -> np.ndarray:
+    """(least, largest, sum) of ‖x − centre‖², or ‖x − centre‖₁, of a part's rows divided by 2ᵉ."""
+    X, found = examples[0], np.array([math.inf, 0.0, 0.0])
+    step = max(1, 2**20 // max(1, X.shape[1]))
+    with np.errstate(over="ignore"):
+        for first in range(0, X.shape[0], step):
+            part = divided(X[first : first + step].astype(np.float64), exponent)
+            part = abs(part if centre is None else (part.toarray() if sp.issparse(part) else part) - centre)
+            if squared:
+                part = part.multiply(part) if sp.issparse(part) else part * part
+            of_rows = np.asarray(part.sum(axis=1)).ravel()
+            found = np.array([min(found[0], of_rows.min()), max(found[1], of_rows.max()), found[2] + of_rows.sum()])
+    return found
+
+
+def _rows_at(examples: tuple, places: np.ndarray) -> Any:
+    return examples[0][places]
+
+
+class ClusterRows(Distant):
+    """The rows of all parts; of prepared ones, what is asked of them is that of rows so prepared."""
+
+    place = "a Dask cluster"
+
+    def __init__(self, examples: Examples) -> None:
+        self.examples, self.shape, self.dtype = examples, (examples.n, examples.d), examples.dtype
+        self.exponent = 0
+        self.centre: np.ndarray | None = None
+        sizes = [each.n for each in examples.summaries]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)])
+        self.is_sparse = any(each.sparse for each in examples.summaries)
+
+    def _asked(self, function: Any, *given: Any) -> list[Any]:
+        return self.examples.client.gather(self.examples.mapped(function, *given))
+
+    def __getitem__(self, chosen: Any) -> Any:
+        """A copy of the chosen rows, here: that is what a kernel's function takes."""
+        return self.local(chosen)
+
+    def local(self, chosen: Any = None) -> Any:
+        """A copy of the chosen rows, as they were given."""
+        chosen = np.arange(self.shape[0]) if chosen is None else np.asarray(chosen, np.int64)
+        part = np.searchsorted(self.starts, chosen, side="right") - 1
+        client, used = self.examples.client, np.unique(part).tolist() or [0]
+        order = np.argsort(part, kind="stable")
+        blocks = client.gather(
+            [
+                client.submit(
+                    _rows_at, self.examples.parts[k], chosen[order][part[order] == k] - self.starts[k], pure=False
+                )
+                for k in used
+            ]
+        )
+        back = np.argsort(order, kind="stable")
+        whole = sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.concatenate(blocks)
+        return whole[back]
+
+    def rows(self, chosen: Any) -> Any:
+        """The chosen rows in a layout that compiled code reads."""
+        return as_rows(self.local(chosen))
+
+    def largest_entry(self) -> float:
+        """The largest absolute value of an entry."""
+        return math.ldexp(max(self._asked(_largest)), -self.exponent)
+
+    def variance(self) -> float:
+        """Variance of all entries."""
+        totals, mean = np.zeros(3), 0.0
+        for _ in range(2):  # about the mean, which the first look tells
+            totals = sum(self._asked(summed, mean))
+            mean = totals[1] / totals[0] + mean
+        return math.ldexp(totals[2] / totals[0] - (totals[1] / totals[0]) ** 2, -2 * self.exponent)
+
+    def mean(self, axis: int, dtype: Any) -> np.ndarray:
+        """Means of the columns."""
+        sums = np.sum(self._asked(_column_sums), axis=0)
+        return np.ldexp(sums / self.shape[0], -self.exponent).astype(dtype)
+
+    def sizes(self, squared: bool, centre: np.ndarray | None = None) -> tuple[float, float, float]:
+        """(least, largest, mean) ‖x − centre‖², or ‖x − centre‖₁, of the rows."""
+        found = self._asked(_sizes, self.exponent, squared, self.centre if centre is None else centre)
+        least, largest, total = zip(*found, strict=True)
+        return float(min(least)), float(max(largest)), float(sum(total)) / self.shape[0]
+
+    def prepared(self, exponent: int, far: float, centre: np.ndarray | None, dtype: Any) -> ClusterRows:
+        """What is known of the rows when they are so prepared; training data is nowhere far."""
+        other = copy.copy(self)
+        other.exponent, other.centre, other.dtype = self.exponent + exponent, centre, np.dtype(dtype)
+        return other
+
+    def scores(self, model: Any) -> np.ndarray:
+        """Scores are lazy on a cluster: estimators predict block by block."""
+        raise TypeError("rows on a cluster are scored block by block: use the estimator's decision_function")
