@@ -231,14 +231,14 @@ def holds_so_often(excesses, minimum, lam, projection):
 def test_lemma_2_bounds_the_mean_objective_of_the_iterates_in_high_probability(projection, rng):
     # the algorithm of Fig. 1, line by line, for all runs side by side
     X, y, lam, minimum = apart(rng)
-    W, means = np.zeros((RUNS, X.shape[1])), np.zeros(RUNS)
-    for t in range(1, LONG + 1):
-        means += objectives(W, X, y, lam) / LONG
-        i = rng.integers(y.size, size=RUNS)
+    W, iterates, draws = np.zeros((RUNS, X.shape[1])), [], rng.integers(y.size, size=(LONG, RUNS))
+    for t, i in enumerate(draws, 1):
+        iterates.append(W)
         violated = y[i] * np.sum(W * X[i], axis=1) < 1.0
         W = (1.0 - 1.0 / t) * W + (violated * y[i] / (lam * t))[:, None] * X[i]
         if projection:
-            W *= np.minimum(1.0, 1.0 / (math.sqrt(lam) * np.maximum(np.linalg.norm(W, axis=1), 1e-300)))[:, None]
+            W /= np.maximum(1.0, math.sqrt(lam) * np.linalg.norm(W, axis=1))[:, None]
+    means = objectives(np.array(iterates), X, y, lam).mean(axis=0)
     holds_so_often(means - minimum, minimum, lam, projection)
 
 
