@@ -478,7 +478,7 @@ class Figure6(Experiment):
         return [
             Claim(
                 "the suboptimality of Pegasos after a fixed number of steps is inversely proportional to λ",
-                f"slope of log suboptimality against log λ for λ ≤ 1e-4 after n, 4 n, 16 n … steps: {', '.join(slopes)}",
+                f"slope of log suboptimality against log λ for λ ≤ 1e-4 after n, 4 n … steps: {', '.join(slopes)}",
                 -1.3 <= slope("Pegasos") <= -0.7,
                 "so it is while λ times the steps is small; after 64 n steps only below 1e-6",
             ),
