@@ -378,7 +378,7 @@ class Workspace:
             self.slots = {each: place for place, each in enumerate(state.ids.tolist())}
         new = np.array([j for j, each in enumerate(points.ids.tolist()) if each not in self.slots], np.int64)
         if new.size:
-            self._rows(state)
+            self._fetch(state)
             self.slots |= {each: state.ids.size + j for j, each in enumerate(points.ids[new].tolist())}
             fresh, nothing = points.take(new), np.zeros((len(points.signs), new.size))
             state.ids = np.concatenate([state.ids, fresh.ids])
@@ -392,10 +392,14 @@ class Workspace:
             self.blocks.append(fresh.rows)
         return np.array([self.slots[each] for each in points.ids.tolist()], np.int64)
 
-    def _rows(self, state: State) -> Any:
-        """Rows of all points that were drawn, fetched where they are not here; None before the first draw."""
+    def _fetch(self, state: State) -> None:
+        """Have the rows of all points that were drawn."""
         if not self.blocks and state.ids.size:
             self.blocks = [self.show(state.ids).rows]
+
+    def _rows(self, state: State) -> Any:
+        """Rows of all points that were drawn; None before the first draw."""
+        self._fetch(state)
         if len(self.blocks) > 1:
             self.blocks = [joined(self.blocks)]
         return self.blocks[0] if self.blocks else None
