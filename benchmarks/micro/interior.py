@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.micro.interior parts [a9a] [covtype] [--parts 1 2 4 8 16]``: steps, trips and bytes to a relative
 gap of 1e-6 (hinge, C = 1), how far the weights are from those of one part, and what it takes where replies are put
-together. ``python -m benchmarks.micro.interior driver``: the latter for data of many features.
+together. ``python -m benchmarks.micro.interior equal``: objectives and weights beside those of dual ascent.
+``python -m benchmarks.micro.interior driver``: what it takes where replies are put together, for data of many features.
 ``python -m benchmarks.micro.interior sdca [names]``: processor seconds of both solvers by C and tol.
 """
 
@@ -142,10 +143,34 @@ def parts(names, counts):
             )
 
 
+def equal(names, counts):
+    """Objectives and weights by the number of parts beside those of dual ascent, both to a relative gap of 1e-6.
+
+    λ/2 ‖w − w*‖² ≤ P(w) − P*, so that two machines with gaps g and h are at most √(2g/λ) + √(2h/λ) apart.
+    """
+    print("| data | solver | objective | dual value | apart from one part | apart from sdca | at most |")
+    print("|---|---|---|---|---|---|---|")
+    for name in names:
+        problem, first = problem_of(*SETS[name](), 1.0), None
+        theirs = run(SDCA(), problem, rng=np.random.default_rng(0), tol=1e-6, max_epochs=10_000)
+        size = np.linalg.norm(theirs.W)
+        for count in (None, *counts):
+            found = theirs if count is None else run(InParts(count), problem, tol=1e-6, max_epochs=100)
+            first = found.W if count == counts[0] else first
+            gaps = [max(each.objective - each.dual, 0.0) for each in (theirs, found)]
+            bound = sum(np.sqrt(2.0 * gap / problem.lam) for gap in gaps) / size
+            apart = "" if first is None else f"{np.abs(found.W - first).max() / np.abs(first).max():.0e}"
+            other = "" if count is None else f"{np.linalg.norm(found.W - theirs.W) / size:.1e}"
+            most = "" if count is None else f"{bound:.1e}"
+            label = "sdca" if count is None else f"interior, {count} parts"
+            cells = f"{found.objective:.10f} | {found.dual:.10f} | {apart} | {other} | {most}"
+            print(f"| {name} | {label} | {cells} |", flush=True)
+
+
 def driver():
     """Processor milliseconds a trip where replies are put together, by the number of features, with 16 parts."""
     print("| features | steps | driver, ms a trip | ms a step |\n|---|---|---|---|")
-    for d in (54, 123, 300, 500, 1000):
+    for d in (54, 123, 300, 500, 700, 850, 1000):
         solver, problem = InParts(16), problem_of(*independent(4000, d), 1.0)
         outcome, seconds = timed(solver, problem, max_epochs=8, tol=0.0)
         own, trips = 1e3 * (seconds - solver.asked.seconds), outcome.state.trips
@@ -175,13 +200,15 @@ def ascent(names, most):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("parts", "driver", "sdca"))
+    parser.add_argument("what", choices=("parts", "equal", "driver", "sdca"))
     parser.add_argument("names", nargs="*", choices=[*SETS, []])
     parser.add_argument("--parts", nargs="+", type=int, default=[1, 2, 4, 8, 16])
     parser.add_argument("--most", type=float, default=20.0, help="seconds of a run of dual ascent")
     given = parser.parse_args()
     if given.what == "parts":
         parts(given.names or ["a9a", "covtype"], given.parts)
+    elif given.what == "equal":
+        equal(given.names or ["a9a", "covtype"], given.parts)
     elif given.what == "driver":
         driver()
     else:

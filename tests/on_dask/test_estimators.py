@@ -84,6 +84,22 @@ def test_chunks_of_sparse_rows_and_of_unknown_sizes_are_the_same_examples(client
         assert (model.predict(rows).compute() == plain.to_local().predict(X)).all()
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_chunks_of_columns_of_unknown_sizes_and_without_rows_are_the_same_examples(client, rng, sparse):
+    X, y, _ = drawn(rng, classes=3)
+    stay = np.arange(len(y)) // 80 != 1  # nothing stays of the second chunk
+    D, labels, kept = (da.from_array(a, chunks=(80, 8)[: a.ndim]) for a in (X, y, stay))
+    rows = D.map_blocks(sp.csr_matrix, dtype=X.dtype)[kept] if sparse else D.rechunk((80, 3))[kept]
+    assert np.isnan(rows.shape[0])
+    model = on_dask.LinearSVC(random_state=0).fit(rows, labels[kept])
+    plain = on_dask.LinearSVC(random_state=0).fit(*(da.from_array(a[stay], 80) for a in (X, y)))
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6, atol=1e-8)
+    for method in ("predict", "decision_function"):
+        said, local = getattr(model, method)(rows).compute(), getattr(model.to_local(), method)(X[stay])
+        np.testing.assert_allclose(said, local, rtol=1e-9, atol=1e-12)
+    assert float(model.score(rows, labels[kept])) == pytest.approx(model.to_local().score(X[stay], y[stay]))
+
+
 def test_frames_are_examples_with_names(client, rng):
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     X, y, _ = drawn(rng, d=3)
@@ -185,6 +201,9 @@ def test_callbacks_and_limits_end_a_fit_with_the_model_so_far(client, rng):
         (lambda X, y: (X * np.nan, y), "X has values that are NaN or infinite"),
         (lambda X, y: (X[X[:, 0] > 0], y.rechunk(40)), "of unknown sizes: call compute_chunk_sizes"),
         (lambda X, y: (X[:, 0], y), "X must have 2 dimensions, got 1"),
+        (lambda X, y: (X[X[:, 0] > 0], y[y >= 0]), "rows and that of y 80: align them"),
+        (lambda X, y: (X[X[:, 0] > 9], y[X[:, 0] > 9]), "X has no rows: give some examples"),
+        (lambda X, y: (X.map_blocks(lambda block: block.astype(str)), y), "X must hold numbers, got <U32: encode text"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(client, rng, change, said):

@@ -14,12 +14,14 @@ import copy
 import itertools
 import logging
 import math
+import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from distributed import KilledWorker
+from distributed import KilledWorker, get_worker
 
 LOGGER = logging.getLogger("widemargin")
 #: Messages after which the states of the parts are gathered, so that no more have to be told again.
@@ -34,11 +36,40 @@ MOST_TIMES = 8
 _NUMBERS = itertools.count()
 
 
+class Uninterrupted:
+    """Leaves Ctrl-C to the driver while fits go on.
+
+    A terminal sends it to all processes that were started from it. Workers would end, and their parts with them.
+    """
+
+    fits: ClassVar[set[str]] = set()
+    before: ClassVar[Any] = None
+
+    @classmethod
+    def begin(cls, fit: str) -> None:
+        """A fit begins; called where the worker's loop runs, which is its main thread if it is a process."""
+        if threading.current_thread() is threading.main_thread():
+            if not cls.fits:
+                cls.before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            cls.fits.add(fit)
+
+    @classmethod
+    def end(cls, fit: str) -> None:
+        """A fit has ended."""
+        if fit in cls.fits:
+            cls.fits.discard(fit)
+            if not cls.fits:
+                signal.signal(signal.SIGINT, cls.before)
+
+
 class Holder:
     """The actor: holds one part on its worker."""
 
-    def __init__(self, examples: tuple, kind: Callable[[tuple], Any], make: Callable[..., Any], number: int) -> None:
+    def __init__(
+        self, examples: tuple, kind: Callable[[tuple], Any], make: Callable[..., Any], number: int, fit: str
+    ) -> None:
         self.part = make(kind(examples), number)
+        get_worker().loop.add_callback(Uninterrupted.begin, fit)  # on workers that came late, too
 
     def tell(self, method: str, message: tuple) -> Any:
         """The part's reply to a message."""
@@ -102,6 +133,8 @@ class DaskParts:
         self.since: list[tuple[str, tuple]] = []
         self.actors: list[Any] = [None] * len(examples)
         self.futures: list[Any] = [None] * len(examples)
+        self.name = f"{id(self):x}-{next(_NUMBERS)}"
+        client.run(Uninterrupted.begin, self.name, on_error="ignore")
         self._make(range(len(examples)))
 
     def ask(self, method: str, *message: Any) -> list[Any]:
@@ -137,6 +170,7 @@ class DaskParts:
     def close(self) -> None:
         """Let the parts go."""
         self.actors, self.futures = [None] * len(self.actors), [None] * len(self.actors)
+        self.client.run(Uninterrupted.end, self.name, on_error="ignore")
 
     def _is_worth_it(self) -> bool:
         """Whether the messages since the states were gathered take more bytes than these, where that matters."""
@@ -193,13 +227,13 @@ class DaskParts:
     def _make(self, which: Any) -> None:
         """Make parts, each where its examples are."""
         for k in which:
-            given = self.examples[k], self.kind, self.make, k
-            name = f"widemargin-part-{k}-{id(self):x}-{next(_NUMBERS)}"
+            given = self.examples[k], self.kind, self.make, k, self.name
+            name = f"widemargin-part-{k}-{self.name}-{next(_NUMBERS)}"
             self.futures[k] = self.client.submit(Holder, *given, actor=True, key=name)
         for k in which:
             self.actors[k] = None
             try:
-                actor = self.futures[k].result()
+                actor = self._made(k)
                 # an actor's stand-in asks the default client of the process, which may be that of another cluster
                 actor._client, actor._future = self.client, self.futures[k]
                 self.actors[k] = actor
@@ -211,6 +245,19 @@ class DaskParts:
             except (RuntimeError, CancelledError) as error:  # Dask's word for a worker that went meanwhile
                 if "lost" not in str(error) and not isinstance(error, CancelledError):
                     raise
+
+    def _made(self, k: int) -> Any:
+        """The stand-in of a part's actor, when it is made; if no worker is left, whoever waits is told."""
+        told = False
+        while True:
+            try:
+                return self.futures[k].result(timeout=LOOK)
+            except TimeoutError:
+                if self.futures[k].status == "error":
+                    raise
+            if not told and not self.client.scheduler_info()["workers"]:
+                LOGGER.warning("the cluster has no workers: training goes on when one comes")
+                told = True
 
     def _call(self, k: int, method: str, *message: Any) -> Any:
         """An answer that is to come; None where there is nobody to give it."""

@@ -1,7 +1,13 @@
-"""Budgeted kernel machines on a cluster: one for each part, and their mean, made as small as one of them.
+"""Budgeted kernel machines on a cluster: one for each part, their mean made as small as one of them, and refitted.
 
-Each part's machine makes its passes over the part's rows, in orders drawn from (seed, part). Parts do not talk to each
-other, so that a worker that dies costs its own parts only, which Dask computes again to the same bits.
+Each part's machine makes its passes over the part's rows, in orders drawn from (seed, part). The mean of them all is
+compressed to B vectors V, which loses something. With V fixed, a machine is linear in B features::
+
+    w = Σ aⱼΦ(vⱼ) = Φ(V)Ru,      R Rᵀ = K(V, V)⁻¹,      ‖w‖² = ‖u‖²,      ⟨w, Φ(x)⟩ = ⟨u, Rᵀk(V, x)⟩,
+
+so each part solves the linear problem of its own rows for u, by SDCA, and the mean of these u is the machine: one more
+message each way, whatever the budget. Parts do not talk to each other, so that a worker that dies costs its own parts
+only, which Dask computes again to the same bits.
 """
 
 from __future__ import annotations
@@ -13,15 +19,28 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from .. import solvers
 from ..arguments import generator
+from ..core.kernel_matrix import KernelMatrix
+from ..core.rows import DenseRows, shape
 from ..estimators import budgeted
 from ..estimators.fitting import now
+from ..estimators.labels import class_weights
 from ..history import History
+from ..problems.linear import Problem
+from ..running import run
+from ..solvers.budget.reduce import holding
 from .examples import Examples
 from .fitting import ClusterClassifier, ClusterRegressor, OnCluster
 
 #: Rows at a time that a machine is given in its own order.
 AT_ONCE = 2**14
+#: Most numbers of the features of a part's rows; of more rows some are drawn.
+MOST_NUMBERS = 2**25
+#: The relative gap and the epochs at which a part's linear problem ends; joint losses, which have no gap, end by these.
+CLOSE_ENOUGH, EPOCHS = 1e-2, 20
+#: Directions of the vectors' span whose share of the longest is less are left out.
+FLAT = 1e-10
 
 
 def trained(examples: tuple, number: int, machine: Any, classes: np.ndarray | None, seed: int, passes: int) -> Any:
@@ -36,6 +55,41 @@ def trained(examples: tuple, number: int, machine: Any, classes: np.ndarray | No
             known = {} if classes is None else {"classes": classes}
             machine.partial_fit(X[rows], y[rows], sample_weight=s[rows] if s.size else None, **known)
     return machine
+
+
+def root_of(machine: Any) -> np.ndarray:
+    """R of shape (vectors, rank), with R Rᵀ the inverse of the vectors' kernel matrix on its range."""
+    vectors = machine._state.vectors()
+    K = KernelMatrix(machine._trained_kernel, vectors, dtype=np.float64).block(np.arange(shape(vectors)[0]))
+    values, directions = np.linalg.eigh(0.5 * (K + K.T))
+    kept = values > FLAT * max(float(values[-1]), 0.0)
+    return directions[:, kept] / np.sqrt(values[kept])
+
+
+def refitted(examples: tuple, number: int, machine: Any, root: np.ndarray, of_class: Any, seed: int) -> np.ndarray:
+    """The weights u of a part's own rows in the span of a machine's vectors, of shape (outputs, rank)."""
+    X, y, s = examples
+    rng = np.random.default_rng([seed, number, 1])
+    most = max(1, MOST_NUMBERS // max(1, root.shape[1]))
+    if len(y) > most:
+        chosen = np.sort(rng.choice(len(y), most, replace=False))
+        X, y, s = X[chosen], y[chosen], s[chosen] if s.size else s
+    if of_class is None:
+        problem = machine._problem_of_part(X, y, s)
+    else:
+        codes = np.searchsorted(machine.classes_, y)
+        problem = machine._problem_of_part(X, codes, s, None if machine.class_weight is None else of_class[codes])
+    across = KernelMatrix(problem.kernel, problem.X, machine._state.vectors(), dtype=np.float64)
+    features = np.empty((problem.n, root.shape[1]))
+    for first in range(0, problem.n, AT_ONCE):
+        some = np.arange(first, min(first + AT_ONCE, problem.n))
+        features[some] = across.block(some) @ root
+    linear = Problem(
+        DenseRows(features), problem.y, problem.target, problem.lam, sample_weight=problem.sample_weight,
+        intercept="none", n_outputs=problem.n_outputs,
+    )  # fmt: skip
+    solver = solvers.make("linear", "pegasos" if linear.is_joint else "sdca")
+    return run(solver, linear, rng=rng, max_epochs=EPOCHS, tol=0.0 if linear.is_joint else CLOSE_ENOUGH).model.coef
 
 
 def summed(examples: tuple, mean: float) -> np.ndarray:
@@ -55,6 +109,12 @@ class _BudgetedOnCluster(OnCluster):
     tol, max_seconds, checkpoint, checkpoint_every, callbacks, verbose = 0.0, None, None, 60, None, 0
 
     budget: int
+    refit: bool
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.refit, (bool, np.bool_)):
+            raise TypeError(f"refit must be True or False, got {self.refit!r}")
 
     def _machine(self, gamma: Any) -> Any:
         """The machine of a part."""
@@ -91,6 +151,8 @@ class _BudgetedOnCluster(OnCluster):
         options = {"machine": machine, "classes": classes, "seed": seed, "passes": self.max_iter}
         machines = client.gather(client.map(trained, examples.parts, numbers, **options, pure=False))
         self._local = budgeted.average(machines, self.budget)
+        if self.refit and self._local._trained_kernel.is_definite and self._local._state.support:
+            self._refit(examples, seed)
         self._local.set_params(max_iter=self.max_iter, random_state=self.random_state)
         self.n_iter_, self.stop_reason_, self.certificate_ = self.max_iter, "max_iter", None
         self.history_ = History()
@@ -100,6 +162,20 @@ class _BudgetedOnCluster(OnCluster):
         )  # fmt: skip
         for name in ("n_iter_", "stop_reason_", "history_", "certificate_", "n_features_in_"):
             setattr(self._local, name, getattr(self, name))
+
+    def _refit(self, examples: Examples, seed: int) -> None:
+        """Give the vectors of the mean the best coefficients of each part's rows, on average over all rows."""
+        machine, root, of_class = self._local, root_of(self._local), None
+        if not self.numeric:
+            of_class = class_weights(self.class_weight, *examples.labels())
+        client, numbers = examples.client, list(range(len(examples.parts)))
+        options = {"machine": machine, "root": root, "of_class": of_class, "seed": seed}
+        found = client.gather(client.map(refitted, examples.parts, numbers, **options, pure=False))
+        rows = [each.n for each in examples.summaries]
+        mean = sum(n * u for n, u in zip(rows, found, strict=True)) / sum(rows)
+        visits = machine._state.counters.visits
+        machine._state = holding(machine._trained_kernel, machine._state.vectors(), mean @ root.T)
+        machine._state.tally.visits = machine._state.counters.visits = visits
 
     def to_local(self) -> Any:
         """The estimator of one machine: the mean of those of the parts."""
@@ -123,13 +199,18 @@ class _BudgetedOnCluster(OnCluster):
 class BudgetedSVC(ClusterClassifier, _BudgetedOnCluster):
     """Kernel classification with at most ``budget`` support vectors on a Dask cluster.
 
-    The mean of a :class:`widemargin.BudgetedSVC` for each part, compressed to ``budget`` vectors.
+    The mean of a :class:`widemargin.BudgetedSVC` for each part, compressed to ``budget`` vectors whose coefficients are
+    then refitted.
 
     Parameters
     ----------
     budget, kernel, gamma, degree, coef0, lam, step, maintenance, max_iter, batch_size, multi_class, class_weight, \
     random_state
         As in :class:`widemargin.BudgetedSVC`. ``gamma="scale"`` is that of all rows.
+    refit : bool, default=True
+        Whether each part finds the coefficients of the compressed mean's vectors that are best for its rows, by the
+        objective with ``lam``, and their mean is what is learnt; else coefficients are those of the compressed mean.
+        Kernels that are not positive definite are not refitted.
     client : distributed.Client, optional
 
     Attributes
@@ -155,6 +236,7 @@ class BudgetedSVC(ClusterClassifier, _BudgetedOnCluster):
         batch_size=1,
         multi_class="crammer_singer",
         class_weight=None,
+        refit=True,
         random_state=None,
         client=None,
     ):
@@ -164,12 +246,15 @@ class BudgetedSVC(ClusterClassifier, _BudgetedOnCluster):
 class BudgetedSVR(ClusterRegressor, _BudgetedOnCluster):
     """Kernel regression with an ε-tube and at most ``budget`` support vectors on a Dask cluster.
 
-    The mean of a :class:`widemargin.BudgetedSVR` for each part, compressed to ``budget`` vectors.
+    The mean of a :class:`widemargin.BudgetedSVR` for each part, compressed to ``budget`` vectors whose coefficients are
+    then refitted.
 
     Parameters
     ----------
     budget, kernel, gamma, degree, coef0, lam, epsilon, step, maintenance, max_iter, batch_size, random_state
         As in :class:`widemargin.BudgetedSVR`. ``gamma="scale"`` is that of all rows.
+    refit : bool, default=True
+        As in :class:`BudgetedSVC`.
     client : distributed.Client, optional
     """
 
@@ -189,6 +274,7 @@ class BudgetedSVR(ClusterRegressor, _BudgetedOnCluster):
         maintenance="merge",
         max_iter=1,
         batch_size=1,
+        refit=True,
         random_state=None,
         client=None,
     ):

@@ -148,8 +148,8 @@ class OnCluster(TrainedByRun):
         vars(model).pop("feature_names_in_", None)  # blocks of frames are arrays
         X = self._checked_rows(X)
         shape = {"drop_axis": 1} if width is None else {"chunks": (X.chunks[0], (width,))}
-        meta = np.empty((0,) if width is None else (0, 0), dtype)
-        return X.map_blocks(partial(_said_of_block, model, method), dtype=dtype, meta=meta, **shape)
+        meta = np.empty((0,) if width is None else (0, width), dtype)
+        return X.map_blocks(partial(_said_of_block, model, method, meta), dtype=dtype, meta=meta, **shape)
 
     def _checked_rows(self, X: Any) -> Any:
         X = rows_of(X)
@@ -176,8 +176,8 @@ class OnCluster(TrainedByRun):
     _score_of_sums: Callable[[list[np.ndarray]], float]
 
 
-def _said_of_block(model: Any, method: str, rows: Any) -> np.ndarray:
-    return getattr(model, method)(rows) if rows.shape[0] else np.empty(0)
+def _said_of_block(model: Any, method: str, empty: np.ndarray, rows: Any) -> np.ndarray:
+    return getattr(model, method)(rows) if rows.shape[0] else empty
 
 
 class ClusterClassifier(ClassifierMixin, OnCluster):
