@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
 from widemargin import SMO, SVC, SVR, backends, load, svm_grid, svm_path
+from widemargin.estimators import multiclass
 
 X, Y = make_moons(120, noise=0.2, random_state=0)
 
@@ -28,6 +29,41 @@ def test_what_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert "pip install 'widemargin[gpu]'" in backends.lacking()
     assert backends.resolved("cpu") == backends.resolved("auto") == "cpu"
+
+
+def test_a_torch_that_cannot_be_imported_is_as_none(monkeypatch):
+    class Broken:
+        def find_spec(self, name, *_):
+            if name.split(".")[0] == "torch":
+                raise OSError("libcublas.so.12: cannot open shared object file")
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+    assert "importing them fails (libcublas.so.12" in backends.lacking()
+    assert backends.resolved("auto") == "cpu"
+
+
+def test_pairs_with_too_many_coefficients_for_a_gpu_are_scored_here_and_rows_are_looked_at(monkeypatch):
+    model = SVC(decision_function_shape="ovo").fit(X, np.arange(120) % 3)
+    own = model.decision_function(X)
+    monkeypatch.setattr(backends, "lacking", lambda: "")
+    monkeypatch.setattr(multiclass, "ON_DEVICE", 0)
+    model.set_params(device="auto")
+    np.testing.assert_array_equal(model.decision_function(X), own)
+    wrong = X.copy()
+    wrong[3, 1] = np.nan
+    for call in (model.predict, model.decision_function):
+        with pytest.raises(ValueError, match="X contains NaN"):
+            call(wrong)
+
+
+def test_paths_and_grids_refuse_solvers_that_are_none():
+    for call in (svm_path, svm_grid):
+        with pytest.raises(ValueError, match=r"solver must be one of .* got 'smoo'"):
+            call(X, Y, [1.0], solver="smoo")
+        with pytest.raises(TypeError, match=r"solver must be one of .* got 3"):
+            call(X, Y, [1.0], solver=3)
 
 
 @pytest.mark.parametrize("solver", ["pegasos", "sdca", SMO()])

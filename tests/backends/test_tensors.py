@@ -158,6 +158,16 @@ def test_scores_of_tensors_arrays_and_sparse_rows_are_those_of_the_cpu(name, dty
     np.testing.assert_array_equal(model.decision_function(new[411:412]), of_tensor[411:412].cpu())
 
 
+def test_scores_of_pairs_are_those_of_the_cpu(rng, stand_in):
+    X = rng.normal(size=(90, 3))
+    for shape in ("ovo", "ovr"):
+        model = SVC(gamma=0.5, decision_function_shape=shape).fit(X, np.arange(90) % 4)
+        expected = model.decision_function(X)
+        close = {"rtol": 2e-5, "atol": 2e-5 * (1.0 + np.abs(expected).max())}
+        np.testing.assert_allclose(model.decision_function(torch.tensor(X, device=stand_in)).cpu(), expected, **close)
+        np.testing.assert_allclose(model.set_params(device="cuda").decision_function(X), expected, **close)
+
+
 def test_scores_over_sparse_vectors_are_those_of_the_cpu(rng, stand_in):
     X = sp.random(150, 300, 0.01, format="csr", random_state=int(rng.integers(1000)))
     y = rng.random(150) < 0.5

@@ -25,8 +25,12 @@ def lacking() -> str:
     try:
         import torch
         import triton  # noqa: F401
-    except ImportError as missing:
+    except ModuleNotFoundError as missing:
         return f"torch and Triton, and {missing.name} is not installed: pip install 'widemargin[gpu]'"
+    except (ImportError, OSError) as broken:  # such as a library of CUDA that is not there
+        return (
+            f"torch and Triton, and importing them fails ({broken}): install them anew, pip install 'widemargin[gpu]'"
+        )
     if not torch.cuda.is_available():
         return (
             f"a GPU, and torch {torch.__version__} finds none: check the driver with nvidia-smi, and that this torch "

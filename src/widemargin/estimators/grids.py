@@ -102,6 +102,7 @@ def svm_grid(X, y, Cs, *, gammas=("scale",), cv=5, sample_weight=None, **paramet
     found = []
     for gamma in gammas:
         model = SVC(gamma=gamma, **parameters)
+        model._check_parameters()
         across = _on_device if model._trains_side_by_side() else _in_turn
         found.append(across(model, X, np.asarray(y), Cs, folds, sample_weight))
     scores, gaps = (np.stack(each) for each in zip(*found, strict=True))
@@ -170,7 +171,7 @@ def _fold(model: SVC, binaries: Binaries, train: np.ndarray) -> Binaries:
     weights[train] = binaries.weights[train] if binaries.weights.size else 1.0
     counts = np.bincount(binaries.codes[train], minlength=binaries.of_class.size).astype(float)
     if not counts.all():
-        missing = model.classes_[np.flatnonzero(counts == 0)[0]]
+        missing = model.classes_.tolist()[np.flatnonzero(counts == 0)[0]]
         raise ValueError(f"a fold has no example of class {missing!r} to train on: use fewer folds")
     of_class = class_weights(model.class_weight, model.classes_, counts)
     return replace(binaries, weights=weights, of_class=of_class, weighted=True)

@@ -80,6 +80,11 @@ def _joint_hinge(n_classes: int, cost_matrix: Any) -> Any:
     return losses.MulticlassHinge(np.ascontiguousarray(cost))
 
 
+def _has_many_pairs(model: Any) -> bool:
+    """Whether a machine of pairs has too many coefficients for scores on a GPU."""
+    return isinstance(model, PairsModel) and model.intercept.size * model.support.size > ON_DEVICE
+
+
 def targets_of(codes: np.ndarray, outputs: int) -> np.ndarray:
     """What a target compares scores with: ±1 for one output, else the codes."""
     return 2.0 * codes - 1.0 if outputs == 1 else codes.astype(np.float64)
@@ -429,15 +434,24 @@ class Decomposed(Labelled, KernelMachine):
         sums = finite(sums, X)
         return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
 
+    def _scores_on_device(self, model: Any) -> bool:
+        return super()._scores_on_device(model) and not _has_many_pairs(model)
+
+    def _scored(self, model: Any, X: Any) -> np.ndarray:
+        """As of all kernel machines; a GPU has a coefficient for each pair and vector, or none if they are too many."""
+        if _has_many_pairs(model):
+            X = local(X)
+        elif isinstance(model, PairsModel) and (isinstance(X, Distant) or self._scores_on_device(model)):
+            model = model.whole()
+        return super()._scored(model, X)
+
     def _parts(self, X: Any) -> Iterable[tuple[slice, int, np.ndarray]]:
         """Scores of pairs as :meth:`PairsModel.parts`; also of a model whose pairs share merged vectors."""
         k, model = self.classes_.size, self._model
-        if isinstance(model, PairsModel):
-            many = model.intercept.size * model.support.size > ON_DEVICE
-            if many or not (isinstance(X, Distant) or self._scores_on_device(model)):
-                yield from model.parts(self._preparation.rows(model.kernel, local(X)), threads=threads(self.n_jobs))
-                return
-            model = model.whole()
+        here = _has_many_pairs(model) or not (isinstance(X, Distant) or self._scores_on_device(model))
+        if here and isinstance(model, PairsModel):
+            yield from model.parts(self._preparation.rows(model.kernel, local(X)), threads=threads(self.n_jobs))
+            return
         scores = self._scored(model, X).T
         for i in range(k - 1):
             yield slice(0, X.shape[0]), i, np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)])

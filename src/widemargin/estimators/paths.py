@@ -56,7 +56,9 @@ def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
     if labels.size != 2:
         raise ValueError(f"a path needs two classes, got {labels.size}: {labels.tolist()}")
 
-    if SVC(**parameters)._trains_side_by_side():
+    asked = SVC(**parameters)
+    asked._check_parameters()
+    if asked._trains_side_by_side():
         models = dict(zip(sorted(set(Cs)), _side_by_side(X, y, sorted(set(Cs)), sample_weight, parameters)))
         return [models[C] for C in Cs]
 
