@@ -73,6 +73,7 @@ VERDICTS = {
     # rounding allows no more
     (0.5, 0.5, 0.1, False, False, True): "stalled",
     (None, 0.5, 0.0, False, False, True): "stalled",
+    (0.0, 0.0, 0.0, False, False, True): "stalled",  # many problems, all solved, that have a tol of their own
     (-0.5, 0.0, 0.1, False, False, False): "stalled",
     (-0.1, 0.0, 0.1, False, False, False): "tol",  # no further below 0 than tol
 }

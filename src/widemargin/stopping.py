@@ -123,7 +123,7 @@ def reason_to_stop(
         return "max_iter"
     if patience.unimproved >= patience.most:
         return "early_stopping"
-    if (stalled and not gap <= tol * share) or (tol > 0.0 and gap < -max(tol, ROUNDED) * share):
+    if (stalled and not (tol > 0.0 and gap <= tol * share)) or (tol > 0.0 and gap < -max(tol, ROUNDED) * share):
         return "stalled"
     change = gap if "gap" in measured and tight else min(gap, abs(previous - measured["objective"]))
     if tol > 0.0 and change <= tol * share:
