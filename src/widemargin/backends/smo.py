@@ -215,13 +215,15 @@ class Workspace:
         if self.width == self.Q:
             self.first = False
             return
-        if any(state.previous.size == 0 for state in own):
+        # none of a working set of another size, as of a run that had more memory, or of longer lines
+        usable = [state.previous.size == kept and bool((state.previous < self.width).all()) for state in own]
+        if not all(usable):
             keys = self.tensor(np.random.default_rng(own[0].seed).random(self.n, np.float32))
             of_variables = self.row.gather(1, self.at) if self.twice else self.row
             self.keys = torch.where(self.low < self.high, keys[of_variables], programs.LOW.value)
             self.previous = self.keys.topk(kept, dim=1).indices
         for line, state in enumerate(own):
-            if state.previous.size:
+            if usable[line]:
                 self.previous[line] = self.tensor(state.previous)
         self.age.scatter_(1, self.previous, self.clock)
 
@@ -519,6 +521,7 @@ class DeviceSMO(OnDevice):
         if state.lifted is None:
             part, own = self._sampled(problem, state), state.sample
             assert own is not None
+            own.drop_workspace()  # the rows of all examples want its memory
             model = self._roughly().model(part, own)
             away = scores(model, problem.X, device=self.device)[:, 0]
             v, inner, chosen = Variables.of(problem), Variables.of(part), self._chosen(problem, state)
@@ -543,7 +546,6 @@ class DeviceSMO(OnDevice):
         taken = solver.advance(part, own, n_steps)
         state.counters = replace(own.counters)
         if n_steps and own.ended:
-            own.drop_workspace()
             lifted = self._lifted(problem, state)
             for name in ("alpha", "f", "bias", "primal", "dual", "sample", "counters"):
                 setattr(state, name, getattr(lifted, name))
