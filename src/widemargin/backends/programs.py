@@ -142,7 +142,8 @@ def pairs(
             curvature = tl.maximum(Kii + tl.load(K + j * Q + j) - 2.0 * tl.load(K + i * Q + j), TAU)
             up, down = hv - bv, bv - lv
             room = tl.min(tl.where(lane == i, up, tl.where(lane == j, down, FAR)), 0)
-            t = tl.where(best > 0.0, tl.minimum(tl.sqrt(best / curvature).to(tl.float64), room), 0.0)
+            # two roots: best / curvature is 0 in float32 where kernel values exceed 1e22
+            t = tl.where(best > 0.0, tl.minimum((tl.sqrt(best) / tl.sqrt(curvature)).to(tl.float64), room), 0.0)
             # a variable that reached its bound stands on it exactly
             risen, fallen = tl.where(t >= up, hv, bv + t), tl.where(t >= down, lv, bv - t)
             bv = tl.where(t > 0.0, tl.where(lane == i, risen, tl.where(lane == j, fallen, bv)), bv)
@@ -170,7 +171,7 @@ def singles(
         for _ in range(MOVES):
             t = tl.minimum(tl.maximum((ev / dv).to(tl.float64), lv - bv), hv - bv)
             t32 = t.to(tl.float32)
-            best, i = tl.max(t32 * ev - 0.5 * t32 * t32 * dv, 0, return_indices=True)
+            best, i = tl.max(t32 * (ev - 0.5 * (t32 * dv)), 0, return_indices=True)
             t = tl.where(lane == i, tl.where(best > 0.0, t, 0.0), 0.0)
             moves = tl.sum(t, 0)
             bv = tl.where(t == 0.0, bv, tl.where(t >= hv - bv, hv, tl.where(t <= lv - bv, lv, bv + t)))
