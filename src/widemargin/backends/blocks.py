@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from typing import Any
 
@@ -42,11 +42,13 @@ WIDTH = 1024
 
 @contextmanager
 def exactly() -> Iterator[None]:
-    """Matrix products in float32 and no less, without gradients; memory that is short is told in a sentence."""
+    """Matrix products in float32 and no less, whatever the caller has switched on, without gradients; memory that is
+    short is told in a sentence."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
+    wide = torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled() else nullcontext()
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), wide:
             yield
     except torch.cuda.OutOfMemoryError as error:
         free, total = (part / 2**30 for part in torch.cuda.mem_get_info())
@@ -239,7 +241,7 @@ class RowCache:
     def __init__(self, blocks: Blocks, n_bytes: float) -> None:
         n, device = blocks.n, blocks.device
         self.blocks, self.capacity = blocks, min(n, max(LEAST_ROWS, int(n_bytes // (4 * n))))
-        self.rows = torch.empty((self.capacity, n), device=device)
+        self.rows = torch.empty((self.capacity, n), dtype=torch.float32, device=device)
         self.slot_of = torch.empty(n + 1, dtype=torch.int64, device=device)
         self.asked = torch.zeros(n, dtype=torch.int64, device=device)
         self.owner, self.used = (torch.empty(self.capacity, dtype=torch.int64, device=device) for _ in range(2))

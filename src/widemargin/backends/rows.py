@@ -69,7 +69,9 @@ class DeviceRows(Distant):
 
     @cached_property
     def _mean(self) -> torch.Tensor:
-        return self.values.mean(0, dtype=torch.float64)
+        # by parts, since torch would make a copy of all in float64
+        sums = [part.sum(0, dtype=torch.float64) for part in self._parts()]
+        return torch.stack(sums).sum(0) / self.shape[0]
 
     def mean(self, axis: int = 0, dtype: Any = np.float64) -> np.ndarray:
         """Means of the columns, in float64."""
@@ -93,7 +95,7 @@ class DeviceRows(Distant):
             order = 2.0 if squared else 1.0
             with blocks.exactly():
                 away = None if centre is None else blocks.tensor_of(centre, self.place)
-                parts = [self.values] if away is None else (part.double() - away for part in self._parts())
+                parts = (part if away is None else part.double() - away for part in self._parts())
                 lengths = [torch.linalg.vector_norm(part, order, 1, dtype=torch.float64) for part in parts]
                 of_rows = torch.cat(lengths)
                 of_rows = of_rows.square_() if squared else of_rows
@@ -186,7 +188,8 @@ class Sender:
         self.turn = (self.turn + 1) % 2
         if not self.staged:
             self.staged = [
-                (torch.empty(self.n_bytes, dtype=torch.uint8, pin_memory=True), torch.cuda.Event()) for _ in range(2)
+                (torch.empty(self.n_bytes, dtype=torch.uint8, device="cpu", pin_memory=True), torch.cuda.Event())
+                for _ in range(2)
             ]
         buffer, sent = self.staged[self.turn]
         sent.synchronize()  # returns at once where nothing was recorded yet

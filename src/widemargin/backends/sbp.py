@@ -52,7 +52,7 @@ class Workspace(Here):
         self.largest = float(own) + problem.constant
         self.everywhere = torch.arange(problem.n, device=device).repeat(problem.n_outputs, 1)
         self.sums = torch.empty(self.shape, dtype=torch.float64, device=device)
-        self.here = torch.empty(self.shape, dtype=torch.float64, pin_memory=self.sums.is_cuda)
+        self.here = torch.empty(self.shape, dtype=torch.float64, device="cpu", pin_memory=self.sums.is_cuda)
 
     def computed(self) -> int:
         """Kernel values that were computed for the cache since this was last asked."""
