@@ -40,7 +40,7 @@ def taken(X: Any) -> Any:
     from .rows import DeviceRows
 
     if tensor.dtype.is_complex:
-        raise ValueError(f"X must hold real numbers, got a tensor of {tensor.dtype}")
+        raise ValueError(f"X must hold real numbers, got a tensor of {tensor.dtype}: give X.real or X.abs()")
     if tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.to(torch.float32 if tensor.dtype.is_floating_point else torch.float64)
     return DeviceRows(tensor.to(backends.GPU)) if tensor.ndim == 2 else _numpy(tensor.cpu(), "X")

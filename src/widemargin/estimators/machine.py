@@ -18,7 +18,7 @@ from .. import backends, solvers
 from ..arguments import flag, one_of, positive, threads
 from ..backends.tensors import taken
 from ..core import losses
-from ..core.distant import Distant, local
+from ..core.distant import Distant, local, local_rows
 from ..core.kernel_matrix import largest_value
 from ..core.kernels import KERNELS, class_of
 from ..history import History
@@ -515,8 +515,9 @@ class KernelMachine(TrainedByRun):
             return finite(self._scored(self._model, X), X)
 
     def _finished(self, model: KernelModel, own: np.ndarray | None = None) -> KernelModel:
-        """As for all estimators; ``own`` are the examples of the model's problem among all."""
-        return super()._finished(model if own is None else replace(model, support=own[model.support]))
+        """As for all estimators, with vectors that stand here; ``own`` are the examples of the model's problem."""
+        support = model.support if own is None else own[model.support]
+        return super()._finished(replace(model, support=support, vectors=local_rows(model.vectors)))
 
     def _rows_for(self, model: KernelModel, X: Any) -> Any:
         return self._preparation.rows(model.kernel, check_rows(self, X, reset=False, distant=True))
