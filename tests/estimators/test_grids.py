@@ -1,5 +1,7 @@
 """Cross-validated scores over a grid are those of machines that are trained one by one."""
 
+import signal
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -34,6 +36,38 @@ def test_scores_are_those_of_a_grid_search(classes, rng):
 def test_of_equals_the_smallest_C_is_best(rng):
     X = np.concatenate([rng.normal(size=(20, 2)) - 20.0, rng.normal(size=(20, 2)) + 20.0])
     assert svm_grid(X, np.repeat([0, 1], 20), [10.0, 1.0, 5.0], gammas=[0.01]).best_params == {"C": 1.0, "gamma": 0.01}
+
+
+def test_a_precomputed_kernel_is_that_of_its_rows(rng):
+    X, y = rng.normal(size=(60, 3)), np.repeat([0, 1], 30)
+    X[30:, 0] += 1.0
+    by_rows = svm_grid(X, y, CS, gammas=[1.0], kernel="linear", cv=3)
+    by_table = svm_grid(X @ X.T, y, CS, gammas=[1.0], kernel="precomputed", cv=3)
+    assert np.abs(by_rows.scores - by_table.scores).max() <= 1.0 / 20 + 1e-9  # an example may lie on the boundary
+
+
+def test_ctrl_c_leaves_what_was_finished(rng):
+    X, y, seen = rng.normal(size=(300, 3)), np.tile([0, 1], 150), []
+
+    def interrupt(progress):
+        seen.append(progress)
+        if len(seen) == stop:
+            signal.raise_signal(signal.SIGINT)
+
+    stop = 0
+    whole = svm_grid(X, y, CS, gammas=GAMMAS, cv=2, callbacks=[interrupt])
+    assert np.isfinite(whole.scores).all()
+    stop, looks = len(seen), len(seen)
+    seen.clear()
+    cut = svm_grid(X, y, CS, gammas=GAMMAS, cv=2, callbacks=[interrupt])  # in the last machine: of the largest C
+    np.testing.assert_array_equal(np.isnan(cut.scores), [[[False, False]] * 2, [[False, True], [False, False]]])
+    np.testing.assert_array_equal(cut.scores[0], whole.scores[0])
+    assert cut.best_score == np.nanmax(cut.mean)
+    assert len(seen) == looks
+    stop = 1
+    seen.clear()
+    with pytest.raises(ValueError, match="no pair of C and γ was finished in all folds"):
+        _ = svm_grid(X, y, CS, gammas=GAMMAS, cv=2, callbacks=[interrupt]).best_params
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from sklearn.model_selection import check_cv
 
 from ..arguments import positive
 from ..backends.tensors import hosted, taken
+from ..core.kernels import class_of
 from ..core.pairs import add_votes, first_pair
 from .kernel import SVC
 from .labels import class_weights
@@ -27,7 +28,8 @@ class SVMGrid:
     Cs, gammas : list
         As they were given.
     scores : ndarray of shape (n_gammas, n_Cs, n_folds)
-        Share of the held-out examples of each fold that are classified correctly.
+        Share of the held-out examples of each fold that are classified correctly; NaN for machines that Ctrl-C left
+        unfinished.
     gaps : ndarray of the same shape
         The largest relative duality gap of the machines of a fold, NaN where a kernel is indefinite.
     """
@@ -39,20 +41,22 @@ class SVMGrid:
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean score over the folds, of shape (n_gammas, n_Cs)."""
+        """Mean score over the folds, of shape (n_gammas, n_Cs); NaN where a fold is missing."""
         return self.scores.mean(axis=2)
 
     @property
     def best_params(self) -> dict[str, Any]:
         """``{"C": …, "gamma": …}`` with the best mean score; of equals the smallest C, which is the simplest."""
-        mean = self.mean
-        g, c = min(np.argwhere(mean == mean.max()).tolist(), key=lambda place: self.Cs[place[1]])
+        mean, best = self.mean, self.best_score
+        g, c = min(np.argwhere(mean == best).tolist(), key=lambda place: self.Cs[place[1]])
         return {"C": self.Cs[c], "gamma": self.gammas[g]}
 
     @property
     def best_score(self) -> float:
-        """The best mean score."""
-        return float(self.mean.max())
+        """The best mean score of those that all folds have."""
+        if np.isnan(self.mean).all():
+            raise ValueError("no pair of C and γ was finished in all folds: give it more time, or fewer Cs and folds")
+        return float(np.nanmax(self.mean))
 
 
 def svm_grid(X, y, Cs, *, gammas=("scale",), cv=5, sample_weight=None, **parameters):
@@ -99,30 +103,34 @@ def svm_grid(X, y, Cs, *, gammas=("scale",), cv=5, sample_weight=None, **paramet
     Cs, gammas = [positive("each of Cs", C) for C in Cs], list(gammas)
     X, y, sample_weight = taken(X), hosted(y), hosted(sample_weight, "sample_weight")
     folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
-    found = []
-    for gamma in gammas:
+    scores, gaps = np.full((2, len(gammas), len(Cs), len(folds)), np.nan)
+    for g, gamma in enumerate(gammas):
         model = SVC(gamma=gamma, **parameters)
         model._check_parameters()
         across = _on_device if model._trains_side_by_side() else _in_turn
-        found.append(across(model, X, np.asarray(y), Cs, folds, sample_weight))
-    scores, gaps = (np.stack(each) for each in zip(*found, strict=True))
+        if not across(model, X, np.asarray(y), Cs, folds, sample_weight, scores[g], gaps[g]):
+            break
     return SVMGrid(Cs, gammas, scores, gaps)
 
 
 def _in_turn(
-    model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]], sample_weight: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """(scores, gaps) of shape (n_Cs, n_folds): in each fold each machine starts from the one before."""
-    scores, gaps = np.empty((len(Cs), len(folds))), np.empty((len(Cs), len(folds)))
+    model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]],
+    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
+) -> bool:  # fmt: skip
+    """scores, gaps (n_Cs × n_folds) ← of machines that start from the one before in their fold; False on Ctrl-C."""
+    table = isinstance(model.kernel, str) and class_of(model.kernel).is_table
     for k, (train, test) in enumerate(folds):
         s = None if sample_weight is None else np.asarray(sample_weight)[train]
+        known, new = (X[train][:, train], X[test][:, train]) if table else (X[train], X[test])
         last: SVC | None = None
         for c in np.argsort(Cs, kind="stable").tolist():
             own = SVC(**{**model.get_params(deep=False), "C": Cs[c]})
-            own._fit(X[train], y[train], s, None if last is None else last._duals() * (own.C / last.C))
-            scores[c, k], last = np.mean(own.predict(X[test]) == y[test]), own
+            own._fit(known, y[train], s, None if last is None else last._duals() * (own.C / last.C))
+            if own.stop_reason_ == "interrupted":
+                return False
+            scores[c, k], last = np.mean(own.predict(new) == y[test]), own
             gaps[c, k] = _largest_gap(own.certificate_)
-    return scores, gaps
+    return True
 
 
 def _largest_gap(certificates: Any) -> float:
@@ -134,8 +142,9 @@ def _largest_gap(certificates: Any) -> float:
 
 
 def _on_device(
-    model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]], sample_weight: Any
-) -> tuple[np.ndarray, np.ndarray]:
+    model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]],
+    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
+) -> bool:  # fmt: skip
     """As :func:`_in_turn`, all machines side by side.
 
     Every problem has all examples, those that it does not train on with weight 0: so the responses of training have
@@ -148,7 +157,8 @@ def _on_device(
 
     problems = Problems(task.whole, parts, [np.arange(task.whole.n)] * len(parts))
     solver, outcome = run_side_by_side(model, task, problems)
-    scores, gaps = np.empty((len(Cs), len(folds))), np.empty((len(Cs), len(folds)))
+    if outcome.stop_reason == "interrupted":
+        return False
     certificates, place, count = solver.certificates(problems, outcome.state), 0, len(binaries)
     for c in range(len(Cs)):
         for k, (_, test) in enumerate(folds):
@@ -162,7 +172,7 @@ def _on_device(
             scores[c, k] = np.mean(_decided(values, model) == binaries.codes[test])
             gaps[c, k] = np.nan if task.indefinite else _largest_gap(certificates[own])
             place = own.stop
-    return scores, gaps
+    return True
 
 
 def _fold(model: SVC, binaries: Binaries, train: np.ndarray) -> Binaries:
