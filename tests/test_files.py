@@ -560,6 +560,13 @@ def test_a_class_that_nobody_knows_is_named(tmp_path):
         load(tmp_path / "new.npz")
 
 
+def test_a_run_on_a_gpu_goes_on_where_there_is_one(tmp_path):
+    name = "DeviceSMO.State of nowhere"  # a process that has used torch knows the real ones
+    write_npz(tmp_path / "gpu.npz", {"kind": name, "random": {}, "content": {"class": name, "parts": {}}})
+    with pytest.raises(ValueError, match=r"gpu\.npz holds a DeviceSMO.*, of a run on a GPU: go on where there is one"):
+        load(tmp_path / "gpu.npz")
+
+
 def test_a_state_of_version_01_asks_for_training_anew(tmp_path):
     write_npz(tmp_path / "old.npz", {"widemargin": 1, "kind": "State", "state": {}})
     with pytest.raises(ValueError, match=r"old\.npz holds a solver's state of version 0\.1, .*: train anew"):

@@ -121,6 +121,10 @@ def _register_tuples() -> None:
             savable()(cls)
 
 
+#: How names of what only runs on a GPU begin; their modules need torch.
+OF_A_GPU = ("DeviceSMO", "DeviceSBP", "SideBySide")
+
+
 def _name(cls: type) -> str | None:
     """What files call a class; None if it is not registered."""
     if cls not in _NAMES:
@@ -134,6 +138,8 @@ def _kind(name: Any) -> Kind:
         _register_tuples()
         for home in sorted(set(sys.modules[__package__]._HOMES.values()) - {"data", "files", "plots"}):
             import_module(f"{__package__}.{home}")
+    if name not in _KINDS and str(name).startswith(OF_A_GPU):
+        raise Refusal(f"holds a {name}, of a run on a GPU: go on where there is one, or fit anew to another file")
     if name not in _KINDS:
         raise Refusal(f"holds a {name}, which this version does not know: upgrade it")
     return _KINDS[name]
