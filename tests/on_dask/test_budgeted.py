@@ -80,6 +80,19 @@ def test_the_refitted_machine_is_the_mean_of_what_parts_find_by_rows(client, rng
     np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)
 
 
+def test_parts_without_weight_have_no_say_in_the_refitted_machine(client, rng):
+    X, y = rng.uniform(-1.0, 1.0, size=(300, 2)), np.arange(300) % 2
+    weights = np.repeat([1.0, 0.0, 3.0], 100)
+    given = (da.from_array(a, chunks=(100, 2)[: a.ndim]) for a in (X, y, weights))
+    options = {"budget": 10, "gamma": 1.0, "lam": 1e-2, "random_state": 3}
+    model = on_dask.BudgetedSVC(**options).fit(*given).to_local()
+    seed, root = int(np.random.default_rng(3).integers(2**63)), budgeted.root_of(model)
+    cut = [(X[k : k + 100], y[k : k + 100], weights[k : k + 100]) for k in (0, 100, 200)]
+    found = [budgeted.refitted(part, k, model, root, np.ones(2), seed) for k, part in enumerate(cut)]
+    wanted = (found[0] + 3.0 * found[2]) / 4.0 @ root.T
+    np.testing.assert_allclose(model.dual_coef_, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
+
+
 def test_refit_is_true_or_false(client):
     with pytest.raises(TypeError, match="refit must be True or False, got 'no'"):
         on_dask.BudgetedSVC(refit="no").fit(da.zeros((4, 2)), da.zeros(4))

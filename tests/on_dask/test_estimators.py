@@ -67,6 +67,35 @@ def test_a_regressor_finds_the_optimum_of_one_machine(client, rng, loss):
     assert float(score) == pytest.approx(model.to_local().score(X, t), abs=1e-9)
 
 
+def test_scores_of_targets_far_from_zero_and_all_alike_are_those_of_the_local_estimator(client, rng):
+    X, _, t = drawn(rng)
+    D = da.from_array(X, chunks=(50, 8))
+    model = on_dask.LinearSVR().fit(D, da.from_array(t, chunks=50))
+    model.intercept_ = model.intercept_ + 2.0**27
+    local, weights = model.to_local(), rng.integers(0, 2, len(t)).astype(float)
+    weights[:50] = 0.0  # a chunk without weight
+    score = model.score(D, da.from_array(2.0**27 + t, chunks=50), da.from_array(weights, chunks=50))
+    assert float(score) == pytest.approx(local.score(X, 2.0**27 + t, weights), abs=1e-6)
+    assert float(model.score(D, da.ones(len(t), chunks=50))) == local.score(X, np.ones(len(t))) == 0.0
+
+
+@pytest.mark.parametrize("solver", ["interior", "admm"])
+def test_chunks_of_float32_among_others_have_the_certificate_of_the_model(client, rng, solver):
+    X, y, _ = drawn(rng)
+    X[80:160] = X[80:160].astype(np.float32)
+
+    def some_rounded(block, block_info=None):
+        return block.astype(np.float32) if block_info[0]["chunk-location"][0] == 1 else block
+
+    rows = da.from_array(X, chunks=(80, 8)).map_blocks(some_rounded, dtype=float)
+    model = on_dask.LinearSVC(solver=solver, random_state=0, tol=0, max_iter=4)
+    model.fit(rows, da.from_array(y, chunks=80))
+    w, b = model.coef_[0], model.intercept_[0]
+    assert w.dtype == np.float64
+    hinge = np.maximum(0.0, 1.0 - (2.0 * y - 1.0) * (X @ w + b)).mean()
+    assert model.certificate_.primal == pytest.approx(0.5 * (w @ w + b * b) / len(y) + hinge, rel=1e-12)
+
+
 def test_chunks_of_sparse_rows_and_of_unknown_sizes_are_the_same_examples(client, rng):
     X, y, _ = drawn(rng)
     X[np.abs(X) < 0.1] = 0.0
@@ -204,6 +233,9 @@ def test_callbacks_and_limits_end_a_fit_with_the_model_so_far(client, rng):
         (lambda X, y: (X[X[:, 0] > 0], y[y >= 0]), "rows and that of y 80: align them"),
         (lambda X, y: (X[X[:, 0] > 9], y[X[:, 0] > 9]), "X has no rows: give some examples"),
         (lambda X, y: (X.map_blocks(lambda block: block.astype(str)), y), "X must hold numbers, got <U32: encode text"),
+        (lambda X, y: (X * np.where(np.arange(240) < 80, 1e200, 1.0)[:, None], y), "sums of their squares overflow"),
+        (lambda X, y: (X, X[:, 0]), "y must hold labels, got the number .*: use a regressor"),
+        (lambda X, y: (X, da.from_array(np.array([None, "a"] * 120, object), 80)), "y has labels of several kinds"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(client, rng, change, said):

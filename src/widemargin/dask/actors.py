@@ -16,6 +16,7 @@ import logging
 import math
 import signal
 import threading
+import uuid
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any, ClassVar
@@ -133,9 +134,13 @@ class DaskParts:
         self.since: list[tuple[str, tuple]] = []
         self.actors: list[Any] = [None] * len(examples)
         self.futures: list[Any] = [None] * len(examples)
-        self.name = f"{id(self):x}-{next(_NUMBERS)}"
-        client.run(Uninterrupted.begin, self.name, on_error="ignore")
-        self._make(range(len(examples)))
+        self.name = uuid.uuid4().hex  # drivers of one cluster must not take each other's parts
+        try:
+            client.run(Uninterrupted.begin, self.name, on_error="ignore")
+            self._make(range(len(examples)))
+        except BaseException:  # nobody else knows of these parts
+            self.close()
+            raise
 
     def ask(self, method: str, *message: Any) -> list[Any]:
         """The replies of all parts to one message, in their order."""
@@ -164,7 +169,7 @@ class DaskParts:
                 f"the checkpoint has {len(states)} parts, and the data {len(self.actors)}: give the data in the same "
                 "chunks"
             )
-        self.gathered, self.since = list(states), []
+        self.gathered, self.since, self.weighed, self.weight = list(states), [], 0, 0
         self._tell_again(range(len(states)))
 
     def close(self) -> None:
@@ -176,19 +181,21 @@ class DaskParts:
         """Whether the messages since the states were gathered take more bytes than these, where that matters."""
         if not getattr(self.make, "weighs", False):
             return True
-        if self.size is None:
-            self.size = sum(self._replies("size"))
-        if self.weighed > len(self.since):
-            self.weighed = self.weight = 0
         self.weight += sum(map(size_of, self.since[self.weighed :]))
         self.weighed = len(self.since)
-        return self.weight > self.size
+        return self.weight > self._size()
+
+    def _size(self) -> int:
+        """Bytes of all states, which stay as large as they are: asked for once."""
+        if self.size is None:
+            self.size = sum(self._replies("size"))
+        return self.size
 
     def _gather(self, most: float) -> None:
         """Have the states of the parts here; if they are too large, messages are kept on instead."""
-        fits = most == math.inf or sum(self._replies("size")) <= most
+        fits = most == math.inf or self._size() <= most
         if fits and (self.since or self.gathered[0] is None):
-            self.gathered, self.since = self._replies("state"), []
+            self.gathered, self.since, self.weighed, self.weight = self._replies("state"), [], 0, 0
 
     # -- parts that come and go
 
@@ -253,8 +260,8 @@ class DaskParts:
             try:
                 return self.futures[k].result(timeout=LOOK)
             except TimeoutError:
-                if self.futures[k].status == "error":
-                    raise
+                if self.futures[k].status == "error":  # meanwhile, or by a time limit of its own
+                    return self.futures[k].result()
             if not told and not self.client.scheduler_info()["workers"]:
                 LOGGER.warning("the cluster has no workers: training goes on when one comes")
                 told = True

@@ -164,15 +164,15 @@ class _BudgetedOnCluster(OnCluster):
             setattr(self._local, name, getattr(self, name))
 
     def _refit(self, examples: Examples, seed: int) -> None:
-        """Give the vectors of the mean the best coefficients of each part's rows, on average over all rows."""
+        """Give the vectors of the mean the best coefficients of each part's rows, on average by their weights."""
         machine, root, of_class = self._local, root_of(self._local), None
         if not self.numeric:
             of_class = class_weights(self.class_weight, *examples.labels())
         client, numbers = examples.client, list(range(len(examples.parts)))
         options = {"machine": machine, "root": root, "of_class": of_class, "seed": seed}
         found = client.gather(client.map(refitted, examples.parts, numbers, **options, pure=False))
-        rows = [each.n for each in examples.summaries]
-        mean = sum(n * u for n, u in zip(rows, found, strict=True)) / sum(rows)
+        masses = [each.weight for each in examples.summaries]  # rows, or their weights: who has none says nothing
+        mean = sum(mass * u for mass, u in zip(masses, found, strict=True)) / examples.weight
         visits = machine._state.counters.visits
         machine._state = holding(machine._trained_kernel, machine._state.vectors(), mean @ root.T)
         machine._state.tally.visits = machine._state.counters.visits = visits

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from ..core.rows import unlocked
 from ..files import digest
+from ..problems.layout import largest_entry
 
 #: Parts that data in more chunks is put together to: the rounds on wide data grow with them, the steps on narrow data,
 #: of at most so many features, do not.
@@ -111,7 +112,8 @@ def assembled(xs: list, ys: list, weights: list, numeric: bool) -> tuple[Any, np
 
 @dataclass
 class Summary:
-    """What is known of a part: rows, features, type; labels with how many there are, or the largest target."""
+    """What is known of a part: rows, features, type; labels with how many there are, or the largest target; the largest
+    entry."""
 
     n: int
     d: int
@@ -124,6 +126,19 @@ class Summary:
     digest: str
     sparse: bool
     weighted: bool
+    entry: float
+
+
+def labels_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(The labels of a part, the place of each example's among them); refuses what are no labels."""
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        raise ValueError("y has labels of several kinds, or none for some rows: make all numbers, or texts") from error
+    if labels.dtype.kind == "f" and np.any(labels != np.floor(labels)):
+        odd = labels[labels != np.floor(labels)][0]
+        raise ValueError(f"y must hold labels, got the number {odd}: use a regressor, or whole numbers")
+    return labels, codes
 
 
 def summarised(examples: tuple, numeric: bool, digested: bool) -> Summary:
@@ -141,11 +156,11 @@ def summarised(examples: tuple, numeric: bool, digested: bool) -> Summary:
     if numeric:
         largest = float(np.abs(y).max()) if y.size else 0.0
     else:
-        labels, codes = np.unique(y, return_inverse=True)
+        labels, codes = labels_of(y)
         counts = np.bincount(codes, s if s.size else None, labels.size)
     said = digest([X, y, s]) if digested else ""
     weight = float(s.sum()) if s.size else float(len(y))
-    kind = sp.issparse(X), s.size > 0
+    kind = sp.issparse(X), s.size > 0, largest_entry(X) if values.size else 0.0
     return Summary(X.shape[0], X.shape[1], str(X.dtype), labels, counts, largest, weight, values.size, said, *kind)
 
 
@@ -184,6 +199,11 @@ class Examples:
         self.weight = sum(each.weight for each in self.summaries)
         if self.weight == 0.0:
             raise ValueError("sample_weight must not be all zero, got zeros only: give some example a positive weight")
+
+    @property
+    def entry(self) -> float:
+        """The largest absolute value of an entry of X."""
+        return max(each.entry for each in self.summaries)
 
     @property
     def largest(self) -> float:

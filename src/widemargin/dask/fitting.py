@@ -19,6 +19,7 @@ from ..estimators.checkpointing import opened_for
 from ..estimators.fitting import TrainedByRun, all_or_nothing, now
 from ..estimators.labels import class_weights, weighted
 from ..estimators.multiclass import target_of, targets_of
+from ..problems.layout import refuse_overflow
 from ..problems.linear import Problem
 from ..problems.parts import PartsProblem
 from .actors import DaskParts
@@ -38,10 +39,10 @@ class Cluster:
         return self.made
 
 
-def linear_part(examples: tuple, **kind: Any) -> Problem:
-    """The problem of a part's examples."""
+def linear_part(examples: tuple, dtype: Any, **kind: Any) -> Problem:
+    """The problem of a part's examples, with the numbers that the rows of all parts have."""
     X, y, s = examples
-    return Problem(as_rows(X), y, sample_weight=s, **kind)
+    return Problem(as_rows(X.astype(dtype, copy=False)), y, sample_weight=s, **kind)
 
 
 def encoded(examples: tuple, classes: np.ndarray, outputs: int, class_weight: np.ndarray | None) -> tuple:
@@ -107,15 +108,17 @@ class OnCluster(TrainedByRun):
 
     def _problem(self, examples: Examples) -> PartsProblem:
         """What is minimised, over parts on the workers."""
+        refuse_overflow(examples.entry, examples.d)
         parts, target, outputs = self._encode_parts(examples)
         lam = self._lam(examples.n)
         kind = {"target": target, "lam": lam, "intercept": self.intercept, "n_outputs": outputs}
         client = examples.client
         at_zero = sum(client.gather(client.map(losses_at_zero, parts, kind=kind, pure=False))) / examples.n
         scale = (examples.largest or 1.0) if self.numeric else 1.0
+        entries = sum(each.entries for each in examples.summaries)
         return PartsProblem(
-            Cluster(client, parts, partial(linear_part, **kind)), examples.n, examples.d, outputs, examples.dtype,
-            target, lam, self.intercept, at_zero, sum(each.entries for each in examples.summaries), scale,
+            Cluster(client, parts, partial(linear_part, dtype=examples.dtype, **kind)), examples.n, examples.d, outputs,
+            examples.dtype, target, lam, self.intercept, at_zero, entries, scale,
         )  # fmt: skip
 
     # -- afterwards
@@ -241,9 +244,15 @@ class ClusterRegressor(RegressorMixin, OnCluster):
         y = np.asarray(y, np.float64)
         s = np.ones(y.size) if s is None else np.asarray(s, np.float64)
         errors = y - model.predict(X) if y.size else y
-        return np.array([float(s.sum()), float(s @ y), float(s @ y**2), float(s @ errors**2)])
+        weight = float(s.sum())
+        mean = float(s @ y) / weight if weight > 0.0 else 0.0
+        return np.array([weight, mean, float(s @ (y - mean) ** 2), float(s @ errors**2)])
 
     @staticmethod
     def _score_of_sums(sums: list[np.ndarray]) -> float:  # type: ignore[override]
-        weight, first, second, errors = np.sum(sums, axis=0)
-        return np.float64(1.0 - errors / (second - first**2 / weight))
+        weights, means, spreads, errors = np.transpose(sums)
+        mean = weights @ means / weights.sum()  # squares of the targets themselves would cancel all digits
+        spread, error = spreads.sum() + weights @ (means - mean) ** 2, errors.sum()
+        if spread == 0.0:  # as scikit-learn has it
+            return np.float64(error == 0.0)
+        return np.float64(1.0 - error / spread)

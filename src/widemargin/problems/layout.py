@@ -296,15 +296,20 @@ def warn_if_unequal(X: Any, name: str) -> None:
         )
 
 
-def check_features(X: Any, C: float, intercept: str, slope: float = 1.0) -> None:
-    """Refuse features whose squares overflow; warn of features that are too small for C, losses having that slope."""
-    n, width = shape(X)
-    most = largest_entry(X)
+def refuse_overflow(most: float, width: int) -> float:
+    """What no sum of the squares of a row exceeds, for entries up to ``most``; a sentence where that overflows."""
     largest = float(width) * most * most if most < math.sqrt(OVERFLOWS) else math.inf
     if most > 0.0:
         largest = max(largest, math.ulp(0.0))  # squares vanish below 1e-162
     if largest > OVERFLOWS:
         raise ValueError(f"X has entries up to {most:.1e}, and sums of their squares overflow: scale the features")
+    return largest
+
+
+def check_features(X: Any, C: float, intercept: str, slope: float = 1.0) -> None:
+    """Refuse features whose squares overflow; warn of features that are too small for C, losses having that slope."""
+    n, width = shape(X)
+    largest = refuse_overflow(largest_entry(X), width)
     warn_if_too_small(C * slope, n, largest, intercept, X)
 
 
