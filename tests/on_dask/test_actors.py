@@ -56,7 +56,7 @@ def test_two_drivers_that_are_alike_have_parts_of_their_own(client, monkeypatch)
     for number in range(2):  # as two processes that were forked from one
         monkeypatch.setattr(actors, "_NUMBERS", itertools.count())
         monkeypatch.setattr(actors, "id", lambda _: 1, raising=False)
-        made.append(DaskParts(client, client.scatter([number]), int, Maker()))
+        made.append(DaskParts(client, client.scatter([number], hash=False), int, Maker()))
     assert [parts.ask("hear", 0.0) for parts in made] == [[(0, 1.0)], [(1, 1.0)]]
     for parts in made:
         parts.close()
@@ -66,7 +66,7 @@ def test_workers_are_let_go_where_parts_cannot_be_made(client, monkeypatch):
     told = []
     monkeypatch.setattr(client, "run", lambda function, name, **options: told.append((function.__name__, name)))
     with pytest.raises(ValueError, match="invalid literal"):
-        DaskParts(client, client.scatter(["no number"]), int, Maker())
+        DaskParts(client, client.scatter(["no number"], hash=False), int, Maker())
     (begin, name), (end, other) = told
     assert (begin, end) == ("begin", "end")
     assert name == other
@@ -75,7 +75,7 @@ def test_workers_are_let_go_where_parts_cannot_be_made(client, monkeypatch):
 def test_states_that_are_too_large_are_measured_once_and_stay_where_they_are(client, monkeypatch):
     monkeypatch.setattr(actors, "GATHERED_EVERY", 2)
     monkeypatch.setattr(actors, "MOST_BYTES", 799)
-    counts, parts = asked(monkeypatch), DaskParts(client, client.scatter([0]), int, Maker())
+    counts, parts = asked(monkeypatch), DaskParts(client, client.scatter([0], hash=False), int, Maker())
     for number in range(8):
         assert parts.ask("hear", 0.0) == [(0, number + 1.0)]
     parts.close()
@@ -85,7 +85,7 @@ def test_states_that_are_too_large_are_measured_once_and_stay_where_they_are(cli
 @pytest.mark.parametrize("restored", [False, True])
 def test_messages_are_weighed_from_the_last_gathered_states_on(client, monkeypatch, restored):
     monkeypatch.setattr(actors, "GATHERED_EVERY", 2)
-    counts, parts = asked(monkeypatch), DaskParts(client, client.scatter([0]), int, Weighing())
+    counts, parts = asked(monkeypatch), DaskParts(client, client.scatter([0], hash=False), int, Weighing())
     for _ in range(3):
         parts.ask("hear", np.zeros(60))  # two of them take more than the state
     assert counts["state"] == 1
