@@ -31,6 +31,24 @@ def test_the_machine_is_the_mean_of_those_of_the_parts(client, rng):
     np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)
 
 
+@pytest.mark.parametrize("kind", [on_dask.BudgetedSVC, on_dask.SVC])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_gamma_is_that_of_all_entries_of_sparse_chunks(client, rng, kind):
+    X, y = (3.0 + rng.normal(size=(60, 3))) * (rng.random((60, 3)) < 0.4), np.arange(60) % 2
+    rows = da.from_array(X, chunks=(25, 3)).map_blocks(sp.csr_matrix, dtype=float)
+    model = kind(max_iter=1, random_state=0).fit(rows, da.from_array(y, chunks=25)).to_local()
+    assert model._gamma == pytest.approx(1.0 / (3 * X.var()), rel=1e-9)
+
+
+def test_examples_without_weight_teach_a_part_nothing(rng):
+    X, y, s = rng.normal(size=(80, 2)), np.arange(80) % 2, (rng.random(80) < 0.5).astype(float)
+    machine = widemargin.BudgetedSVC(budget=100, gamma=1.0, lam=1e-2)
+    one, other = (
+        trained((X, labels, s), 0, machine, np.arange(2), 3, 1) for labels in (y, np.where(s > 0.0, y, 1 - y))
+    )
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-9, atol=1e-12)
+
+
 def objective(model, X, y, lam, epsilon=None):
     """λ/2 ‖w‖² and the mean loss of a machine with one output."""
     V, a = model.support_vectors_, model.dual_coef_[0]

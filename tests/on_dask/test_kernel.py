@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
 from widemargin import dask as on_dask  # noqa: E402
 from widemargin.core import losses  # noqa: E402
+from widemargin.dask.rows import _sizes  # noqa: E402
 from widemargin.estimators.multiclass import Binaries  # noqa: E402
 from widemargin.problems.kernel import KernelProblem  # noqa: E402
 from widemargin.problems.parts import kernel_in_parts  # noqa: E402
@@ -79,8 +80,9 @@ def test_the_machine_is_that_of_the_solver_over_parts(client, rng, classes, opti
     assert 0.0 <= model.certificate_.dual <= model.certificate_.primal
 
 
-def test_predictions_are_lazy_and_those_of_the_local_estimator(client, rng, tmp_path):
-    X, y = drawn(rng, classes=3)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_predictions_are_lazy_and_those_of_the_local_estimator(client, rng, tmp_path, classes):
+    X, y = drawn(rng, classes=classes)
     D, labels = chunked(X, y)
     model = on_dask.SVC(max_iter=1, tol=0, **NU).fit(D, labels)
     local = model.to_local()
@@ -90,10 +92,12 @@ def test_predictions_are_lazy_and_those_of_the_local_estimator(client, rng, tmp_
     np.testing.assert_array_equal(model.decision_function(D).compute(), local.decision_function(X))
     assert float(model.score(D, labels)) == pytest.approx(local.score(X, y))
     np.testing.assert_array_equal(local.support_vectors_, X[local.support_])
+    assert y[local.support_].tolist() == sorted(y[local.support_])
     assert local.n_support_.tolist() == [int((y[local.support_] == name).sum()) for name in local.classes_]
     assert model.gamma_ == pytest.approx(1.0 / (4 * X.var()))
     K = np.exp(-model.gamma_ * ((X[:, None] - X[local.support_][None]) ** 2).sum(axis=2))
-    np.testing.assert_allclose(K @ local.dual_coef_.T + local.intercept_, local.decision_function(X), atol=1e-3)
+    scores = local.decision_function(X).reshape(len(X), -1)
+    np.testing.assert_allclose(K @ local.dual_coef_.T + local.intercept_, scores, atol=1e-3)
     model.save(tmp_path / "model.npz")
     np.testing.assert_array_equal(widemargin.load(tmp_path / "model.npz").predict(X), local.predict(X))
 
@@ -123,6 +127,13 @@ def test_sparse_chunks_are_the_same_examples(client, rng):
     np.testing.assert_allclose(
         model.dual_coef_, plain.dual_coef_, rtol=1e-4, atol=1e-4 * np.abs(plain.dual_coef_).max()
     )
+
+
+def test_sizes_of_rows_are_those_of_all_blocks_of_a_part(rng):
+    X = sp.random(7, 2**19, density=1e-5, format="csr", random_state=rng)  # two rows at a time
+    norms = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    found = _sizes((X,), 1, True, None)  # of the rows divided by 2
+    np.testing.assert_allclose(found, np.array([norms.min(), norms.max(), norms.sum()]) / 4.0, rtol=1e-12)
 
 
 def test_a_driver_that_is_restarted_goes_on_to_the_same_bits(client, rng, tmp_path):

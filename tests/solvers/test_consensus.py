@@ -70,6 +70,20 @@ def test_the_optimum_is_found_for_any_number_of_parts(rng, loss, kind):
         assert lowest * (1.0 - 1e-9) <= value <= best.objective * (1.0 + 2e-3)
 
 
+def test_parts_that_were_let_go_come_back_as_they_were(rng):
+    problem, seed = drawn(rng, losses.Hinge()), int(rng.integers(2**31))
+    parts, solver, found = in_parts(problem, dealt(rng, problem, 3)), ConsensusADMM(), []
+    for lets_go in (False, True):
+        state = solver.init(parts, np.random.default_rng(seed))
+        solver.advance(parts, state, 3)
+        if lets_go:
+            state.drop_workspace()
+        solver.advance(parts, state, 2)
+        found.append((state.z, state.v, solver.duals(parts, state)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_the_certificate_is_that_of_the_whole_problem(rng):
     problem = drawn(rng, losses.Hinge(), several=True, weighted=True)
     chosen = dealt(rng, problem, 3)

@@ -22,6 +22,7 @@ from widemargin.core.losses import (
 from widemargin.core.rows import as_rows
 from widemargin.problems.linear import Problem
 from widemargin.running import run
+from widemargin.solvers import interior
 from widemargin.solvers.interior import LocalParts, Part, cut, some_of
 
 LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), SquaredEpsilon(0.2)]
@@ -285,6 +286,19 @@ def test_parts_change_nothing_but_roundings_and_what_is_sent_is_counted(loss, sp
         out, back = width + 1, width * (width + 1) // 2 + 3 * width + 7  # of weigh
         assert state.bytes_sent == 8 * n_parts * (out + steps * ((width + 2) + (width + 2) + (width + 2)))
         assert state.bytes_received == 8 * n_parts * (back + steps * ((3 + 2 * width) + 1 + back))
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredEpsilon(0.1)], **by_name)
+def test_rows_at_a_time_change_nothing_but_roundings(loss, rng, monkeypatch):
+    problem, found = make(rng, loss, intercept="regularized", weighted=True), []
+    for entries in (10**6, 12):  # all rows, and three
+        monkeypatch.setattr(interior, "ENTRIES_AT_ONCE", entries)
+        solver = Interior()
+        state = solver.init(problem)
+        for _ in range(6):
+            solver.advance(problem, state, 1)
+        found.append(state.w)
+    np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-9 * np.abs(found[0]).max())
 
 
 def test_a_part_that_was_lost_is_made_again_from_its_variables_and_the_messages_since(rng):

@@ -1,5 +1,7 @@
 """The Stochastic Batch Perceptron over parts: levels, draws and predictors of one machine, however rows are dealt."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +12,7 @@ from widemargin.core.rows import as_rows
 from widemargin.core.water_level import fill
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.parts import kernel_in_parts
-from widemargin.solvers import sbp_parts
+from widemargin.solvers import sbp, sbp_parts
 from widemargin.solvers.sbp import StochasticBatchPerceptron
 from widemargin.solvers.sbp_parts import SBPOnParts
 
@@ -67,6 +69,16 @@ def test_levels_and_responses_are_those_of_all_examples(rng, kind):
         np.testing.assert_allclose(beta.sum(axis=1), 0.0, atol=1e-9)
 
 
+def test_masses_are_sums_of_weights_and_a_class_without_is_none(rng):
+    problem = drawn(rng, several=True, weighted=True)
+    s, y = problem.sample_weight, problem.signs
+    wanted = np.stack([(s * (y > 0.0)).sum(axis=1), (s * (y < 0.0)).sum(axis=1)], axis=1)
+    np.testing.assert_allclose(dealt(problem, 4).masses, wanted, rtol=1e-12)
+    weightless = replace(problem, sample_weight=s * (y > 0.0))
+    with pytest.raises(ValueError, match="needs examples of both classes with a weight > 0"):
+        SBPOnParts(nu=0.01).init(dealt(weightless, 4), rng)
+
+
 def test_draws_come_from_the_points_under_water(rng):
     problem = drawn(rng)
     parts, solver = dealt(problem, 4), SBPOnParts(nu=0.02, batch_size=8)
@@ -116,8 +128,9 @@ def test_any_number_of_parts_is_one_machine(rng, nu):
         assert certificate == pytest.approx(found[0][2], rel=1e-6)
 
 
-@pytest.mark.parametrize("nu", [0.02, None])
-def test_the_predictor_is_what_its_certificate_says(rng, nu):
+@pytest.mark.parametrize(("nu", "smallest"), [(0.02, 0.0), (0.02, 1.0), (None, 0.01)])
+def test_the_predictor_is_what_its_certificate_says(rng, monkeypatch, nu, smallest):
+    monkeypatch.setattr(sbp, "SMALLEST_SCALE", smallest)  # responses are multiplied out never, always, now and then
     problem = drawn(rng, several=True, weighted=True)
     parts, solver = dealt(problem, 4), SBPOnParts(nu=nu)
     state = solver.init(parts, rng)
