@@ -560,6 +560,13 @@ def test_a_class_that_nobody_knows_is_named(tmp_path):
         load(tmp_path / "new.npz")
 
 
+@pytest.mark.parametrize("name", ["Consensus.State", "InteriorOnParts.State", "SBPOnParts.State", "Tracker.State"])
+def test_a_new_process_knows_the_states_of_all_solvers(name):
+    script = f"from widemargin.files import _kind; print(_kind({name!r}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=os.environ)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_run_on_a_gpu_goes_on_where_there_is_one(tmp_path):
     name = "DeviceSMO.State of nowhere"  # a process that has used torch knows the real ones
     write_npz(tmp_path / "gpu.npz", {"kind": name, "random": {}, "content": {"class": name, "parts": {}}})

@@ -138,6 +138,9 @@ def _kind(name: Any) -> Kind:
         _register_tuples()
         for home in sorted(set(sys.modules[__package__]._HOMES.values()) - {"data", "files", "plots"}):
             import_module(f"{__package__}.{home}")
+        solvers = import_module(f"{__package__}.solvers")
+        for kind in set(solvers.REGISTRY) - {"device", "devices"}:  # those of clusters have no public name
+            solvers.classes(kind)
     if name not in _KINDS and str(name).startswith(OF_A_GPU):
         raise Refusal(f"holds a {name}, of a run on a GPU: go on where there is one, or fit anew to another file")
     if name not in _KINDS:

@@ -192,6 +192,20 @@ def _not_canonical(rng):
     }
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_that_begin_between_two_places_are_moved(dtype, rng):
+    X = rng.normal(size=(5, 3)).astype(dtype)
+    room = np.zeros(X.nbytes + 8, np.uint8)
+    odd = room[1 : 1 + X.nbytes].view(dtype).reshape(X.shape)
+    odd[:] = X
+    assert not odd.flags.aligned
+    dense, sparse = as_rows(odd), sp.csr_matrix(X)
+    sparse.data = odd.ravel()
+    for values in (dense.values, as_rows(sparse).data):
+        assert values.flags.aligned
+        np.testing.assert_array_equal(values.ravel(), X.ravel())
+
+
 @pytest.mark.parametrize("what", list(_not_canonical(np.random.default_rng(0))))
 def test_anything_else_becomes_canonical_and_is_left_as_it_was(what, rng):
     X, expected = _not_canonical(rng)[what]

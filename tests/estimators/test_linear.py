@@ -872,3 +872,10 @@ def test_a_huge_lambda_gives_nearly_nothing(lam, rng):
     model = quick(LinearSVC, lam=lam).fit(X, y)
     assert np.abs(model.coef_).max() < 10 / lam
     assert model.certificate_.primal == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("labels", [["u", "v"] * 3, [0, 1] * 3])
+def test_texts_among_features_are_told_of_X_whatever_the_labels_are(labels):
+    X = np.array([[1.0, "x"]] * 6, object)
+    with pytest.raises(ValueError, match="X must hold numbers, got the string 'x'"):
+        LinearSVC().fit(X, labels)

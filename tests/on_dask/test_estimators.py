@@ -150,6 +150,8 @@ def test_frames_are_examples_with_names(client, rng):
     frame = dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y), npartitions=3)
     model = on_dask.LinearSVC(random_state=0).fit(frame[["a", "b", "c"]], frame["y"])
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match=r"X has the column 'c' where that of the fit had 'a': give X\["):
+        model.predict(frame[["c", "b", "a"]])
     right = model.predict(frame[["a", "b", "c"]]).compute() == y
     assert float(model.score(frame[["a", "b", "c"]], frame["y"])) == pytest.approx(right.mean())
 

@@ -299,10 +299,14 @@ class _Unlocked:
 
 
 def unlocked(array: np.ndarray) -> np.ndarray:
-    """The same memory as an array that counts as writable, for compiled loops that only read it.
+    """The same memory as an array that counts as writable, for compiled loops that only read it; a copy where its
+    numbers begin between two places for them, as in what comes over a network.
 
-    Numba has another type for read-only arrays, and compiles every loop again for it.
+    Numba has other types for read-only arrays and for such ones, and compiles every loop again for them; NumPy's
+    products of such ones differ in the last bits.
     """
+    if not array.flags.aligned:
+        return array.copy()
     if array.flags.writeable:
         return array
     return np.asarray(_Unlocked(array)) if array.size else array.copy()

@@ -28,6 +28,8 @@ MOST_PARTS, MOST_NARROW_PARTS, NARROW = 64, 2048, 1000
 def client_of(client: Any) -> Any:
     """The client given, or the current one."""
     if client is not None:
+        if not hasattr(client, "scheduler_info"):
+            raise TypeError(f"client must be a distributed.Client, got {client!r}: give distributed.Client(address)")
         return client
     try:
         return distributed.get_client()
@@ -54,8 +56,9 @@ def as_array(values: Any, name: str) -> Any:
         values = values.to_dask_array()
     if not isinstance(values, da.Array):
         raise TypeError(
-            f"{name} must be a Dask array or frame, got {type(values).__name__}: use dask.array.from_array, or the "
-            "estimators of widemargin itself, which are faster where data fits into memory"
+            f"{name} must be a Dask array or frame, got {type(values).__name__}: use dask.array.from_array or "
+            "dask.dataframe.from_pandas, or the estimators of widemargin itself, which are faster where data fits into "
+            "memory"
         )
     return values
 

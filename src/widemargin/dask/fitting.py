@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import losses
-from ..core.rows import as_rows
+from ..core.rows import as_rows, unlocked
 from ..estimators.checkpointing import opened_for
 from ..estimators.fitting import TrainedByRun, all_or_nothing, now
 from ..estimators.labels import class_weights, weighted
@@ -42,7 +42,7 @@ class Cluster:
 def linear_part(examples: tuple, dtype: Any, **kind: Any) -> Problem:
     """The problem of a part's examples, with the numbers that the rows of all parts have."""
     X, y, s = examples
-    return Problem(as_rows(X.astype(dtype, copy=False)), y, sample_weight=s, **kind)
+    return Problem(as_rows(X.astype(dtype, copy=False)), unlocked(y), sample_weight=unlocked(s), **kind)
 
 
 def encoded(examples: tuple, classes: np.ndarray, outputs: int, class_weight: np.ndarray | None) -> tuple:
@@ -155,6 +155,13 @@ class OnCluster(TrainedByRun):
         return X.map_blocks(partial(_said_of_block, model, method, meta), dtype=dtype, meta=meta, **shape)
 
     def _checked_rows(self, X: Any) -> Any:
+        names, known = columns_of(X) or (), getattr(self, "feature_names_in_", ())
+        for name, other in zip(names, known, strict=False):
+            if name != other:
+                raise ValueError(
+                    f"X has the column {name!r} where that of the fit had {other!r}: give "
+                    "X[list(model.feature_names_in_)]"
+                )
         X = rows_of(X)
         if X.shape[1] != self.n_features_in_:
             name, known = type(self).__name__, self.n_features_in_

@@ -105,12 +105,11 @@ def check_rows(
                     f"X must have shape, row(i) and column(j) to be read by row and by column, got {type(X).__name__} "
                     f"without {' and '.join(lacks)}: add what is missing, or give an array"
                 ) from error
-            name = "X" if isinstance(y, str) or not _is_text(y) else "y"
             value = said.split(":", 1)[-1].strip().removeprefix("np.str_(").removesuffix(")")
             if isinstance(error, TypeError):
-                raise TypeError(f"{name} must hold numbers: {said}") from error
+                raise TypeError(f"X must hold numbers: {said}") from error
             raise ValueError(
-                f"{name} must hold numbers, got the string {value}: encode text or categories as numbers first, "
+                f"X must hold numbers, got the string {value}: encode text or categories as numbers first, "
                 "for example with OneHotEncoder or TfidfVectorizer"
             ) from error
         raise
@@ -209,15 +208,6 @@ def _summed(X: Any) -> Any:
     if not np.isfinite(X.data).all():
         raise ValueError("repeated entries of X sum to inf: scale the data")
     return X
-
-
-def _is_text(y: Any) -> bool:
-    """Whether numeric targets cannot be made of y."""
-    try:
-        np.asarray(y, dtype=np.float64)
-    except (ValueError, TypeError):
-        return True
-    return False
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
