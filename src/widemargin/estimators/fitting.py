@@ -105,11 +105,14 @@ def check_rows(
                     f"X must have shape, row(i) and column(j) to be read by row and by column, got {type(X).__name__} "
                     f"without {' and '.join(lacks)}: add what is missing, or give an array"
                 ) from error
+            # labels of classes may be texts, and X is looked at first
+            of_y = options.get("y_numeric", False) and _is_text(y) and not _is_text(X)
+            name = "y" if of_y else "X"
             value = said.split(":", 1)[-1].strip().removeprefix("np.str_(").removesuffix(")")
             if isinstance(error, TypeError):
-                raise TypeError(f"X must hold numbers: {said}") from error
+                raise TypeError(f"{name} must hold numbers: {said}") from error
             raise ValueError(
-                f"X must hold numbers, got the string {value}: encode text or categories as numbers first, "
+                f"{name} must hold numbers, got the string {value}: encode text or categories as numbers first, "
                 "for example with OneHotEncoder or TfidfVectorizer"
             ) from error
         raise
@@ -208,6 +211,15 @@ def _summed(X: Any) -> Any:
     if not np.isfinite(X.data).all():
         raise ValueError("repeated entries of X sum to inf: scale the data")
     return X
+
+
+def _is_text(values: Any) -> bool:
+    """Whether numbers cannot be made of them; sparse matrices hold numbers."""
+    try:
+        np.asarray(values.data if sp.issparse(values) else values, dtype=np.float64)
+    except (ValueError, TypeError):
+        return True
+    return False
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
