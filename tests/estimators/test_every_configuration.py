@@ -33,7 +33,7 @@ QUICK = {"lam": 0.02, "max_iter": 5}
 BUDGETED = [
     *(
         BudgetedSVC(50, step=step, maintenance=policy, **QUICK)
-        for step, policy in zip(STEPS, ("stop", "remove", "random", "oldest"), strict=True)
+        for step, policy in zip(STEPS, ("stop", "remove", "remove", "random", "oldest"), strict=True)
     ),
     BudgetedSVR(50, step="pegasos", **QUICK),
 ]

@@ -310,7 +310,7 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
     coef0 : float, default=0.0
     lam : float, default=1e-4
         λ. As a rule of thumb 1/n to 10/n.
-    step : {"pegasos", "norma", "margin_perceptron", "passive_aggressive"} or a step rule, default="pegasos"
+    step : {"pegasos", "norma", "implicit", "margin_perceptron", "passive_aggressive"} or a step rule, default="pegasos"
         Rules with parameters are in :mod:`widemargin.solvers.budget`: ``NormaStep(eta=0.5)``,
         ``MarginPerceptronStep(eta=1.0, radius=100.0)``. Searches set them as ``step__eta``.
     maintenance : {"merge", "multi_merge", "project", "projectron", "remove", "random", "oldest", "forget", "nearest", \

@@ -15,6 +15,7 @@ from .remove import Remove as Remove
 from .remove import Stop as Stop
 from .sgd import BudgetedSGD as BudgetedSGD
 from .steps import STEPS as STEPS
+from .steps import ImplicitStep as ImplicitStep
 from .steps import MarginPerceptronStep as MarginPerceptronStep
 from .steps import NormaStep as NormaStep
 from .steps import PassiveAggressiveStep as PassiveAggressiveStep

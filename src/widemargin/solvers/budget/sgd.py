@@ -9,7 +9,8 @@ at most B vectors z_j with rows α_j of coefficients. Step t, on the example (x,
     if g ≠ 0:  add the vector x with coefficients −η_t s g;  if there are more than B vectors, W ← W − Δ_t
     W   ← W min(1, U/‖W‖)                                     (where there is a radius U)
 
-See :mod:`.steps` for η_t and U, and :mod:`.policy` for the policies that make Δ_t.
+Passive steps (of ILK and PA) take g after W has decayed. See :mod:`.steps` for η_t and U, and :mod:`.policy` for the
+policies that make Δ_t.
 
 Theorem 1: with ‖Φ‖ ≤ 1 and E_t = Δ_t/η_t, ‖E_t‖ ≤ 1, the mean instantaneous objective of Pegasos steps is within
 (λU + 2)²(ln N + 1)/(2λN) + 2U Ē of the optimum's, Ē = Σ ‖E_t‖/N. The solver records Ē over steps and over
@@ -262,8 +263,11 @@ def learn(examples, order, rule, batch, policy, machine, most_rows):
         if wants_rows(examples.X, order, first, count, expansion.vectors, most_rows):
             return first
         tally.steps += 1
+        # a passive step looks at what decay has left; the others' slopes are those before it
+        eta = decay(rule, machine) if rule.passive else 0.0
         violated, own = look(examples, order, first, count, batch, machine)
-        eta = decay(rule, machine)
+        if not rule.passive:
+            eta = decay(rule, machine)
         if not violated:
             continue
         for r in range(count):
@@ -377,7 +381,7 @@ class BudgetedSGD(Solver):
     ----------
     budget : int
         Most vectors kept.
-    step : PegasosStep, NormaStep, MarginPerceptronStep or PassiveAggressiveStep
+    step : PegasosStep, NormaStep, ImplicitStep, MarginPerceptronStep or PassiveAggressiveStep
     maintenance : Policy
         Merge(), Project() or another policy of this package; Merge takes the Gaussian kernel only.
     sampling : {"permutation", "fixed"}

@@ -1,13 +1,14 @@
 """Step sizes of budgeted SGD, with what each makes of λ and of a radius U that W is projected to.
 
-=====================  =====  ==============  =====
-step                   λ      η_t             U
-=====================  =====  ==============  =====
-PegasosStep            > 0    1/(λt)          –
-NormaStep              > 0    η/√t            –
-MarginPerceptronStep   0      η               U
-PassiveAggressiveStep  0      min(C, ℓ/‖gΦ‖²) –
-=====================  =====  ==============  =====
+=====================  =====  =================  =====
+step                   λ      η_t                U
+=====================  =====  =================  =====
+PegasosStep            > 0    1/(λt)             –
+NormaStep              > 0    η/√t               –
+ImplicitStep           > 0    min(η/√t, ℓ/‖gΦ‖²) –
+MarginPerceptronStep   0      η                  U
+PassiveAggressiveStep  0      min(C, ℓ/‖gΦ‖²)    –
+=====================  =====  =================  =====
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ SMALLEST_LAM = 1e-12
 
 
 class Schedule(NamedTuple):
-    """What the loop sees of a step rule: λ, η_t, the radius, and whether η_t is at most loss/‖gΦ‖² (``passive``)."""
+    """What the loop sees of a step rule: λ, η_t, the radius, and whether η_t is at most loss/‖gΦ‖² (``passive``).
+
+    The loss of a passive step is that after W has decayed.
+    """
 
     lam: float
     step: StepSize
@@ -82,6 +86,24 @@ class NormaStep(Step):
 
 
 @dataclass(frozen=True)
+class ImplicitStep(Step):
+    """The implicit step of ILK: the minimiser of ½‖W − W_t‖² + η̂_t (λ/2 ‖W‖² + ℓ(W)) for a hinge.
+
+    It is W ← (1 − η_t λ) W_t, then the shortest step that makes the loss of that zero, but at most η_t = η/√t, which is
+    η̂_t/(1 + η̂_t λ): the gradient is taken where the step ends. With ``Remove("smallest")`` it is SILK.
+
+    Cheng, Vishwanathan, Schuurmans, Wang, Caelli: Implicit online learning with kernels. NIPS (2006).
+    """
+
+    eta: float = 1.0
+
+    def _schedule(self, lam: float) -> Schedule:
+        if self.eta * lam >= 1.0:
+            raise ValueError(f"eta · lam must be < 1 for implicit steps, got {self.eta} · {lam}: choose a smaller eta")
+        return Schedule(lam, StepSize(float(self.eta), 0.5), passive=True)
+
+
+@dataclass(frozen=True)
 class MarginPerceptronStep(Step):
     """η_t = η, without regularisation, and a projection to the ball of radius U."""
 
@@ -106,6 +128,7 @@ class PassiveAggressiveStep(Step):
 STEPS: dict[str, type[Step]] = {
     "pegasos": PegasosStep,
     "norma": NormaStep,
+    "implicit": ImplicitStep,
     "margin_perceptron": MarginPerceptronStep,
     "passive_aggressive": PassiveAggressiveStep,
 }
