@@ -27,7 +27,10 @@ PAPERS = {
         "Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos: Primal Estimated sub-GrAdient SOlver for SVM (2011)",
     ),
     "simba": (("simba_fig1",), "Hazan, Koren, Srebro: Beating SGD: Learning SVMs in Sublinear Time (2011)"),
-    "sbp": (("sbp_fig2",), "Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron (2012)"),
+    "sbp": (
+        ("sbp_pictures", "sbp_fig2"),
+        "Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron (2012)",
+    ),
     "bsgd": (("bsgd_table4",), "Wang, Crammer, Vucetic: Breaking the Curse of Kernelization (2012)"),
     "incremental": (("incremental",), "Usunier, Bordes, Bottou: Guarantees for Approximate Incremental SVMs (2010)"),
 }

@@ -1,21 +1,23 @@
 """Fig. 2 of the SBP paper: test error against kernel values, without a bias, and the size of the models.
 
-``widemargin reproduce sbp``. usps with γ = 1/128, C = 10, class 8 against the rest; ``measured("a9a", runs)`` has a9a
-with γ = 0.05, C = 1 (the paper's Adult, σ² = 10). ν is that of the known optimum, as in the paper.
+``widemargin reproduce sbp``. Gaussian kernels and λ of Table 2; usps, which that table has not, with γ = 1/128,
+C = 10. ν is that of the known optimum, as in the paper.
 
 Settled before the runs:
 
-- Every method runs until it was charged 4 n² kernel values, about the paper's ten epochs for Pegasos and SDCA.
-- Nobody has a cache. SBP is charged a row of n for each draw; Pegasos, and the Perceptron, a value per support vector
-  and step; SDCA the same, or a row for each step that changes α, whichever is less by then; SMO what it
-  computes with a cache of 200 MB.
-- SBP is Algorithm 1 (one draw per step, uniform average), the same with weights t, and the defaults (16 draws,
-  weights t).
-- SDCA visits permutations. Pegasos and SDCA have two curves from the same runs: the last iterate (for Pegasos the
-  paper's own, its Fig. 3), and the average with weights t, which costs nothing. (A first version drew the better of the
-  two for Pegasos, which on a9a hid how much the average does.)
+- Nobody has a cache. SBP is charged a row of n for each draw. Pegasos, SDCA and the Perceptron are charged a value per
+  support vector and step, or a row for each step that changes a coefficient, whichever is less by then. SMO as in the
+  paper moves the one variable of the largest gain, and is charged a row each time; the library's SMO a row for each
+  variable of each of its working sets.
+- Every method runs until its charge is that of its set, :class:`Set`, or until it has passed so often over the data.
+- SBP is Algorithm 1 (one draw per step, uniform average), the same with weights t, and the defaults (16 draws, weights
+  t). Pegasos and SDCA have their last iterate, which is the paper's, and the average with weights t, which costs
+  nothing; SDCA draws independently, as in the paper, or visits permutations. The Perceptron has its last iterate, and
+  the average of all, on which the guarantee of its first pass rests.
 - Curves are means over the runs; an error is reached at the first checkpoint with at most this mean. Checkpoints stand
   at the same charges for all, a quarter apart.
+- The claims' criteria are in :meth:`Figure2.claims`. They were written before the runs on a9a, reuters and mnist, and
+  after the first one on usps.
 
 The values themselves are computed once, and shared, so that it does not take days.
 """
@@ -24,256 +26,575 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from benchmarks import datasets
 from benchmarks.papers.frame import Claim, Experiment, canvas, markdown, rounded
+from benchmarks.papers.pegasos_kernel import board, eight, mnist
 from widemargin import SMO, StochasticBatchPerceptron
 from widemargin.core import losses
+from widemargin.core.dispatch import compiled
 from widemargin.core.kernel_cache import RowCache
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import run
+from widemargin.solvers import kernel_visits, sbp
 from widemargin.solvers.kernel_pegasos import KernelPegasos
 from widemargin.solvers.kernel_sdca import KernelSDCA
 from widemargin.solvers.perceptron import KernelPerceptron
 from widemargin.solvers.smo import add_kernel_rows
 
-#: Kernel values each method is charged for before it stops, in units of n².
-BUDGET = 4.0
 #: The errors at which they are compared, relative to the optimum's.
 SHARES = (1.5, 1.2, 1.1, 1.05, 1.03, 1.02, 1.01, 1.0)
+#: Bytes for the kernel values that are computed once.
+MEMORY = 4.3e9
+#: Kernel values between training and test rows at a time.
+AT_ONCE = 2**25
 
 
 def usps_8():
-    (X, y), (Z, t) = datasets.load("usps", 256), datasets.load("usps.t", 256)
-    eight = np.unique(y)[8]
-    return X, np.where(y == eight, 1.0, -1.0), Z, np.where(t == eight, 1.0, -1.0)
+    return eight("usps", 256)
 
 
-PROBLEMS = {"a9a": (datasets.a9a, 0.05, 1.0), "usps": (usps_8, 1 / 128, 10.0)}
+@dataclass(frozen=True)
+class Set:
+    """Data, γ and C; runs; kernel values in units of n² that SBP, and that the others are charged at most; passes over
+    the data at most, and those of the Perceptron; the paper's ν.
+    """
+
+    name: str
+    files: tuple
+    get: Any
+    gamma: float
+    C: float
+    runs: int
+    draws: float
+    budget: float
+    passes: int
+    perceptron: int
+    nu: float | None = None
 
 
-class Judge:
-    """Test errors of Σ cᵢΦ(xᵢ), from the kernel between the training and the test rows."""
-
-    def __init__(self, kernel, X, Z, t):
-        self.t = t
-        matrix = KernelMatrix(kernel, X, Z, dtype=np.float32)
-        self.values = matrix.block(np.arange(matrix.shape[0]))
-
-    def error(self, coefficients):
-        used, scores = np.flatnonzero(coefficients), np.zeros(self.t.size)
-        add_kernel_rows(self.values, used, coefficients[used], scores)
-        return float(np.mean(np.where(scores > 0, 1.0, -1.0) != self.t))
+REUTERS = Set(
+    "reuters-money-fx", ("reuters-money-fx", "reuters-money-fx.t"), datasets.reuters, 1.0, 1.0, 10, 4.0, 4.0, 40, 40,
+    6.34e-4,
+)  # fmt: skip
+ADULT = Set("a9a", ("a9a", "a9a.t"), datasets.a9a, 0.05, 1.0, 5, 1.25, 4.0, 10, 100, 1.10e-2)
+USPS = Set("usps, 8", ("usps", "usps.t"), usps_8, 1 / 128, 10.0, 10, 4.0, 4.0, 40, 40)
+MNIST = Set("mnist, 8", ("mnist", "mnist.t"), mnist, 0.02, 1.0, 3, 0.5, 4.0, 10, 10, 2.21e-4)
+BOARD = Set("checkerboard, generated", (), board, 1.0, 1.0, 10, 4.0, 4.0, 40, 40)
+SETS = {each.name: each for each in (REUTERS, ADULT, USPS, MNIST, BOARD)}
 
 
-def charges(n):
+def sets_here(quick):
+    """The sets whose files are there; a generated one if there are none. A trial has a thousand rows of each."""
+    here = [each for each in (REUTERS, ADULT, USPS, MNIST) if datasets.has(*each.files)] or [BOARD]
+    return [replace(each, runs=2, draws=1.0, budget=1.0, passes=5, perceptron=5) for each in here] if quick else here
+
+
+class Task:
+    """A set: its problem, the kernel rows that all runs share, and test errors."""
+
+    def __init__(self, which, rows=None):
+        self.which = which
+        self.X, self.y, self.Z, self.t = (part[:rows] for part in which.get())
+        self.kernel, self.n = RBF(which.gamma), self.y.size
+
+    @cached_property
+    def problem(self):
+        hinge = losses.Single(losses.Hinge())
+        return KernelProblem(
+            self.kernel, as_rows(self.X), self.y, hinge, 1.0 / (self.which.C * self.n), intercept="none"
+        )
+
+    @cached_property
+    def rows(self):
+        """Kernel rows, as many as fit."""
+        everything = np.arange(self.n)
+        return RowCache(self.problem.matrix(everything, everything), MEMORY)
+
+    def begin(self, solver, rng):
+        """A state whose kernel rows are the shared ones."""
+        state = solver.init(self.problem, rng)
+        if isinstance(solver, StochasticBatchPerceptron):
+            space = sbp.Workspace(replace(self.problem, cache_bytes=0))
+            space.cache = self.rows
+        else:
+            space = kernel_visits.Workspace(self.rows, np.ones(self.n))  # K(x, x) = 1
+        state.workspace = self.problem, space
+        return state
+
+    def errors(self, coefficients):
+        """Test errors of Σ cᵢΦ(xᵢ) for each row of coefficients."""
+        used = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
+        Z, scores = as_rows(self.Z), np.zeros((len(coefficients), self.t.size))
+        height = max(16, AT_ONCE // self.t.size)
+        for first in range(0, used.size, height):
+            some = used[first : first + height]
+            matrix = KernelMatrix(self.kernel, as_rows(self.X[some]), Z, dtype=np.float32)
+            scores += coefficients[:, some].astype(np.float32) @ matrix.block(np.arange(some.size))
+        return np.mean(np.where(scores > 0.0, 1.0, -1.0) != self.t, axis=1)
+
+
+def charges(n, budget):
     """The charges of the checkpoints."""
     stops = n * 16.0 * 1.25 ** np.arange(200)
-    return [*stops[stops < BUDGET * n * n], BUDGET * n * n]
+    return [*stops[stops < budget * n * n], budget * n * n]
 
 
-def sbp_curve(solver, problem, judge, rng):
-    """(kernel values, error, vectors) at each checkpoint."""
-    rows, state = [], solver.init(problem, rng)
-    for stop in charges(problem.n):
-        target = max(1, int(stop / (problem.n * solver.batch_size)))
+# ---------------------------------------------------------------- runs: (charges, passes, coefficients) by output
+
+
+class UniformAverage:
+    """Σ α of the iterates of a run with one draw per step, kept lazily beside the solver's own average.
+
+    α = scale × a, and the sum is total × a − late.
+    """
+
+    def __init__(self, n):
+        self.a, self.late, self.scale, self.total = np.zeros(n), np.zeros(n), 1.0, 0.0
+
+    def note(self, step, state):
+        """A step of this size was made."""
+        i = state.drawn[0, 0]
+        delta = step / self.scale
+        self.a[i] += delta
+        self.late[i] += self.total * delta
+        self.scale = state.scale[0] * state.alpha[0, i] / self.a[i]
+        self.total += self.scale
+        if self.scale < 1e-2:  # a small scale costs digits
+            self.late -= self.total * self.a
+            self.a *= self.scale
+            self.scale, self.total = 1.0, 0.0
+
+    @property
+    def sum(self):
+        return sbp.without_rounding((self.total * self.a - self.late)[None])[0]
+
+
+def draws_run(task, solver, rng, also_uniform=False):
+    """SBP, with the solver's average, and perhaps with the uniform one."""
+    state, uniform = task.begin(solver, rng), UniformAverage(task.n)
+    found = {"own": [], "uniform": []} if also_uniform else {"own": []}
+    for stop in charges(task.n, task.which.draws):
+        target = max(1, int(stop / (task.n * solver.batch_size)))
         while state.t < target:
-            solver.advance(problem, state, target - state.t)
-        alpha = solver.averages(state)[0][0]
-        rows.append((state.t * solver.batch_size * problem.n, judge.error(problem.y * alpha), np.count_nonzero(alpha)))
-    return rows
+            if also_uniform:
+                solver.advance(task.problem, state, 1)
+                uniform.note(1.0 / np.sqrt(state.t), state)
+            else:
+                solver.advance(task.problem, state, target - state.t)
+        draws = state.t * solver.batch_size
+        outputs = solver.averages(state)[0][0], uniform.sum if also_uniform else None
+        for kept, alpha in zip(found.values(), outputs):
+            kept.append((draws * task.n, draws / task.n, (task.y * alpha).astype(np.float32)))
+    return found
 
 
-def steps_curve(solver, problem, judge, rng):
-    """The same for the methods that visit one example at a time: (last iterate, average with weights t)."""
-    last, averaged, state = [], [], solver.init(problem, rng)
-    by_vectors, by_changes, charged, total = 0, 0, 0, np.zeros(problem.n)
-    for stop in charges(problem.n):
-        while charged < stop:
+def visits_run(task, solver, rng, weight):
+    """Methods that visit one example at a time: the last iterate, and the average with weights weight(t)."""
+    state, found, n = task.begin(solver, rng), {"last": [], "mean": []}, task.n
+    passes = task.which.perceptron if isinstance(solver, KernelPerceptron) else task.which.passes
+    # the Perceptron's hundred passes are not cut; a pass is charged n² at most
+    budget = passes if passes > task.which.passes else task.which.budget
+    by_vectors, by_changes, charged, total = 0, 0, 0, np.zeros(n)
+    for stop in charges(n, budget):
+        while charged < stop and state.t < passes * n:
             # between checkpoints the number of support vectors is followed in small portions
             portion, before, updates = max(8, state.t // 128), np.count_nonzero(state.beta), state.counters.updates
-            solver.advance(problem, state, portion)
+            solver.advance(task.problem, state, portion)
             by_vectors += portion * (before + np.count_nonzero(state.beta)) // 2
-            by_changes += problem.n * (state.counters.updates - updates)
-            charged = min(by_vectors, by_changes) if isinstance(solver, KernelSDCA) else by_vectors
-            coefficients = state.beta[0].copy()
-            total += portion * state.t * solver.scale(problem, state) * coefficients
-        size = np.count_nonzero(coefficients)
-        last.append((charged, judge.error(coefficients), size))
-        averaged.append((charged, judge.error(total), np.count_nonzero(total)))
-    return last, averaged
+            by_changes += n * (state.counters.updates - updates)
+            charged = min(by_vectors, by_changes)
+            total += portion * weight(state.t) * state.beta[0]
+        for kept, coefficients in zip(found.values(), (state.beta[0], total / max(1.0, np.abs(total).max()))):
+            kept.append((charged, state.t / n, coefficients.astype(np.float32)))
+    return found
 
 
-def smo_curve(problem, judge, rng):
-    rows = []
+@compiled
+def best_move(y, f, alpha, C):
+    """The variable whose exact move raises the dual most, and that move of yα; K(x, x) = 1."""
+    best, i, move = 0.0, 0, 0.0
+    for v in range(y.size):
+        e = y[v] - f[v]
+        t = min(max(alpha[v] + y[v] * e, 0.0), C) - alpha[v]
+        gain = t * y[v] * e - 0.5 * t * t
+        if gain > best:
+            best, i, move = gain, v, y[v] * t
+    return i, move
+
+
+def smo_run(task):
+    """SMO without a bias as in the paper: one variable at a time, and no cache."""
+    n, C, rows = task.n, task.which.C, task.rows
+    f, alpha, steps, found = np.zeros(n), np.zeros(n), 0, []
+    for stop in charges(n, task.which.draws):
+        while steps < stop / n:
+            i, move = best_move(task.y, f, alpha, C)
+            alpha[i] = min(max(alpha[i] + task.y[i] * move, 0.0), C)
+            add_kernel_rows(rows.rows, rows.fetch(np.array([i])), np.array([move]), f)
+            steps += 1
+        found.append((steps * n, steps / n, (task.y * alpha).astype(np.float32)))
+    return {"last": found}
+
+
+def equal(t):
+    return 1.0
+
+
+#: (name, its runs, what the outputs are called): runs(task, ν, generator).
+RUNS = {
+    "SBP": (
+        lambda task, nu, rng: draws_run(task, StochasticBatchPerceptron(nu=nu, batch_size=1), rng, True),
+        ("SBP, weights t", "SBP, Algorithm 1"),
+    ),
+    "SBP, 16 draws": (
+        lambda task, nu, rng: draws_run(task, StochasticBatchPerceptron(nu=nu), rng),
+        ("SBP, 16 draws",),
+    ),
+    # w = β/(λt), so that weights t are equal ones for β
+    "Pegasos": (
+        lambda task, nu, rng: visits_run(task, KernelPegasos(), rng, equal),
+        ("Pegasos", "Pegasos, mean"),
+    ),
+    "SDCA": (
+        lambda task, nu, rng: visits_run(task, KernelSDCA("iid", shrinking=False), rng, float),
+        ("SDCA", "SDCA, mean"),
+    ),
+    "SDCA, permutations": (
+        lambda task, nu, rng: visits_run(task, KernelSDCA(shrinking=False), rng, float),
+        ("SDCA, permutations", "SDCA, permutations, mean"),
+    ),
+    "Perceptron": (
+        lambda task, nu, rng: visits_run(task, KernelPerceptron(), rng, equal),
+        ("Perceptron", "Perceptron, mean"),
+    ),
+    "SMO": (lambda task, nu, rng: smo_run(task), ("SMO",)),
+}
+
+#: What each row of the table draws or visits, and what it outputs; those of the paper's figure come first.
+ROWS = {
+    "SBP, Algorithm 1": ("1 draw", "uniform average"),
+    "Pegasos": ("i.i.d.", "last iterate"),
+    "SDCA": ("i.i.d.", "last iterate"),
+    "Perceptron": ("permutations", "last iterate"),
+    "SMO": ("largest gain", "last iterate"),
+    "SBP, weights t": ("1 draw", "average, weights t"),
+    "SBP, 16 draws": ("16 draws", "average, weights t"),
+    "Pegasos, mean": ("i.i.d.", "average, weights t"),
+    "SDCA, mean": ("i.i.d.", "average, weights t"),
+    "SDCA, permutations": ("permutations", "last iterate"),
+    "SDCA, permutations, mean": ("permutations", "average, weights t"),
+    "Perceptron, mean": ("permutations", "uniform average"),
+    "SMO, working sets": ("the library's", "last iterate"),
+}
+#: Rows of the upper pictures.
+AS_PRINTED = tuple(ROWS)[:5]
+
+
+def curves_of(task, method, nu):
+    """For each output: rows of (charge, error, vectors, passes), means over the runs; mean and deviation at the end."""
+    once, names = RUNS[method]
+    runs = 1 if method == "SMO" else task.which.runs
+    found = [once(task, nu, np.random.default_rng(seed)) for seed in range(runs)]
+    curves, ends = {}, {}
+    for name, output in zip(names, found[0]):
+        own = [each[output] for each in found]
+        errors = task.errors(np.stack([row[2] for each in own for row in each])).reshape(runs, -1)
+        sizes = [[np.count_nonzero(row[2]) for row in each] for each in own]
+        spent = [[row[:2] for row in each] for each in own]
+        means = np.mean(spent, axis=0), errors.mean(axis=0), np.mean(sizes, axis=0)
+        curves[name] = [rounded((c, e, s, p)) for (c, p), e, s in zip(*means)]
+        ends[name] = rounded((errors[:, -1].mean(), errors[:, -1].std()))
+    return {"runs": runs, "curves": curves, "ends": ends}
+
+
+def optimum_of(task):
+    """ν, error and vectors of the optimum, by the library's SMO, and its curve as if it had no cache."""
+    kept = []
 
     def coefficients(model):
-        c = np.zeros(problem.n)
+        c = np.zeros(task.n, np.float32)
         c[model.support] = model.coef[0]
         return c
 
     def keep(progress):
         model = progress.model()
-        rows.append((progress.row["kernel_computed"], judge.error(coefficients(model)), model.support.size))
+        kept.append((progress.row["kernel_evals"], model.support.size, coefficients(model)))
 
-    outcome = run(SMO(tol=1e-4), problem, rng=rng, tol=1e-4, max_epochs=1000, callbacks=[keep])
+    problem = replace(task.problem, cache_bytes=2**30)
+    outcome = run(SMO(tol=1e-4), problem, rng=np.random.default_rng(0), tol=1e-4, max_epochs=1000, callbacks=[keep])
     state = outcome.state
-    margins = problem.y * state.f
+    margins = task.y * state.f
     norm, hinge = np.sqrt(state.alpha @ margins), np.mean(np.maximum(0.0, 1.0 - margins))
-    return rows, float(hinge / norm), judge.error(coefficients(outcome.model)), outcome.model.support.size
+    errors = task.errors(np.stack([*(row[2] for row in kept), coefficients(outcome.model)]))
+    smo = [rounded((values, error, size, 0.0)) for (values, size, _), error in zip(kept, errors)]
+    found = {"n": task.n, "nu": float(hinge / norm), "error": float(errors[-1]), "vectors": outcome.model.support.size}
+    return {**found, "smo": smo}
+
+
+# ---------------------------------------------------------------- the figure
 
 
 def first_at(rows, error):
-    """Kernel values, and vectors, at the first checkpoint with at most this error."""
-    return next(((values, size) for values, found, size in rows if found <= error + 1e-12), (np.inf, np.inf))
+    """Kernel values, and vectors, at the first checkpoint with at most this error; five digits of errors are kept."""
+    most = error * (1.0 + 5e-5)
+    return next(((values, size) for values, found, size, _ in rows if found <= most), (np.inf, np.inf))
 
 
-def contenders(nu):
-    """The solvers by name."""
-    return {
-        "SBP, Algorithm 1": StochasticBatchPerceptron(nu=nu, batch_size=1, average="uniform"),
-        "SBP, weights t": StochasticBatchPerceptron(nu=nu, batch_size=1),
-        "SBP, 16 draws": StochasticBatchPerceptron(nu=nu),
-        "Pegasos": KernelPegasos(),
-        "SDCA": KernelSDCA(shrinking=False),
-        "Perceptron": KernelPerceptron(),
-    }
-
-
-def measured(name, runs, rows=None):
-    """ν, error and vectors of the optimum, the curve of SMO, and means over the runs of the others' curves."""
-    get, gamma, C = PROBLEMS[name]
-    X, y, Z, t = get()
-    X, y, Z, t = X[:rows], y[:rows], Z[:rows], t[:rows]
-    kernel, laid = RBF(gamma), as_rows(X)
-    n = y.size
-
-    def problem_with(n_bytes):
-        return KernelProblem(
-            kernel, laid, y, losses.Single(losses.Hinge()), 1.0 / (C * n), intercept="none", cache_bytes=n_bytes
-        )
-
-    judge, problem, everything = Judge(kernel, laid, as_rows(Z), t), problem_with(4.1 * n * n), np.arange(n)
-    smo, nu, final, vectors = smo_curve(problem_with(200 * 2**20), judge, np.random.default_rng(0))
-    shared = RowCache(problem.matrix(everything, everything), problem.cache_bytes)
-    for first in range(0, n, 256):
-        shared.fetch(everything[first : first + 256])
-    problem = replace(problem, shared=(shared, everything))
-    curves, ends = {}, {}
-    for method, solver in contenders(nu).items():
-        is_sbp = isinstance(solver, StochasticBatchPerceptron)
-        curve = sbp_curve if is_sbp else steps_curve
-        found = [curve(solver, problem, judge, np.random.default_rng(seed)) for seed in range(runs)]
-        pair = {method: found}
-        if not is_sbp:
-            pair = {method: [last for last, _ in found], f"{method}, mean": [averaged for _, averaged in found]}
-        for each, own in pair.items():
-            curves[each] = [rounded(row) for row in np.mean(own, axis=0)]
-            last = np.array(own)[:, -1, 1]
-            ends[each] = rounded((last.mean(), last.std()))
-    found = {"n": n, "nu": nu, "error": final, "vectors": vectors, "runs": runs, "smo": smo}
-    return {**found, "curves": curves, "ends": ends}
+def error_at(rows, values):
+    """The error at the last checkpoint with at most this charge, or at the first one."""
+    return ([rows[0][1]] + [found for charge, found, _, _ in rows if charge <= values * (1.0 + 1e-9)])[-1]
 
 
 class Figure2(Experiment):
-    paper, name, needs = "sbp", "Figure 2", ("usps", "usps.t")
+    paper, name = "sbp", "Figure 2"
     shows = (
-        "test error against kernel values on Reuters, Adult, USPS and MNIST: SBP needs fewer than Pegasos and SDCA at "
-        "every error, and its models have fewer vectors than the optimum."
+        "test error against kernel values without a bias, on Reuters, Adult and MNIST: SBP needs fewer than Pegasos "
+        "and SDCA, SMO makes little progress until it converges rapidly, and the Perceptron overfits on Adult."
     )
     setting = (
-        "usps, 8 against the rest, γ = 1/128, C = 10, ten runs, ν of the known optimum, 4 n² kernel values each. "
-        "Nobody has a cache; SBP pays a row for each draw, Pegasos and the Perceptron a value for a vector and step, "
-        "SDCA the same or a row for each change, whichever is less, SMO what it computes with 200 MB."
+        "reuters-money-fx, a9a and mnist (8 against the rest) with γ and λ of Table 2, and usps (8, γ = 1/128, C = "
+        "10), which that table has not; all rows; ten runs, five on a9a, three on mnist; ν of the known optimum. "
+        "Nobody has a cache: SBP pays a row for each draw, and so does SMO for each move; Pegasos, SDCA and the "
+        "Perceptron a value for a vector and step, or a row for each change, whichever is less. They stop at 4 n² "
+        "values (SBP and SMO on a9a 1.25 n², on mnist 0.5 n²), or after 40 passes (a9a, mnist: 10; the Perceptron on "
+        "a9a: 100). Upper row: the methods as in the paper, the Perceptron dashed after its first pass. "
+        "Lower row: their other forms."
     )
     differences = (
-        "Only usps is here yet; docs/sbp.md has a9a with three runs, whose shared kernel matrix takes 7 GB.",
-        "SMO, which has a cache here and none in the paper, needs the fewest values from 10 % above the optimum on.",
-        "Each row says which average it has; the paper's Pegasos and SDCA output their last iterate.",
+        "SMO without a cache needs fewer values than Algorithm 1 to the optimum's error on a9a, usps and mnist: its "
+        "late, rapid convergence is the paper's, too.",
+        "On a9a the averages of Pegasos and SDCA, which the paper does not show, are within 3 % of the optimum before "
+        "SBP has made a hundred draws.",
+        "The default's 16 draws a step lose to one on reuters-money-fx and usps, where few points are under water and "
+        "a batch repeats them, and win on a9a.",
+        "On reuters-money-fx SBP is below the optimum's error after 149 or 186 draws, and ends above it; the "
+        "Perceptron goes further below.",
+        "On mnist 3 % of the optimum's error are two test images.",
+        "The library's SMO moves hundreds of variables at a time and counts on a cache; without one it pays for the "
+        "rows of each working set again.",
+        "Since the first version of this page Pegasos and the Perceptron, too, may pay by the change, and SDCA and SMO "
+        "have forms nearer to the paper's.",
     )
 
     def run(self, kept, quick):
-        kept.get("usps", lambda: measured("usps", 2, 1500) if quick else measured("usps", 10))
+        for which in sets_here(quick):
+            made = []
+
+            def task():
+                if not made:
+                    made.append(Task(which, 1000 if quick else None))
+                return made[0]
+
+            optimum = kept.get(f"{which.name}: optimum", lambda: optimum_of(task()))
+            for method in RUNS:
+                kept.get(f"{which.name}: {method}", lambda: curves_of(task(), method, optimum["nu"]))
+
+    def read(self, parts):
+        """{set: (optimum, curves by row, ends by row, runs)}."""
+        found = {}
+        for name in SETS:
+            if f"{name}: optimum" in parts:
+                optimum, curves, ends = parts[f"{name}: optimum"], {}, {}
+                for method in RUNS:
+                    part = parts[f"{name}: {method}"]
+                    curves.update(part["curves"])
+                    ends.update(part["ends"])
+                curves["SMO, working sets"] = optimum["smo"]
+                ends["SMO, working sets"] = (optimum["error"], 0.0)
+                found[name] = optimum, curves, ends, parts[f"{name}: SBP"]["runs"]
+        return found
 
     def table(self, parts):
-        rows = []
-        for name, found in parts.items():
-            n, final = found["n"], found["error"]
-            for method, curve in [*found["curves"].items(), ("SMO", found["smo"])]:
-                needed = [first_at(curve, share * final)[0] / n for share in SHARES]
+        rows, told = [], []
+        for name, (optimum, curves, ends, runs) in self.read(parts).items():
+            n, final = optimum["n"], optimum["error"]
+            for label, (drawn, output) in ROWS.items():
+                needed = [first_at(curves[label], share * final)[0] / n for share in SHARES]
                 cells = ["–" if np.isinf(each) else f"{each:,.0f}" for each in needed]
-                size = first_at(curve, final)[1] / found["vectors"]
-                mean, spread = found["ends"].get(method, (final, 0.0))
-                told = "–" if np.isinf(size) else f"{size:.2f}"
-                rows.append([name, method, *cells, told, f"{100 * mean:.2f} ± {100 * spread:.2f} %"])
+                size = first_at(curves[label], final)[1] / optimum["vectors"]
+                mean, spread = (100 * each for each in ends[label])
+                end = f"{mean:.2f} ± {spread:.2f} %" if not label.startswith("SMO") else f"{mean:.2f} %"
+                method = label.split(",")[0]
+                size = "–" if np.isinf(size) else f"{size:.2f}"
+                rows.append([name, method, drawn, output, *cells, size, end])
+            size = f"{n:,} rows, {runs} runs, ν = {optimum['nu']:.3g}, {optimum['vectors']:,} vectors"
+            told.append(f"{name}: {size}, {100 * final:.2f} %")
         above = [f"{100 * (share - 1):.0f} % above" for share in SHARES[:-1]]
-        head = ["data", "kernel values / n to an error", *above, "the optimum's", "vectors there / SMO's", "at the end"]
-        told = ", ".join(f"{name} {100 * found['error']:.2f} %" for name, found in parts.items())
-        return f"{markdown(head, rows)}\n\nError at the optimum: {told}. – : not within the budget."
+        head = [
+            "data",
+            "method",
+            "draws or visits",
+            "output",
+            *above,
+            "the optimum's",
+            "vectors there / optimum's",
+            "at the end",
+        ]
+        below = "Kernel values / n to a test error relative to the optimum's. – : not within the budget."
+        return f"{markdown(head, rows)}\n\n{below} The optimum: {'; '.join(told)}."
 
     def figure(self, parts):
-        figure, (axes,) = canvas(1, len(parts), 5.4, 4.0)
-        for axis, (name, found) in zip(axes, parts.items()):
-            n, final = found["n"], found["error"]
-            for method, curve in found["curves"].items():
-                style = {"SBP": "-", "Pegasos": "--", "SDCA": "-.", "Perceptron": ":"}[method.split(",")[0]]
-                points = np.array(curve)
-                axis.plot(points[:, 0] / n, points[:, 1], style, label=method, linewidth=1.1)
-            smo = np.array(found["smo"])
-            axis.plot(smo[:, 0] / n, smo[:, 1], "k.:", linewidth=0.8, label="SMO")
-            axis.axhspan(final, 1.03 * final, color="0.9")
-            axis.set(xscale="log", xlabel="kernel values / n", title=name, ylim=(0.9 * final, 3 * final))
+        read = self.read(parts)
+        figure, axes = canvas(2, len(read), 3.6, 3.2)
+        for column, (name, (optimum, curves, _, _)) in zip(axes.T, read.items()):
+            for label in ROWS:
+                axis, points = column[0 if label in AS_PRINTED else 1], np.array(curves[label])
+                first = points[:, 3] <= 1.0 if label == "Perceptron" else np.ones(len(points), bool)
+                (line,) = axis.plot(*points[first, :2].T / [[optimum["n"]], [0.01]], label=label, linewidth=1.1)
+                if not first.all():
+                    later = points[max(0, first.sum() - 1) :, :2].T / [[optimum["n"]], [0.01]]
+                    axis.plot(*later, "--", color=line.get_color(), linewidth=1.1)
+            final = 100 * optimum["error"]
+            for axis in column:
+                axis.axhspan(final, 1.03 * final, color="0.9")
+                axis.set(xscale="log", ylim=(0.9 * final, min(3.0, 1.0 + 12 / final) * final))
+            column[0].set_title(name)
+            column[1].set_xlabel("kernel values / n")
+        for axis in axes[:, 0]:
+            axis.set_ylabel("test error, %")
+        for axis in axes[:, -1]:
             axis.legend(frameon=False, fontsize=6)
-        axes[0].set_ylabel("test error")
         return figure
 
     def claims(self, parts):
-        """SBP with weights t and as printed, against the last iterates of its rivals, near the optimum's error."""
+        """Criteria: see the texts. Errors within 3 % above the optimum's are looked at in 61 steps."""
+        read = self.read(parts)
 
-        def fewer(found, ours, rival):
-            shares = np.linspace(1.0, 1.03, 61)
-            pairs = [
-                [first_at(found["curves"][each], share * found["error"])[0] for each in (ours, rival)]
-                for share in shares
-            ]
-            return all(own < other for own, other in pairs)
+        def beaten(ours, rivals):
+            """What is told of each set, and whether ``ours`` needs fewer everywhere."""
+            told, everywhere = [], True
+            for name, (optimum, curves, _, _) in read.items():
+                errors = optimum["error"] * np.linspace(1.0, 1.03, 61)
+                own = np.array([first_at(curves[ours], error)[0] for error in errors])
+                more, undecided = [], []
+                for rival in rivals:
+                    other = np.array([first_at(curves[rival], error)[0] for error in errors])
+                    if np.any((other <= own) & np.isfinite(other)):
+                        more.append(f"“{rival}”")
+                    elif not np.all(own < other):
+                        undecided.append(f"“{rival}”")
+                everywhere &= not more + undecided
+                found = "all" if not more else f"all but {', '.join(more)}"
+                told.append(
+                    f"{name} {found}" + f" (neither it nor {', '.join(undecided)} reach all of them)" * bool(undecided)
+                )
+            return "; ".join(told), everywhere
 
-        def told(form):
-            return ", ".join(
-                f"{rival} {'yes' if all(fewer(found, form, rival) for found in parts.values()) else 'no'}"
-                for rival in ("Pegasos", "SDCA", "Perceptron", "Pegasos, mean", "SDCA, mean")
-            )
-
-        best = "SBP, weights t"
+        told, printed = beaten("SBP, Algorithm 1", ("Pegasos", "SDCA"))
+        forms = [label for label in ROWS if label.startswith(("Pegasos", "SDCA"))]
+        told_best, best = beaten("SBP, weights t", forms)
         sizes = {
-            name: first_at(found["curves"][best], found["error"])[1] / found["vectors"] for name, found in parts.items()
+            name: first_at(curves["SBP, weights t"], optimum["error"])[1] / optimum["vectors"]
+            for name, (optimum, curves, _, _) in read.items()
         }
         return [
             Claim(
-                "SBP needs fewer kernel values than Pegasos, SDCA and the Perceptron at every error near the optimum's",
-                f"fewer than … to every error within 3 % of the optimum's: with weights t {told(best)}; Algorithm 1 "
-                f"{told('SBP, Algorithm 1')}",
-                all(
-                    fewer(found, best, rival) for found in parts.values() for rival in ("Pegasos", "SDCA", "Perceptron")
-                ),
-                "a rival needs fewer somewhere",
+                "SBP outperforms Pegasos and SDCA, in kernel values",
+                "to every error within 3 % above the optimum's Algorithm 1 needs fewer than their last iterates, with "
+                f"independent draws: {told}",
+                printed,
+                "SDCA has the optimum's error sooner on usps and mnist, and Pegasos, which may pay by the change here, "
+                "is as near on usps",
             ),
             Claim(
-                "its models are sparser than the optimum",
-                "vectors at the optimum's error over SMO's, weights t: "
+                "the same, each at its best (our question)",
+                f"the same with weights t, and all {len(forms)} forms of Pegasos and SDCA: {told_best}",
+                best,
+                "on a9a averages of a few thousand visits are near the optimum, where a draw of SBP costs 32,561 "
+                "values; on mnist SBP ends a test image above it",
+            ),
+            *self.claims_about_rivals(read),
+            Claim(
+                "dual feasibility is not maintained, which may make its models sparser",
+                "vectors at the optimum's error over the optimum's, weights t: "
                 + ", ".join(
-                    f"{name} {'never' if np.isinf(size) else format(size, '.2f')}" for name, size in sizes.items()
+                    f"{name} {'never there' if np.isinf(size) else f'{size:.3f}'}" for name, size in sizes.items()
                 ),
                 max(sizes.values()) < 1.0,
-                "they are not, or the error is not reached",
+                "on a9a and usps there are as many, and on mnist three runs do not all get there",
             ),
         ]
+
+    def claims_about_rivals(self, read):
+        """SMO, the Perceptron, and ν."""
+        early, similar, improved, nus = [], [], [], []
+        for name, (optimum, curves, _, _) in read.items():
+            final = optimum["error"]
+            quarter = first_at(curves["SMO"], 1.03 * final)[0] / 4
+            early.append(
+                (name, error_at(curves["SMO"], quarter) / final, error_at(curves["SBP, Algorithm 1"], quarter) / final)
+            )
+            ends = []
+            for label in ("Perceptron", "Perceptron, mean"):
+                once = [row for row in curves[label] if row[3] <= 1.0][-1]
+                ends.append(once[1] / error_at(curves["SBP, Algorithm 1"], once[0]))
+            similar.append((name, *ends))
+            improved.append(
+                (name, *(curves[label][-1][1] for label in ("SBP, Algorithm 1", "Perceptron", "Perceptron, mean")))
+            )
+            if SETS[name].nu:
+                nus.append((name, optimum["nu"], SETS[name].nu))
+        ahead = [name for name, own, ours in early if not own > max(1.5, ours)]
+        apart = [name for name, last, mean in similar if min(abs(last - 1.0), abs(mean - 1.0)) > 0.2]
+        lower = [name for name, ours, last, mean in improved if not ours < min(last, mean)]
+        claims = [
+            Claim(
+                "SMO makes little progress until a critical point, and should not be stopped early",
+                "error over the optimum's at a quarter of the values that bring SMO within 3 % of it, SMO and SBP: "
+                + ", ".join(f"{name} {own:.2f} and {ours:.2f}" for name, own, ours in early),
+                not ahead,
+                f"on {' and '.join(ahead)} SMO is within half of the optimum's error by then, or ahead of SBP",
+            ),
+            Claim(
+                "the Perceptron's error is similar to that of SBP for the first pass",
+                "its error after a pass over that of Algorithm 1 for as many values, last iterate and average: "
+                + ", ".join(f"{name} {last:.2f} and {mean:.2f}" for name, last, mean in similar)
+                + "; similar is within a fifth, for one of the two",
+                not apart,
+                f"on {' and '.join(apart)} both are further from it",
+            ),
+            Claim(
+                "SBP goes on improving, and ends below the Perceptron",
+                "errors in the end, Algorithm 1, Perceptron, its average: "
+                + ", ".join(f"{name} {' / '.join(f'{100 * each:.2f}' for each in ends)} %" for name, *ends in improved),
+                not lower,
+                f"on {' and '.join(lower)} the Perceptron ends below the SVM's own optimum",
+            ),
+        ]
+        if "a9a" in read:
+            curves = read["a9a"][1]
+            rows, mean = curves["Perceptron"], curves["Perceptron, mean"]
+            lowest, once = min(row[1] for row in rows), [row for row in rows if row[3] <= 1.0][-1][1]
+            claims.append(
+                Claim(
+                    "the Perceptron overfits on Adult",
+                    f"a9a: {100 * once:.2f} % after a pass, at best {100 * lowest:.2f} %, {100 * rows[-1][1]:.2f} % "
+                    f"after {rows[-1][3]:.0f} passes; its average {100 * min(row[1] for row in mean):.2f} % at best, "
+                    f"{100 * mean[-1][1]:.2f} % in the end. To overfit is to end a tenth above the best last iterate",
+                    rows[-1][1] >= 1.1 * lowest,
+                    "it stays within a tenth of its best",
+                )
+            )
+        if nus:
+            claims.append(
+                Claim(
+                    "Table 2: ν of the optimum",
+                    ", ".join(f"{name} {own:.3g} ({paper:.3g} in the paper)" for name, own, paper in nus)
+                    + "; equal is within 5 %",
+                    all(abs(own / paper - 1.0) <= 0.05 for _, own, paper in nus),
+                    "another set of documents and weights than the paper's Reuters",
+                )
+            )
+        return claims
 
 
 EXPERIMENTS = [Figure2()]
