@@ -1,4 +1,4 @@
-"""What the experiments of the SBP paper compute by themselves: an average, SMO's steps, test errors."""
+"""What the experiments of the SBP paper compute by themselves: an average, SMO's steps, features, test errors."""
 
 from pathlib import Path
 
@@ -70,3 +70,15 @@ def test_errors_of_coefficients_are_those_of_their_scores(task, rng):
     sure = np.all(np.abs(scores) > 1e-5, axis=0)  # the experiment's values are float32
     assert isinstance(task.kernel, RBF)
     np.testing.assert_allclose(task.errors(coefficients), wrong.mean(axis=1), atol=np.mean(~sure) + 1e-12)
+
+
+def test_fourier_features_have_length_one_and_the_kernel_for_inner_product(monkeypatch, rng):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.papers.sbp_fig3 import fourier
+
+    X, k = rng.normal(size=(5, 3)), 20_000
+    F = fourier(X, rng.normal(size=(3, k)).astype(np.float32), 0.5)
+    K = np.exp(-0.5 * np.sum((X[:, None] - X[None]) ** 2, axis=2))
+    np.testing.assert_allclose(np.sum(F * F, axis=1), 1.0, atol=1e-4)
+    # Hoeffding: a mean of k cosines is off by 0.06 with probability 2 exp(−k 0.06²/2) = 5e-16
+    np.testing.assert_allclose(F @ F.T, K, atol=0.06)
