@@ -220,6 +220,18 @@ def experiments(paper):
     return [each for name in modules for each in import_module(f"benchmarks.papers.{name}").EXPERIMENTS]
 
 
+def complete(experiment, place, quick, again):
+    """Run an experiment if it is not done, and draw it."""
+    lacks = experiment.lacks(quick)
+    print(f"{experiment.paper}, {experiment.name}{': left out, ' * bool(lacks)}{lacks}", flush=True)
+    if not lacks:
+        experiment.begin(place.results, quick, again)
+    parts = experiment.load(place.results)
+    figure = experiment.figure(parts) if parts else None
+    if figure is not None:
+        save(figure, place.images / f"{experiment.stem}.svg")
+
+
 def reproduce(names=("all",), quick=False, again=False):
     """Run what is missing of the papers named, draw it, and write the page of all that is there; returns its path."""
     unknown = [name for name in names if name not in (*PAPERS, "all")]
@@ -230,14 +242,7 @@ def reproduce(names=("all",), quick=False, again=False):
         print(f"{DATA} is missing: generated data only (set WIDEMARGIN_DATA to the folder of benchmark data)")
     for paper in PAPERS if "all" in names else names:
         for experiment in experiments(paper):
-            lacks = experiment.lacks(quick)
-            print(f"{paper}, {experiment.name}{': left out, ' * bool(lacks)}{lacks}", flush=True)
-            if not lacks:
-                experiment.begin(place.results, quick, again)
-            parts = experiment.load(place.results)
-            figure = experiment.figure(parts) if parts else None
-            if figure is not None:
-                save(figure, place.images / f"{experiment.stem}.svg")
+            complete(experiment, place, quick, again)
     place.page.parent.mkdir(parents=True, exist_ok=True)
     place.page.write_text(page(place, quick))
     return place.page

@@ -711,15 +711,19 @@ def test_auto_turns_to_the_interior_point_where_few_features_differ_much(width, 
     X = rng.normal(size=(30, width))
     X[:, 0] *= ratio
     with pytest.raises(ZeroDivisionError):
-        LinearSVC().fit(X, np.arange(30) % 2)
+        LinearSVC(C=1e-6).fit(X, np.arange(30) % 2)  # C is no reason
     assert used == [solver]
 
 
 @pytest.mark.parametrize(
     ("change", "solver"),
     [({}, "Interior"), ({"C": 0.01}, "SDCA"), ({"C": 0.1, "tol": 1e-6}, "Interior"), ({"tol": 0.0}, "SDCA"),
-     ({"warm_start": True}, "SDCA"), ({"max_iter": 50}, "SDCA"), ({"max_seconds": 9.0}, "SDCA"),
-     ({"rows": 4999}, "SDCA"), ({"loss": "log"}, "SDCA"), ({"early_stopping": True}, "SDCA")],
+     ({"C": 0.05}, "SDCA"), ({"C": 0.05, "loss": "squared_hinge"}, "Interior"), ({"warm_start": True}, "SDCA"),
+     ({"max_iter": 50}, "SDCA"), ({"max_seconds": 9.0}, "Interior"), ({"max_seconds": 0.1}, "SDCA"),
+     ({"rows": 400}, "SDCA"), ({"rows": 400, "C": 100.0}, "Interior"), ({"loss": "log"}, "SDCA"),
+     ({"early_stopping": True}, "SDCA"), ({"max_feature_reads": 10**9}, "SDCA"),
+     ({"C": 0.01, "intercept": "unregularized"}, "Interior"), ({"intercept": "search"}, "Pegasos"),
+     ({"intercept": "unregularized", "early_stopping": True}, "Pegasos")],
 )  # fmt: skip
 def test_auto_turns_to_the_interior_point_where_dual_ascent_would_take_longer(change, solver, rng, monkeypatch):
     used, change = [], dict(change)

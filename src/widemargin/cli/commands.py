@@ -30,6 +30,7 @@ COMMANDS = {
     "tune": ("tuning", "Choose C and gamma by successive halving, and train."),
     "convert": ("converting", "Write data or a model in another format."),
     "reproduce": ("reproducing", "Run the papers' experiments again, from a checkout."),
+    "bench": ("reproducing", "Measure this library beside others, from a checkout."),
     "info": ("about", "Say what a file holds, or what is installed."),
     "warmup": ("about", "Compile ahead, so that first fits start at once."),
 }
@@ -45,7 +46,7 @@ def command(arguments: Sequence[str]) -> Any:
     chosen = next((word for word in words if word in COMMANDS), None)
     for name, (module, short) in COMMANDS.items():
         function = getattr(import_module(f"{__package__}.{module}"), name) if name == chosen else _named(short)
-        app.command(name, no_args_is_help=name not in ("info", "warmup"))(function)
+        app.command(name, no_args_is_help=name not in ("bench", "info", "warmup"))(function)
     app.callback(invoke_without_command=True)(_version)
     return typer.main.get_command(app)
 

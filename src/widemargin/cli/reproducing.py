@@ -1,4 +1,4 @@
-"""``widemargin reproduce``: the papers' tables and figures again, from a checkout, where the experiments are."""
+"""``widemargin reproduce`` and ``widemargin bench``: experiments of a checkout, which an installed package has not."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from .options import TEXTS, argument, option, with_options
 #: What a checkout has and an installed package has not.
 FRAME = Path("benchmarks") / "papers" / "frame.py"
 
+OPTIONS = [
+    option("quick", bool, False, "A short trial, which leaves the repository's results alone.", None, "--quick"),
+    option("again", bool, False, "Run what was finished, too.", None, "--again"),
+]
+
 
 def checkout() -> Path:
     """The checkout that this code is in, or else the working directory."""
@@ -23,13 +28,15 @@ def checkout() -> Path:
     )
 
 
-@with_options(
-    [
-        argument("papers", TEXTS, "pegasos, simba, sbp, bsgd, incremental, or all."),
-        option("quick", bool, False, "A short trial, which leaves the repository's results alone.", None, "--quick"),
-        option("again", bool, False, "Run what was finished, too.", None, "--again"),
-    ]
-)
+def _frame(name: str) -> Any:
+    """A module of the checkout's experiments."""
+    root = str(checkout())
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    return import_module(f"benchmarks.{name}.frame")
+
+
+@with_options([argument("papers", TEXTS, "pegasos, simba, sbp, bsgd, incremental, or all.")], OPTIONS)
 def reproduce(**given: Any) -> None:
     """Run the papers' experiments again, from a checkout.
 
@@ -38,8 +45,23 @@ def reproduce(**given: Any) -> None:
     widemargin reproduce pegasos --quick
     widemargin reproduce all
     """
-    root = str(checkout())
-    if root not in sys.path:
-        sys.path.insert(0, root)
-    frame = import_module("benchmarks.papers.frame")
-    print(frame.reproduce(given["papers"], given["quick"], given["again"]))
+    print(_frame("papers").reproduce(given["papers"], given["quick"], given["again"]))
+
+
+@with_options(
+    [
+        argument("pages", TEXTS, "auto, or all.", None),
+        option("idle", bool, False, "Nobody else uses the machine: measure threads, too.", None, "--idle"),
+    ],
+    OPTIONS,
+)
+def bench(**given: Any) -> None:
+    """Measure this library beside others, from a checkout.
+
+    docs/auto.md is what came out.
+
+    widemargin bench --quick
+    widemargin bench auto
+    """
+    pages = _frame("peers").bench(given["pages"] or ["all"], given["quick"], given["again"], given["idle"])
+    print("\n".join(map(str, pages)))

@@ -24,21 +24,19 @@ from ..models import LinearModel
 from ..problems.layout import check_features, finite
 from ..problems.linear import Problem
 from ..problems.objective import INTERCEPTS, Certificate
+from . import choosing
 from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, check_source, held_out, with_callbacks
 from .labels import weighted
 from .multiclass import target_of, targets_of
 from .streaming import Streamed, StreamedClassifier, StreamedRegressor
 
-#: The solver that "auto" turns to where the exact one cannot go: streams, joint losses, other intercepts.
+#: The solver that "auto" turns to where the exact ones cannot go: streams, joint losses, other intercepts.
 ANY = "pegasos"
 #: The one that it turns to where data is reached by row and by column only.
 REMOTE = "simba"
-#: The one that it turns to where features are few and the largest is so many times the size of the median one.
+#: The one that it turns to where features are few and the largest is so many times the size of the median one, where
+#: dual ascent would take longer (:mod:`.choosing`), and where that cannot prove anything.
 ROBUST, FEW_FEATURES, UNLIKE = "interior", 200, 100.0
-#: It turns there, too, where dual ascent should take more epochs than the interior point's steps take the time of: C
-#: times the mean of sᵢ‖xᵢ‖², by (1e-3/tol)^⅓, against EPOCHS + EPOCHS_PER_FEATURE d; in data of some size, and in
-#: fits that go on to tol (docs/interior.md).
-EPOCHS, EPOCHS_PER_FEATURE, SOME_ROWS, MANY_EPOCHS = 40.0, 0.4, 5000, 100
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -74,13 +72,13 @@ class _Linear(Streamed):
         return {"X": X if isinstance(X, Remote) else as_rows(X)}
 
     def _solver(self, exact: bool, robust: bool = False, remote: bool = False) -> Any:
-        """The solver in use; "auto" is the exact one where it can be, else the one that takes anything."""
+        """The solver in use; "auto" is an exact one where it can be, else the one that takes anything."""
         if not isinstance(self.solver, str):
             solver = self.solver
         else:
             name = self.solver
             if name == "auto":
-                name = REMOTE if remote else ANY if not exact else ROBUST if robust else name
+                name = REMOTE if remote else ROBUST if robust else ANY if not exact else name
             solver = solvers.make("linear", name)
         if remote and not solver.remote:
             raise ValueError(
@@ -96,30 +94,20 @@ class _Linear(Streamed):
             )
         return solver
 
-    def _wants_robust(self, problem: Problem) -> bool:
-        """Whether features are few, and coordinate ascent takes long: of their sizes, or of a large C."""
-        if self.solver != "auto" or not (self._takes_long(problem) or self._is_uneven(problem)):
+    def _wants_robust(self, problem: Problem, exact: bool) -> bool:
+        """Whether "auto" is the interior point: ``exact`` is whether dual ascent can solve the problem."""
+        if self.solver != "auto":
             return False
         try:
             solvers.make("linear", ROBUST).check(problem)
         except ValueError:
             return False
-        return True
-
-    @staticmethod
-    def _is_uneven(problem: Problem) -> bool:
-        """Whether few features are of sizes so different that coordinate ascent takes for ever."""
-        return problem.d <= FEW_FEATURES and problem.ratio_of_sizes() > UNLIKE
-
-    def _takes_long(self, problem: Problem) -> bool:
-        """Whether coordinate ascent should take longer than the interior point to reach tol."""
-        stopped = self.early_stopping or self.max_seconds is not None or self.max_feature_reads is not None
-        if stopped or self.warm_start or self.max_iter < MANY_EPOCHS or not self.tol > 0.0:
+        facts = choosing.Facts.of(problem, float(self.tol))
+        if exact and facts.d <= FEW_FEATURES and facts.ratio > UNLIKE:
+            return True
+        if not choosing.goes_to_the_end(self) or not choosing.has_time(self, facts):
             return False
-        least, factor = EPOCHS + EPOCHS_PER_FEATURE * problem.d, problem.C * (1e-3 / self.tol) ** (1.0 / 3.0)
-        if problem.n < max(SOME_ROWS, problem.d) or problem.d > EPOCHS_PER_FEATURE * SOME_ROWS:
-            return False
-        return factor * (float(problem.column_squares().sum()) + problem.mean_weight) > least
+        return choosing.RULE.prefers_interior(facts) if exact else facts.work <= choosing.MOST_WORK
 
     def _exactly(self, problem: Problem, state: Any) -> bool:
         """Whether the solver that "auto" prefers can solve the problem, and go on from the last fit's state."""
@@ -164,7 +152,8 @@ class _Linear(Streamed):
         if remote:
             solver = self._solver(exact=False, remote=True)
         else:
-            solver = self._solver(self._exactly(problem, state), state is None and self._wants_robust(problem))
+            exact = self._exactly(problem, state)
+            solver = self._solver(exact, state is None and self._wants_robust(problem, exact))
             if problem.columns is not None and not solver.remote:  # passes want rows, each in one piece
                 problem = replace(problem, X=as_rows(as_matrix(problem.X)), columns=None)
         history = None
@@ -307,13 +296,13 @@ class LinearSVC(StreamedClassifier, _Linear):
         The method, or a configured one: ``Pegasos(batch_size=16, average="weighted")``, ``SDCA(n_jobs=2)``. "sdca" is
         exact, and stops at a proven duality gap; it has ``intercept="regularized"`` or "none" and
         ``multi_class="ovr"``, and keeps a variable for each example and class. "pegasos" has all intercepts and the
-        joint losses, and learns from streams; its gap closes slowly, and is loose under a free intercept. "auto" is
-        "sdca" where it can be, else "pegasos", and always "pegasos" in ``partial_fit``. Both want features of like
-        size. "interior" minds neither their sizes nor a large C (while C n ‖x‖² is below 1e20 or so, where rounding
-        ends what can be proven): some thirty passes to a gap of 1e-6, for data with few features (a pass is n × d²
-        work) and any loss but the log-loss. "auto" turns to it where few features differ much in size, and where a
-        large C, long rows or a small ``tol`` would cost "sdca" more time than that. "simba" reads one row and one
-        column of the data per step, for features that are expensive to look at; hinge only.
+        joint losses, and learns from streams; its gap closes slowly, and is loose under a free intercept. Both want
+        features of like size. "interior" minds neither their sizes nor a large C (while C n ‖x‖² is below 1e20 or so,
+        where rounding ends what can be proven): some thirty passes to a gap of 1e-6, for data with few features (a pass
+        is n × d² work) and any loss but the log-loss. "auto" is "sdca" or "interior", whichever should arrive sooner
+        (docs/auto.md): the latter where C is large, rows are long or ``tol`` is small, where few features differ much
+        in size, and where the intercept is free; else it is "pegasos", and always so in ``partial_fit``. "simba"
+        reads one row and one column of the data per step, for features that are expensive to look at; hinge only.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One classifier per class against the rest, or one joint loss: the multi-class
         hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).
@@ -522,8 +511,8 @@ class LinearSVR(StreamedRegressor, _Linear):
     solver, intercept, lam, tol, max_iter, max_seconds, max_feature_reads, early_stopping, \
     validation_fraction, n_iter_no_change, warm_start, n_jobs, random_state, checkpoint, checkpoint_every, callbacks, \
     verbose
-        As in :class:`LinearSVC`; the validation error is the weighted mean absolute error. "auto" is "sdca" for both
-        losses, which stops when the relative duality gap is at most ``tol``.
+        As in :class:`LinearSVC`; the validation error is the weighted mean absolute error. "auto" is "sdca" or
+        "interior", which stop when the relative duality gap is at most ``tol``.
 
     Attributes
     ----------

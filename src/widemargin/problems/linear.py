@@ -292,9 +292,12 @@ class Problem(Objective):
                 total += s[rows] @ squares if s.size else squares.sum(axis=0)
         return total / self.n
 
-    def ratio_of_sizes(self) -> float:
-        """The root mean square of the largest feature over that of the median one; features of zeros do not count."""
-        squares = self.column_squares()
+    def ratio_of_sizes(self, squares: np.ndarray | None = None) -> float:
+        """The root mean square of the largest feature over that of the median one; features of zeros do not count.
+
+        ``squares`` are those of :meth:`column_squares`, where they are known.
+        """
+        squares = self.column_squares() if squares is None else squares
         squares = squares[squares > 0.0]
         return math.sqrt(squares.max() / np.median(squares)) if squares.size else 1.0
 

@@ -1,0 +1,87 @@
+"""The frame of what is measured beside others: run what is missing, draw it, and write a page for each kind.
+
+``widemargin bench`` runs this from a checkout. Experiments, their files and figures are those of
+:mod:`benchmarks.papers.frame`; a page here has a head, what it took, and a section for each experiment. Full runs write
+``benchmarks/results``, ``docs/images`` and pages in ``docs``; quick ones, which are for trying, write the same under
+``bench_output/bench``.
+"""
+
+import os
+from importlib import import_module
+
+from threadpoolctl import threadpool_limits
+
+from benchmarks.datasets import DATA, ROOT
+from benchmarks.papers.frame import Experiment, Place, complete, spent
+
+#: Page → where its experiments are.
+PAGES = {"auto": ("auto",)}
+
+
+#: Whether nobody else uses the machine, so that the wall clock tells something.
+IDLE = False
+
+
+class Measurement(Experiment):
+    """An experiment that no paper has; ``paper`` is the name of its page."""
+
+    #: The heading of its section.
+    title = ""
+
+
+def place_of(page, quick):
+    """The repository's own files, or those of a trial."""
+    if quick:
+        folder = ROOT / "bench_output" / "bench"
+        return Place(folder / "results", folder / "images", folder / f"{page}.md")
+    return Place(ROOT / "benchmarks" / "results", ROOT / "docs" / "images", ROOT / "docs" / f"{page}.md")
+
+
+def modules(page):
+    """The modules of a page."""
+    return [import_module(f"benchmarks.peers.{name}") for name in PAGES[page]]
+
+
+def experiments(page):
+    """The experiments of a page."""
+    return [each for module in modules(page) for each in module.EXPERIMENTS]
+
+
+def bench(names=("all",), quick=False, again=False, idle=False):
+    """Run what is missing of the pages named, draw it, and write them; returns their paths."""
+    global IDLE
+    unknown = [name for name in names if name not in (*PAGES, "all")]
+    if unknown:
+        raise ValueError(f"pages are {', '.join(PAGES)} or all, got {unknown[0]!r}")
+    if not DATA.exists():
+        print(f"{DATA} is missing: generated data only (set WIDEMARGIN_DATA to the folder of benchmark data)")
+    IDLE, written = idle, []
+    for name in PAGES if "all" in names else names:
+        place = place_of(name, quick)
+        for experiment in experiments(name):
+            with threadpool_limits(1):
+                complete(experiment, place, quick, again)
+        place.page.parent.mkdir(parents=True, exist_ok=True)
+        place.page.write_text(text(name, place, quick))
+        written.append(place.page)
+    return written
+
+
+def text(name, place, quick=False):
+    """A page of all results that are there."""
+    there = [(name, each, parts) for each in experiments(name) if (parts := each.load(place.results))]
+    lines = [modules(name)[0].HEAD]
+    if quick:
+        lines.append("**A quick run: less data and fewer repetitions. It shows that everything runs, not more.**\n")
+    for _, experiment, parts in there:
+        lines.append(f"## {experiment.title}\n")
+        if experiment.setting:
+            lines.append(f"{experiment.setting}\n")
+        image = place.images / f"{experiment.stem}.svg"
+        if image.exists():
+            link = os.path.relpath(image, place.page.parent).replace(os.sep, "/")
+            lines.append(f"![{experiment.title}]({link})\n")
+        lines.append(f"{experiment.table(parts)}\n")
+        if experiment.differences:
+            lines.append("\n".join(f"- {each}" for each in experiment.differences) + "\n")
+    return "\n".join([*lines, spent(place, there)])
