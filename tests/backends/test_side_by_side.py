@@ -20,7 +20,7 @@ N, TOL = 70, 1e-2
 
 def problems(rng, cache_rows=64, intercept="unregularized"):
     """Two problems with all examples and different C, and one with some of them."""
-    from widemargin.backends.smo import Problems
+    from widemargin.backends.workspace import Problems
 
     X = rng.normal(size=(N, 3))
     y = np.where(X[:, 0] - X[:, 1] + 0.2 * rng.normal(size=N) > 0.0, 1.0, -1.0)
@@ -49,7 +49,7 @@ def solved(kind, problem, **parameters):
 @pytest.mark.parametrize("intercept", ["unregularized", "none"])
 @pytest.mark.parametrize(("cache_rows", "at_once"), [(64, 1), (10**4, 3)])
 def test_each_reaches_its_own_optimum_with_a_true_certificate(cache_rows, at_once, intercept, rng, device):
-    from widemargin.backends.smo import Workspace
+    from widemargin.backends.workspace import Workspace
 
     given = problems(rng, cache_rows, intercept)
     solver, outcome = solved("devices", given, device=device, working_set=32)

@@ -9,7 +9,7 @@ from widemargin.core import losses
 from widemargin.core.kernels import as_kernel
 from widemargin.core.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
-from widemargin.running import run
+from widemargin.running import load_state, run, save_state
 
 HINGE, TUBE = losses.Single(losses.Hinge()), losses.Single(losses.EpsilonInsensitive(0.1))
 #: Triton's interpreter takes milliseconds for a move.
@@ -111,21 +111,77 @@ def test_of_many_examples_a_sample_is_solved_first(case, rng, device, monkeypatc
     np.testing.assert_array_equal(*ends)
 
 
-def test_the_heavier_side_becomes_lighter_from_one_end(rng):
-    pytest.importorskip("triton")
-    from widemargin.backends.smo import thinned
+@pytest.mark.interpreted
+@pytest.mark.parametrize("kind", ["classes", "regression"])
+def test_active_sets_lead_to_the_optimum_of_the_whole(kind, device, monkeypatch, tmp_path):
+    from widemargin.backends import smo
 
-    alpha, sigma, order = rng.uniform(0.0, 2.0, 50), rng.choice([-1.0, 1.0], 50), rng.normal(size=50)
-    alpha[rng.random(50) < 0.3] = 0.0
-    thin = thinned(alpha, sigma, order)
-    assert abs(sigma @ thin) <= 1e-12
-    assert ((thin >= 0.0) & (thin <= alpha)).all()
-    changed = np.flatnonzero(thin != alpha)
-    assert len({*sigma[changed]}) <= 1
-    if changed.size:
-        kept = (sigma == sigma[changed[0]]) & (thin == alpha) & (alpha > 0.0)
-        assert order[changed].max() <= order[kept].min(initial=np.inf)
-        assert np.count_nonzero(thin[changed]) <= 1
+    rng = np.random.default_rng(4)  # of some other draws all examples stay active
+
+    monkeypatch.setattr(smo, "LARGE", 60)
+    monkeypatch.setattr(smo, "PAUSE", 1)
+    n, bias = 120, "unregularized" if rng.random() < 0.5 else "regularized"
+    # most examples are far from the margin, or well inside the tube
+    X, few = rng.normal(size=(n, 2)), np.arange(n) < 20
+    X[:, 0] = np.where(few, X[:, 0], 10.0 * np.sign(X[:, 0]) + 0.2 * X[:, 0])
+    y, target = np.sign(X[:, 0] + few * 0.5 * rng.normal(size=n)), HINGE
+    if kind == "regression":
+        y, target = 0.1 * X[:, 0] + few * rng.normal(size=n), losses.Single(losses.EpsilonInsensitive(0.3))
+    given = KernelProblem(
+        as_kernel("linear", 0.5, 2, 1.0), as_rows(X), y, target, 0.5 / n, rng.uniform(0.5, 2.0, n), bias,
+        cache_bytes=100 * 4.0 * n,
+    )  # fmt: skip
+    exact = solved("kernel", given)[1]
+    start = solvers.make("kernel", "smo", tol=TOL)
+    near = start.duals(given, run(start, given, rng=np.random.default_rng(0), max_epochs=500, tol=TOL).state)
+    near = near * rng.uniform(0.95, 1.0, n)
+    solver = solvers.make("device", "smo", tol=TOL, device=device, working_set=16)
+    ends, episodes = [], []
+    for step in (1, 1000):
+        state, count = solver.init(given, np.random.default_rng(0), near), 0
+        while not state.ended:
+            before, known = state.dual, state.episode
+            solver.advance(given, state, step)
+            if state.episode is not None:
+                count += state.episode is not known
+                rows = state.episode.rows
+                assert np.unique(rows).size == rows.size <= n // 2
+                assert not solver.knows(state)
+                assert solver.glimpse(given, state, np.inf) is None
+                if step == 1:  # a stop in the middle: a model with the certificate of its own responses
+                    whole = solver.certificate(given, state)
+                    assert whole.dual >= given.lam * before * (1.0 - 1e-6)
+                    assert whole.dual <= exact.primal * (1.0 + 1e-5)
+                    model = solver.model(given, state)
+                    point = model.support, model.coef[0], float(model.intercept[0])
+                    assert given.certificate_of(given.X, *point).primal == pytest.approx(whole.primal, rel=1e-5)
+                save_state(tmp_path / "state", state)
+                state = load_state(tmp_path / "state")
+        assert solver.certificate(given, state).gap <= TOL * exact.primal
+        ends.append((state.alpha, state.f, state.counters))
+        episodes.append(count)
+    np.testing.assert_array_equal(ends[0][0], ends[1][0])
+    np.testing.assert_array_equal(ends[0][1], ends[1][1])
+    assert ends[0][2].kernel_evals == ends[1][2].kernel_evals
+    assert episodes[0] >= 1
+
+
+def test_what_a_sample_has_beyond_the_bounds_goes_to_those_most_wrong(rng):
+    pytest.importorskip("triton")
+    from widemargin.backends.smo import spread
+    from widemargin.solvers.smo import Variables
+
+    sigma, cap, wrong = rng.choice([-1.0, 1.0], 50), rng.uniform(0.5, 2.0, 50), rng.normal(size=50)
+    start = cap * rng.choice([0.0, 0.5, 1.0], 50)
+    mass = {sign: rng.uniform(0.0, 1.2) * (cap - start)[sigma == sign].sum() for sign in (1.0, -1.0)}
+    alpha = spread(start, mass, Variables(sigma, sigma, cap, np.arange(50)), wrong)
+    assert ((alpha >= start) & (alpha <= cap + 1e-12)).all()
+    for sign, more in mass.items():
+        own = sigma == sign
+        assert (alpha - start)[own].sum() == pytest.approx(min(more, (cap - start)[own].sum()))
+        changed, kept = own & (alpha > start), own & (alpha == start) & (start < cap)
+        assert wrong[changed].min(initial=np.inf) >= wrong[kept].max(initial=-np.inf)
+        assert np.count_nonzero(alpha[changed] < cap[changed] - 1e-12) <= 1
 
 
 @pytest.mark.interpreted

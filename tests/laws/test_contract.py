@@ -66,7 +66,7 @@ def pairs(rng):
 
 
 def sides(rng):
-    from widemargin.backends.smo import Problems
+    from widemargin.backends.workspace import Problems
 
     whole = kernel(rng, intercept="unregularized")
     return Problems(whole, [whole, replace(whole, lam=0.3 / N)], [np.arange(N)] * 2)

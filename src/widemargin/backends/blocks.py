@@ -29,7 +29,7 @@ from ..problems.kernel import KernelProblem
 from . import programs
 
 #: Rows of a block, and the most values that it has.
-BLOCK, BLOCK_VALUES = 256, 2**28
+BLOCK, BLOCK_VALUES = 256, 2**30
 #: Bytes at multiples of which data begins: cuBLAS chooses by that too, and is slower where it is odd.
 ALIGNED = 256
 #: The fewest rows that a cache holds.
@@ -143,7 +143,7 @@ class Columns:
     def _guard(self) -> None:
         """Choose precision and way of the distances by Z and γ alone, as the CPU does."""
         Z, gamma = self.Z, self.kernel.gamma
-        sizes = _sizes(Z, torch.abs if self.differences else torch.square)
+        sizes = row_sums(Z, torch.abs if self.differences else torch.square)
         largest = float(sizes.max()) if sizes.numel() else 0.0
         most = float(torch.finfo(Z.dtype).max) ** 0.75
         if largest > most or not (gamma == 0 or 1 / most < gamma < most):
@@ -172,7 +172,7 @@ class Columns:
             return torch.cdist(A, self.Z, compute_mode="donot_use_mm_for_euclid_dist").square_()
         if not self.kernel.of_distances:
             return self.products(A)
-        own = _sizes(A, torch.square).to(A.dtype)[:, None]
+        own = row_sums(A, torch.square).to(A.dtype)[:, None]
         return self.products(-2.0 * A).add_(self.norms2).add_(own).clamp_(min=0.0)
 
     def values(self, sums: torch.Tensor) -> torch.Tensor:
@@ -180,7 +180,7 @@ class Columns:
         return self.kernel.of_array(torch, sums.clamp_(max=torch.finfo(sums.dtype).max)).float()
 
 
-def _sizes(A: torch.Tensor | Sparse, of_entries: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+def row_sums(A: torch.Tensor | Sparse, of_entries: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     """Sums of a function of the entries over each row, in float64, by parts: no wide copy of the whole is made."""
     if isinstance(A, Sparse):
         return A.sizes(of_entries)

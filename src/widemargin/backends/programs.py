@@ -224,6 +224,23 @@ def gaussian_rows(products, down, along, norms2, examples, slots, rows, n, gamma
 
 
 @triton.jit
+def gaussian_sums(
+    products, down, along, own, norms2, weights, out, count, gamma, HEIGHT: tl.constexpr, WIDTH: tl.constexpr
+):  # fmt: skip
+    """out ← Σ weight × exp(−γ‖x − z‖²) in float64, over a part of the vectors z, from the products ⟨x, z⟩ of some rows
+    x, which stand ``down`` and ``along`` apart; HEIGHT rows and WIDTH vectors by each program."""
+    line, column = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT), tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside, rows = column < count, tl.num_programs(0) * HEIGHT
+    places = line.to(tl.int64)[:, None] * down + column.to(tl.int64)[None, :] * along
+    product = tl.load(products + places, mask=inside[None, :], other=0.0)
+    near = tl.load(norms2 + column, mask=inside, other=0.0)
+    distance = tl.maximum(tl.load(own + line)[:, None] + near[None, :] - 2.0 * product, 0.0)
+    weight = tl.load(weights + column, mask=inside, other=0.0)
+    values = tl.exp(-gamma * distance).to(tl.float64) * weight[None, :]
+    tl.store(out + tl.program_id(1).to(tl.int64) * rows + line, tl.sum(values, 1))
+
+
+@triton.jit
 def sparse_products(starts, columns, data, block, out, n, ROWS: tl.constexpr, HEIGHT: tl.constexpr):
     """out[z, :] ← Σ z_c block[c, :] over the stored entries of sparse rows z, in their order; ROWS of them by each
     program, HEIGHT columns of the block."""

@@ -30,7 +30,7 @@ from ..solvers import make
 from ..solvers.sbp import USED_ONCE, BatchPerceptron, BatchState, Here, Sample
 from . import programs
 from .blocks import Blocks, Columns, RowCache, exactly, on_device, tensor_of
-from .smo import HEIGHT, WIDTH, power_of_two
+from .workspace import HEIGHT, WIDTH, power_of_two
 
 #: Times as many kernel values in a slice as on the CPU.
 FASTER = 64

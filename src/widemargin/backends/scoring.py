@@ -1,10 +1,10 @@
 """Scores of kernel models on a device: one product for each block of rows, and what is made of it in place.
 
 A block has about :data:`VALUES` kernel values, so that they stay in the device's near cache from the product to the sum
-over the vectors, which is in float64: a score has the errors of its kernel values and no others. Blocks of one model
-have the same shape, the last one filled up with zeros: cuBLAS chooses its order of summation by shape and alignment,
-and a score must not depend on the rows beside it. Arrays of the host are sent in parts, while the device works on the
-part before.
+over the vectors, which is in float64: a score has the errors of its kernel values and no others. Those of a Gaussian
+machine with one output are summed as they are made of products, and its blocks are larger. Blocks of one model have the
+same shape, the last one filled up with zeros: cuBLAS chooses its order of summation by shape and alignment, and a score
+must not depend on the rows beside it. Arrays of the host are sent in parts, while the device works on the part before.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from typing import Any
 
 import numpy as np
 import torch
+import triton
 
 from ..core.distant import Distant
 from ..core.rows import as_matrix, as_rows, dtype_of, shape
 from ..models import KernelModel
 from ..problems.layout import Preparation, refuse_unless_finite, times_power
-from .blocks import ALIGNED, BLOCK, Columns, Sparse, exactly, on_device, tensor_of
+from . import programs
+from .blocks import ALIGNED, BLOCK, Columns, Sparse, exactly, on_device, row_sums, tensor_of
 from .rows import STAGED, Change, Sender, extremes
 
 #: Kernel values of a block, its fewest and most rows, and its most entries beyond the fewest rows.
 VALUES, LEAST, MOST, ENTRIES = 2**22, 128, 8192, 2**27
+#: Kernel values of a block that are summed at once, and rows and vectors of one program that does.
+SUMMED, HIGH, WIDE = 2**26, 4, 1024
 
 
 def scores(model: KernelModel, X: Any, preparation: Preparation | None = None, device: str = "cuda") -> np.ndarray:
@@ -54,9 +58,10 @@ class Block:
     def __init__(self, model: KernelModel, X: Any, preparation: Preparation | None, device: str) -> None:
         self.columns = Columns(model.kernel, on_device(model.vectors, device))
         self.weights = tensor_of(np.ascontiguousarray(model.coef.T, dtype=np.float64), device)
-        power = int(math.log2(VALUES / max(1, model.support.size))) if model.support.size < VALUES else 0
+        self.summed = self.columns.gaussian and model.coef.shape[0] == 1
+        power = math.log2((SUMMED if self.summed else VALUES) / max(1, model.support.size))
         most = BLOCK if isinstance(self.columns.Z, Sparse) else MOST
-        self.height, self.change = min(most, max(LEAST, 2**power)), None
+        self.height, self.change = min(most, max(LEAST, 2 ** max(0, int(power)))), None
         while self.height > LEAST and self.height * shape(X)[1] > ENTRIES:
             self.height //= 2
         if preparation is not None:
@@ -70,8 +75,21 @@ class Block:
         if n < self.height or not A.is_contiguous() or A.data_ptr() % ALIGNED:
             A, filled = A.new_zeros((self.height, A.shape[1])), A
             A[:n] = filled
+        if self.summed:
+            return self._sums(A)[:n, None]
         values = self.columns.kernel.of_array(torch, self.columns.sums(A))
         return (values.double() @ self.weights)[:n]
+
+    def _sums(self, A: torch.Tensor) -> torch.Tensor:
+        """Scores of a Gaussian machine with one output: each kernel value is read once, and never written."""
+        columns, count = self.columns, self.weights.shape[0]
+        products, parts = columns.products(A), triton.cdiv(count, WIDE)
+        out = torch.empty((parts, self.height), dtype=torch.float64, device=A.device)
+        programs.gaussian_sums[(self.height // HIGH, parts)](
+            products, *products.stride(), row_sums(A, torch.square).to(A.dtype), columns.norms2, self.weights, out,
+            count, float(columns.kernel.gamma), HEIGHT=HIGH, WIDTH=WIDE,
+        )  # fmt: skip
+        return out.sum(0)
 
 
 def _parts(X: Any, device: str, height: int) -> Iterator[tuple[int, torch.Tensor]]:

@@ -5,11 +5,16 @@ A round takes the worst violators, half of them from either end, and those of th
 most; it gets the kernel rows it lacks in blocks, by matrix products. One Triton program solves the problem restricted
 to the working set, to a tenth of its violation, by pairs chosen with second-order information (Fan, Chen and Lin 2005;
 single variables where there is no free bias), and the change is added to all responses in float64. The first round
-takes variables at random. All variables stay active.
+takes variables at random.
 
-Of many examples a sample is solved first, with bounds as much larger, roughly. Its machine says for every example
-whether it is on the wrong side of the margin, and there its variables start at their bound: most of those that end
-there are so moved at once, and not by working sets.
+Of many examples a sample is solved first, with bounds as much larger, roughly. Its dual variables are the start; what
+they have beyond the bounds of the whole goes to the examples that are furthest on the wrong side of its margin, up to
+their bounds: most of those that end there are so moved at once, and not by working sets.
+
+Then active sets are worked on: the variables that are free or violate, and as many of those at a bound that are next to
+violating, unless these are more than half. All others stand still; with r for their responses, the active ones have the
+dual of h − r, whose kernel rows are as short as the set is small. At a tenth of the gap the change is added to the
+responses of all examples, which tells the gap of the whole, and the next set is chosen.
 
 A round of Q variables reads Q n kernel values, computes those that the cache has lost, and looks at n numbers to
 choose; the duality gap costs O(n) more, every few rounds:
@@ -28,13 +33,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-import triton
 
-from ..core.distant import Distant
 from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
@@ -42,311 +45,28 @@ from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
 from ..solvers import protocol
 from ..solvers.smo import DualSolver, Point, Variables
-from . import programs
-from .blocks import Blocks, RowCache, exactly, tensor_of
+from .blocks import exactly
 from .scoring import scores
+from .workspace import Episode, Problems, State, Workspace
 
 #: Rounds after which the dual must have risen.
 LOOK = 4
-#: A working set is solved to this share of its violation, and to the square of that while moves are fewer than this
-#: share of its variables, since a round costs as much as some hundred moves; this many for each variable at most.
-SHARE, LEAST, MOVES = 0.1, 0.25, 4
 #: Progress of the dual between two looks, as a share of it, that is rounding.
 ROUNDING = 1e-13
-#: Warps of the program for a working set; rows and columns that are added at once; variables that one program looks
-#: at; rows that one program collects.
-WARPS, HEIGHT, WIDTH, SPAN, COLLECTED = 16, 32, 128, 1024, 4
-#: The fewest examples of which a sample is solved first, to this relative gap.
-LARGE, ROUGHLY = 2**17, 0.02
-#: The kinds of work that this process has compiled programs for.
-COMPILED: set[Any] = set()
-#: The share of the cache's bytes that kernel values among the variables of working sets may have.
-AMONG = 0.25
+#: The fewest examples of which a sample is solved first, to this relative gap, and then active sets, to this share of
+#: the gap or of tol; rounds of all examples after which active sets are asked for.
+LARGE, ROUGHLY, REST, CLOSER, PAUSE = 2**17, 0.02, 0.1, 0.4, 32
 
 
-@savable("DeviceSMO.State")
-@dataclass
-class State(protocol.State):
-    """α and the responses f of all examples; ``previous`` are variables of the last working set to be taken again.
-
-    ``bias``, ``primal`` and ``dual`` are those of w(α). ``before`` is the dual value after ``looked`` rounds, ``due``
-    whether there is something to be looked at, ``reached`` whether the gap is closed, which was said after ``said``
-    rounds. ``seed`` orders the variables for the first round. ``sample`` is the state of the sample's problem, while
-    that is worked on.
-    """
-
-    #: What was made of the sample, once it was asked for.
-    lifted: ClassVar[Any] = None
-
-    #: The best primal point that can be made of α, once it was asked for.
-    point: ClassVar[Point | None] = None
-
-    alpha: np.ndarray
-    f: np.ndarray
-    seed: int
-    previous: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    before: float = -np.inf
-    looked: int = 0
-    said: int = -1
-    due: bool = False
-    reached: bool = False
-    stalled: bool = False
-    bias: float = 0.0
-    primal: float = np.inf
-    dual: float = 0.0
-    sample: State | None = None
-    counters: Counters = field(default_factory=Counters)
-
-    @property
-    def ended(self) -> bool:
-        """Whether there is no more to do."""
-        return self.reached or self.stalled
-
-
-@dataclass(frozen=True, eq=False)
-class Problems:
-    """Binary problems on examples of the same data: ``whole`` has the kernel, the rows and the memory for kernel rows,
-    ``parts`` have targets, weights and λ of their own, and ``rows`` says which examples are theirs.
-    """
-
-    whole: KernelProblem
-    parts: Sequence[KernelProblem]
-    rows: Sequence[np.ndarray]
-
-    overflow = KernelProblem.overflow
-
-    @property
-    def n(self) -> int:
-        """Number of examples of the data."""
-        return self.whole.n
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of problems."""
-        return len(self.parts)
-
-    @classmethod
-    def of(cls, problem: KernelProblem) -> Problems:
-        """A single problem."""
-        return cls(problem, [problem], [np.arange(problem.n)])
-
-
-def power_of_two(number: int) -> int:
-    """The smallest power of two that is no less, 16 at least."""
-    return max(16, 1 << max(0, int(number) - 1).bit_length())
-
-
-def _padded(size: int) -> int:
-    """A multiple of 128 that is no less: programs are compiled for sizes that are multiples of 16, and others."""
-    return -(-size // 128) * 128
-
-
-class Workspace:
-    """Problems, a cache of kernel rows that they share, and the points of those that are worked on, on a device.
-
-    The arrays of the latter have a line for each: h, bounds and β of its variables, at least as many as a working set
-    has; the example of the data for each of its examples, and their responses; where the variables have theirs.
-    """
-
-    def __init__(self, problems: Problems, device: str, working_set: int) -> None:
-        whole = problems.whole
-        self.problems, self.device, self.n = problems, device, whole.n
-        self.constant, self.free_bias = whole.constant, whole.has_free_bias
-        self.program = programs.pairs if self.free_bias else programs.singles
-        self.variables = [Variables.of(part) for part in problems.parts]
-        self.cache = RowCache(Blocks(whole, device), whole.cache_bytes)
-        largest = max(v.h.size for v in self.variables)
-        self.Q = min(power_of_two(working_set), power_of_two(largest))
-        while min(self.Q, self.n) > self.cache.capacity:
-            self.Q //= 2
-        among = int(AMONG * whole.cache_bytes / (4.0 * self.Q**2 + 64.0 * largest))
-        held = among if self.cache.capacity == self.n else min(among, self.cache.capacity // self.Q)
-        #: The most problems that are worked on at once.
-        self.most = max(1, held)
-        self.parts_of_line = triton.next_power_of_2(triton.cdiv(_padded(max(largest, self.Q)), SPAN))
-        self.lines: list[int] = []
-
-    def tensor(self, values: Any) -> torch.Tensor:
-        """A copy on the device."""
-        return tensor_of(np.asarray(values), self.device)
-
-    def load(self, lines: list[int], states: Sequence[State]) -> None:
-        """Work on these problems from now on, from their states."""
-        self.lines = lines
-        parts, rows = [self.variables[k] for k in lines], [self.problems.rows[k] for k in lines]
-        largest = max(v.h.size for v in parts)
-        self.width = _padded(largest) if largest > self.Q else self.Q
-        # where each example has one variable, they stand in the same places
-        self.twice = any(v.h.size > r.size for v, r in zip(parts, rows, strict=True))
-        self.tall = _padded(max(r.size for r in rows)) if self.twice else self.width
-
-        def filled(values: list[np.ndarray], size: int, dtype: Any = np.float64) -> torch.Tensor:
-            whole = np.zeros((len(lines), size), dtype)
-            for line, own in zip(whole, values, strict=True):
-                line[: own.size] = own
-            return self.tensor(whole)
-
-        self.h = filled([v.h for v in parts], self.width)
-        self.low = filled([np.where(v.sigma > 0, 0.0, -v.cap) for v in parts], self.width)
-        self.high = filled([np.where(v.sigma > 0, v.cap, 0.0) for v in parts], self.width)
-        self.beta = filled([v.sigma * states[k].alpha for k, v in zip(lines, parts, strict=True)], self.width)
-        self.f = filled([states[k].f for k in lines], self.tall)
-        self.row = filled(rows, self.tall, np.int64)
-        self.at = filled([v.row for v in parts], self.width, np.int64) if self.twice else self.row
-        count, programs_of_line = len(lines), triton.cdiv(self.width, SPAN)
-        self.e, self.rises, self.falls = (self._empty(count, self.width) for _ in range(3))
-        self.ends, self.sums = (self._empty(count, programs_of_line, each, dtype=torch.float64) for each in (2, 4))
-        self.age = self._empty(count, self.width, dtype=torch.int32).zero_()
-        self.change = self._empty(count, self.Q, dtype=torch.float64)
-        self.slots, self.keep = self._empty(count, self.Q, dtype=torch.int64), self._empty(count, self.Q)
-        self.K = self._empty(count, self.Q, self.Q)
-        self.moved, self.clock = torch.zeros(count, dtype=torch.int64, device=self.device), 1
-        self._order(states)
-
-    def _empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        return torch.empty(shape, dtype=dtype, device=self.device)
-
-    def _order(self, states: Sequence[State]) -> None:
-        """What the first round of each goes by: keys of the examples, the same for all problems."""
-        kept, own = self.Q // 2, [states[k] for k in self.lines]
-        fresh = np.array([state.previous.size == 0 and not state.alpha.any() for state in own])
-        self.first, self.fresh, self.keys = bool(fresh.any()), self.tensor(fresh.astype(np.int8)), self.e
-        self.previous = self._empty(len(own), kept, dtype=torch.int64).zero_()
-        if self.width == self.Q:
-            self.first = False
-            return
-        # none of a working set of another size, as of a run that had more memory, or of longer lines
-        usable = [state.previous.size == kept and bool((state.previous < self.width).all()) for state in own]
-        if not all(usable):
-            keys = self.tensor(np.random.default_rng(own[0].seed).random(self.n, np.float32))
-            of_variables = self.row.gather(1, self.at) if self.twice else self.row
-            self.keys = torch.where(self.low < self.high, keys[of_variables], programs.LOW.value)
-            self.previous = self.keys.topk(kept, dim=1).indices
-        for line, state in enumerate(own):
-            if usable[line]:
-                self.previous[line] = self.tensor(state.previous)
-        self.age.scatter_(1, self.previous, self.clock)
-
-    def compile(self, states: Sequence[State]) -> None:
-        """Compile the programs, by letting them work on variables that cannot move; once in a process for each kind."""
-        columns = self.cache.blocks.columns
-        kind = (
-            self.Q, self.n % 16, self.parts_of_line, self.program, max(v.h.size for v in self.variables) > self.n,
-            self.device, type(columns.Z) if columns is not None and columns.gaussian else None,
-        )  # fmt: skip
-        if kind in COMPILED:
-            return
-        COMPILED.add(kind)
-        self.load([0], states)
-        self.high, self.low, self.beta = (torch.zeros_like(self.beta) for _ in range(3))
-        for _ in range(2):
-            self.measure()
-            self.chosen = torch.zeros((1, self.Q), dtype=torch.int64, device=self.device)
-            self.examples = self.chosen
-            self.cache.fetch(self.examples)
-            self.round()
-        self.cache.clear()
-        self.lines = []
-
-    def measure(self) -> None:
-        """Look at all variables: what the next round and :meth:`look` go by."""
-        grid = (self.sums.shape[1], len(self.lines))
-        of_lines = self.h, self.f, self.at, self.low, self.high, self.beta, self.ends
-        programs.extremes[grid](*of_lines, self.width, self.tall, TWICE=self.twice, WIDTH=SPAN)
-        programs.ranks[grid](
-            *of_lines, self.keys, self.fresh, self.age, self.clock, self.e, self.rises, self.falls, self.sums,
-            self.width, self.tall, FREE_BIAS=self.free_bias, TWICE=self.twice, KEYS=self.first, WIDTH=SPAN,
-            PARTS=self.parts_of_line,
-        )  # fmt: skip
-
-    def look(self) -> np.ndarray:
-        """Of each line the duality gap, the dual value, the bias and the largest violation, when it was measured."""
-        parts = self.sums.cpu().numpy()
-        return np.concatenate([parts[:, :, :2].sum(axis=1), parts[:, 0, 2:]], axis=1)
-
-    def choose(self) -> None:
-        """The next working sets, all variables if they are few, else by violation; asks for their kernel rows."""
-        count, left = len(self.lines), self.Q - self.previous.shape[1]
-        if self.width == self.Q:
-            self.chosen = torch.arange(self.Q, device=self.device).repeat(count, 1)
-        else:
-            one = self.rises.topk(left // 2, dim=1, sorted=False).indices
-            self.falls.scatter_(1, one, -torch.inf)
-            other = self.falls.topk(left - left // 2, dim=1, sorted=False).indices
-            self.chosen = torch.cat([self.previous, one, other], dim=1)
-        self.examples = self._examples(self.chosen)
-        self.cache.fetch(self.examples)
-
-    def round(self) -> None:
-        """Solve the chosen working set of each problem, in place."""
-        count = len(self.lines)
-        programs.collect[(self.Q // COLLECTED, count)](
-            self.cache.rows, self.cache.slot_of, self.examples, float(self.constant), self.n, self.slots, self.K,
-            Q=self.Q, HEIGHT=COLLECTED,
-        )  # fmt: skip
-        self.program[(count,)](
-            self.K, self.chosen, self.e, self.low, self.high, self.beta, self.change, self.keep, self.moved,
-            self.width, SHARE, int(LEAST * self.Q), MOVES * self.Q, Q=self.Q, num_warps=WARPS,
-        )  # fmt: skip
-        self._add()
-        if self.width > self.Q:
-            again = self.keep.topk(self.previous.shape[1], dim=1, sorted=False).indices
-            self.previous, self.clock = self.chosen.gather(1, again), self.clock + 1
-            self.age.scatter_(1, self.previous, self.clock)
-        self.first = False
-
-    def _add(self) -> None:
-        """f += Σ change × kernel row over the slots of each line, in place."""
-        programs.add_rows[(triton.cdiv(self.tall, WIDTH), len(self.lines))](
-            self.cache.rows, self.slots, self.change, self.row, self.f, self.n, self.tall, Q=self.Q,
-            HEIGHT=min(HEIGHT, self.Q), WIDTH=WIDTH,
-        )  # fmt: skip
-        if self.constant:
-            self.f += self.constant * self.change.sum(1, keepdim=True)
-
-    def respond(self) -> None:
-        """f ← the responses to β, from kernel rows."""
-        self.f.zero_()
-        for first in range(0, self.width, self.Q):
-            places = torch.arange(first, first + self.Q, device=self.device)
-            inside = places < self.width
-            places = places.clamp(max=self.width - 1).repeat(len(self.lines), 1)
-            self.change = torch.where(inside, self.beta.gather(1, places), 0.0)
-            examples, used = self._examples(places), self.change != 0.0
-            if used.any():  # any rows stand in for those of variables at 0
-                examples = torch.where(used, examples, examples[used][0])
-                self.cache.fetch(examples)
-                self.slots = self.cache.slot_of[examples]
-                self._add()
-
-    def _examples(self, chosen: torch.Tensor) -> torch.Tensor:
-        """The examples of variables."""
-        return self.row.gather(1, self.at.gather(1, chosen) if self.twice else chosen)
-
-    def store(self, states: Sequence[State]) -> None:
-        """Copy the points to their states."""
-        self.measure()
-        beta, f, previous, moved = (t.cpu().numpy() for t in (self.beta, self.f, self.previous, self.moved))
-        for line, (k, (gap, dual, bias, _)) in enumerate(zip(self.lines, self.look().tolist(), strict=True)):
-            state = states[k]
-            state.alpha[:], state.f[:] = np.abs(beta[line, : state.alpha.size]), f[line, : state.f.size]
-            if not self.first and self.width > self.Q:
-                state.previous = previous[line].copy()
-            state.bias, state.primal, state.dual = bias, gap + dual, dual
-            state.point = None  # type: ignore[misc]
-            state.counters.updates += int(moved[line])
-        self.moved.zero_()
-
-
-def thinned(alpha: np.ndarray, sigma: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """α with Σ σα = 0: of the heavier side, those that come first in an order become 0, the last of them in part."""
-    excess = float(sigma @ alpha)
-    heavier = np.flatnonzero((alpha > 0.0) & (sigma * excess > 0.0))
-    heavier = heavier[np.argsort(order[heavier], kind="stable")]
-    before = np.cumsum(alpha[heavier]) - alpha[heavier]
-    out = alpha.copy()
-    out[heavier] -= np.clip(abs(excess) - before, 0.0, alpha[heavier])
-    return out
+def spread(alpha: np.ndarray, mass: dict[float, float], v: Variables, wrong: np.ndarray) -> np.ndarray:
+    """α with more, of each sign as much as is given: up to the bounds, in the order of how wrong variables are."""
+    alpha = alpha.copy()
+    for sign, more in mass.items():
+        own = np.flatnonzero(v.sigma == sign)
+        own = own[np.argsort(-wrong[own], kind="stable")]
+        room = v.cap[own] - alpha[own]
+        alpha[own] += np.clip(more - (np.cumsum(room) - room), 0.0, room)
+    return alpha
 
 
 class OnDevice(DualSolver):
@@ -374,7 +94,9 @@ class OnDevice(DualSolver):
             states.append(state)
         with exactly():
             given = [k for k, state in enumerate(states) if state.alpha.any()]
-            if given:
+            if len(states) == 1 and problems.n >= LARGE and problems.whole.kernel.of_rows:  # rows would fill the cache
+                states[0].f[:] = self._responses(problems.whole, Variables.of(problems.whole).signed(states[0].alpha))
+            elif given:
                 space = Workspace(problems, self.device, self.working_set)
                 for first in range(0, len(given), space.most):
                     space.load(given[first : first + space.most], states)
@@ -384,6 +106,12 @@ class OnDevice(DualSolver):
         for part, state in zip(problems.parts, states, strict=True):
             self._close(part, Variables.of(part), state)
         return states
+
+    def _responses(self, problem: KernelProblem, beta: np.ndarray) -> np.ndarray:
+        """The responses of all examples to β of shape (1, n)."""
+        if not beta.any():
+            return np.zeros(problem.n)
+        return scores(problem.model(beta, np.zeros(1)), problem.X, device=self.device)[:, 0]
 
     def _settled(self, problem: KernelProblem, state: State) -> Point:
         """The best primal point that can be made of α."""
@@ -414,7 +142,7 @@ class OnDevice(DualSolver):
             for k in space.lines:
                 if states[k].counters is not counters:
                     states[k].counters.steps += 1
-            if self._is_mark(counters.steps):
+            if self._is_mark(counters.steps) or self._is_pause(space.n, counters.steps):
                 break
         if space.lines:
             space.store(states)
@@ -425,6 +153,11 @@ class OnDevice(DualSolver):
     def _is_mark(steps: int) -> bool:
         """Whether it is time for a checkpoint: after 64, 256, 1024 … rounds."""
         return steps >= 64 and steps & (steps - 1) == 0 and steps.bit_length() % 2 == 1
+
+    @staticmethod
+    def _is_pause(n: int, steps: int) -> bool:
+        """Whether it is time to ask for an active set."""
+        return n >= LARGE and steps % PAUSE == 0
 
     @staticmethod
     def _enter(space: Workspace, states: Sequence[State]) -> None:
@@ -443,7 +176,7 @@ class OnDevice(DualSolver):
             steps = state.counters.steps
             if steps == state.said:
                 continue
-            state.reached = gap <= 0.95 * self.tol * abs(gap + dual)
+            state.reached = gap <= (state.target or 0.95 * self.tol * abs(gap + dual))
             if not state.reached and steps >= state.looked + LOOK:
                 state.stalled = violation <= 0.0 or dual - state.before <= ROUNDING * abs(dual)
                 state.before, state.looked = dual, steps
@@ -492,6 +225,7 @@ class DeviceSMO(OnDevice):
         """α = 0, or given dual variables of shape (1, n), made feasible."""
         self.check(problem)
         state = self._starts(Problems.of(problem), int(rng.integers(2**63)), [duals])[0]
+        state.fresh = bool(state.alpha.any())
         if duals is None and problem.n >= LARGE and self.sample > 1 and problem.kernel.of_rows:
             part = self._sampled(problem, state)
             state.sample = self._roughly().init(part, np.random.default_rng(state.seed))
@@ -503,13 +237,7 @@ class DeviceSMO(OnDevice):
 
     def _sampled(self, problem: KernelProblem, state: State) -> KernelProblem:
         """The problem of the sample, with the same λ."""
-
-        def taken() -> KernelProblem:
-            chosen, s = self._chosen(problem, state), problem.sample_weight
-            X = problem.X[chosen] if isinstance(problem.X, Distant) else problem.rows(chosen)
-            return replace(problem, X=X, y=problem.y[chosen], sample_weight=s[chosen] if s.size else s, shared=None)
-
-        return state.work(problem, taken)
+        return state.work(problem, lambda: problem.take(self._chosen(problem, state)))
 
     def _chosen(self, problem: KernelProblem, state: State) -> np.ndarray:
         """The examples of the sample."""
@@ -521,22 +249,27 @@ class DeviceSMO(OnDevice):
         if state.lifted is None:
             part, own = self._sampled(problem, state), state.sample
             assert own is not None
-            own.drop_workspace()  # the rows of all examples want its memory
             model = self._roughly().model(part, own)
             away = scores(model, problem.X, device=self.device)[:, 0]
-            v, inner, chosen = Variables.of(problem), Variables.of(part), self._chosen(problem, state)
-            wrong = v.sigma * (v.h - away[v.row])
-            alpha = np.where(wrong > 0.0, v.cap, 0.0)
-            free = np.flatnonzero((own.alpha > 0.0) & (own.alpha < inner.cap))
-            places = chosen[inner.row[free]] + (free // part.n) * problem.n
-            alpha[places] = np.minimum(own.alpha[free], v.cap[places])
-            if problem.has_free_bias:
-                alpha = thinned(alpha, v.sigma, wrong)
-            # of the two variables of an example in a regression only one is above 0, so β has both
+            v, signs = Variables.of(problem), Variables.of(part).sigma
+            places = self._places(problem, self._chosen(problem, state))
+            alpha = np.zeros(v.h.size)
+            alpha[places] = np.minimum(own.alpha, v.cap[places])
+            over = own.alpha - alpha[places]
+            mass = {sign: float(over[signs == sign].sum()) for sign in (1.0, -1.0)}
+            alpha = spread(alpha, mass, v, v.sigma * (v.h - away[v.row]))
+            # of the two variables of an example in a regression only one should be above 0, so β has both
             lifted = self._starts(Problems.of(problem), state.seed, [v.signed(alpha)])[0]
-            lifted.counters = replace(own.counters)
+            computed = (model.support.size + np.count_nonzero(lifted.alpha)) * problem.n
+            lifted.counters = self._counted(own.counters, computed)
             state.lifted = lifted  # type: ignore[misc]
         return state.lifted
+
+    @staticmethod
+    def _counted(counters: Counters, computed: Any) -> Counters:
+        """A copy of counters, with kernel values that were computed beside rounds."""
+        more = {name: getattr(counters, name) + int(computed) for name in ("kernel_evals", "kernel_computed")}
+        return replace(counters, **more)
 
     def _work_on_sample(self, problem: KernelProblem, state: State, n_steps: int) -> int:
         """Up to n_steps rounds of the sample's problem; at its end its machine is the start of the whole problem."""
@@ -546,13 +279,103 @@ class DeviceSMO(OnDevice):
         taken = solver.advance(part, own, n_steps)
         state.counters = replace(own.counters)
         if n_steps and own.ended:
-            lifted = self._lifted(problem, state)
-            for name in ("alpha", "f", "bias", "primal", "dual", "sample", "counters"):
-                setattr(state, name, getattr(lifted, name))
-            state.looked = state.counters.steps
-            state.lifted = state.point = None  # type: ignore[misc]
-            state.drop_workspace()
+            own.drop_workspace()
+            self._become(state, self._lifted(problem, state))
+            state.sample, state.fresh = None, True
         return taken
+
+    def _become(self, state: State, lifted: State) -> None:
+        """Take over the point that a sample or an active set led to."""
+        for name in ("alpha", "f", "bias", "primal", "dual", "counters"):
+            setattr(state, name, getattr(lifted, name))
+        state.looked, state.before, state.previous = state.counters.steps, -np.inf, np.empty(0, np.int64)
+        state.lifted = state.point = None  # type: ignore[misc]
+        self._give_back(state)
+
+    @staticmethod
+    def _give_back(state: State) -> None:
+        """Give the memory of kernel rows back as a whole: small parts of it in use would be in the way of the next."""
+        state.drop_workspace()
+        torch.cuda.empty_cache()
+
+    # -- active sets
+
+    def _narrow(self, problem: KernelProblem, state: State) -> None:
+        """Choose the active set, unless it would have more than half of the examples, or those are few."""
+        state.fresh = state.reached = False
+        v, n = Variables.of(problem), problem.n
+        if n < LARGE or not problem.kernel.of_rows:
+            return
+        s = v.sigma * (v.h - state.f[v.row] - state.bias)
+        # how far a variable at a bound is from violating, less than nothing for one that does
+        away = np.where(state.alpha <= 0.0, -s, np.where(state.alpha >= v.cap, s, -np.inf)).reshape(-1, n).min(axis=0)
+        size = max(2 * int(np.count_nonzero(away < 0.0)), 2 * self.working_set)
+        if size > n // 2:
+            return
+        rows = np.sort(np.argpartition(away, size)[:size])
+        part, alpha = problem.take(rows), state.alpha[self._places(problem, rows)]
+        with exactly():
+            own = self._responses(part, Variables.of(part).signed(alpha))
+        target = max(REST * (state.primal - state.dual), CLOSER * self.tol * abs(state.primal))
+        counters = self._counted(state.counters, np.count_nonzero(alpha) * rows.size)
+        inner = State(alpha, own, state.seed, target=target, counters=counters)
+        state.episode = Episode(rows, state.f[rows] - own, inner)
+        self._give_back(state)
+
+    @staticmethod
+    def _places(problem: KernelProblem, rows: np.ndarray) -> np.ndarray:
+        """The variables of some examples."""
+        return (rows + problem.n * np.arange(Variables.of(problem).h.size // problem.n)[:, None]).ravel()
+
+    def _work_on_active(self, problem: KernelProblem, state: State, n_steps: int) -> int:
+        """Up to n_steps rounds of the active set; at its end all responses are told."""
+        episode = state.episode
+        assert episode is not None
+        own, rows = episode.state, episode.rows
+        state.lifted = None  # type: ignore[misc]
+
+        def made() -> Workspace:
+            v, places, part = Variables.of(problem), self._places(problem, rows), problem.take(rows)
+            row = np.tile(np.arange(rows.size), places.size // rows.size)
+            given = Variables(v.sigma[places], v.h[places] - episode.rest[row], v.cap[places], row)
+            return Workspace(Problems.of(part, given), self.device, self.working_set)
+
+        with exactly():
+            space = state.work(problem, made)
+            if n_steps == 0:
+                space.compile([own])
+                return 0
+            taken = self._rounds(space, [own], own.counters, n_steps)
+        state.counters = replace(own.counters)
+        if own.ended:
+            before = state.dual
+            self._become(state, self._widened(problem, state))
+            state.episode, gap = None, state.primal - state.dual
+            state.reached = gap <= 0.95 * self.tol * abs(state.primal)
+            state.due, state.fresh = True, state.dual - before > ROUNDING * abs(state.dual)
+        return taken
+
+    def _widened(self, problem: KernelProblem, state: State) -> State:
+        """The state of the whole problem that an active set has led to so far; the one given stays as it is."""
+        if state.lifted is None:
+            episode, v = state.episode, Variables.of(problem)
+            assert episode is not None
+            alpha = state.alpha.copy()
+            alpha[self._places(problem, episode.rows)] = episode.state.alpha
+            change = v.signed(alpha) - v.signed(state.alpha)
+            with exactly():
+                f = state.f + self._responses(problem, change)
+            counters = self._counted(episode.state.counters, np.count_nonzero(change) * problem.n)
+            lifted = State(alpha, f, state.seed, counters=counters)
+            self._close(problem, v, lifted)
+            state.lifted = lifted  # type: ignore[misc]
+        return state.lifted
+
+    def _whole(self, problem: KernelProblem, state: State) -> State:
+        """A state of the whole problem: the one given, or what its sample or active set makes of it."""
+        if state.sample is not None:
+            return self._lifted(problem, state)
+        return state if state.episode is None else self._widened(problem, state)
 
     def first_slice(self, problem: KernelProblem) -> int:
         """Rounds until the first look."""
@@ -562,12 +385,18 @@ class DeviceSMO(OnDevice):
         """Take up to n_steps rounds, up to the next look that wants a checkpoint; returns the number taken."""
         if state.sample is not None:
             return self._work_on_sample(problem, state, n_steps)
+        state.due = False
+        if state.fresh and n_steps:
+            self._narrow(problem, state)
+        if state.episode is not None:
+            return self._work_on_active(problem, state, n_steps)
         with exactly():
             space = state.work(problem, lambda: Workspace(Problems.of(problem), self.device, self.working_set))
             if n_steps == 0:
                 space.compile([state])
                 return 0
             taken = self._rounds(space, [state], state.counters, n_steps)
+            state.fresh = self._is_pause(problem.n, state.counters.steps) and not state.ended
             state.due = state.ended or self._is_mark(state.counters.steps)
         return taken
 
@@ -580,25 +409,25 @@ class DeviceSMO(OnDevice):
         return max(1, -(-problem.n // self.working_set))
 
     def knows(self, state: State) -> bool:
-        """Whether the value of the present point takes no further kernel values: not while a sample is worked on."""
-        return state.sample is None
+        """Whether the value of the present point takes no further kernel values: not while a part is worked on."""
+        return state.sample is None and state.episode is None
 
     def glimpse(self, problem: KernelProblem, state: State, most: float) -> Any:
-        """What is known of the present point and its model; None while a sample is worked on."""
-        return super().glimpse(problem, state, most) if state.sample is None else None
+        """What is known of the present point and its model; None while a part is worked on."""
+        return super().glimpse(problem, state, most) if self.knows(state) else None
 
     def certificate(self, problem: KernelProblem, state: State) -> Certificate:
         """Primal value of the model, dual value of α, and their difference, in the λ-form."""
-        state = state if state.sample is None else self._lifted(problem, state)
+        state = self._whole(problem, state)
         return self._certificate(problem, self._settled(problem, state), state.dual)
 
     def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
         """Σ σα over the variables of an example, of shape (1, n)."""
-        return super().duals(problem, state if state.sample is None else self._lifted(problem, state))
+        return super().duals(problem, self._whole(problem, state))
 
     def model(self, problem: KernelProblem, state: State) -> KernelModel:
         """Support vectors, coefficients and bias of the best point that can be made of α."""
-        state = state if state.sample is None else self._lifted(problem, state)
+        state = self._whole(problem, state)
         return self._model(problem, self.duals(problem, state), self._settled(problem, state))
 
 

@@ -153,7 +153,7 @@ def _on_device(
     task, binaries = model._given(X, y, sample_weight)
     whole = [_fold(model, binaries, train) for train, _ in folds]
     parts = [part for C in Cs for own in whole for part in _parts(task, own, C)]
-    from ..backends.smo import Problems
+    from ..backends.workspace import Problems
 
     problems = Problems(task.whole, parts, [np.arange(task.whole.n)] * len(parts))
     solver, outcome = run_side_by_side(model, task, problems)

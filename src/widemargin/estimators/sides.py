@@ -29,7 +29,7 @@ class Sides:
     """Binary problems on a device of (machine, its :class:`.multiclass.Binaries`) that differ in C or in weights."""
 
     def __init__(self, task: Task, machines: Sequence[tuple[Any, Any]]) -> None:
-        from ..backends.smo import Problems
+        from ..backends.workspace import Problems
 
         self.task, self.machines = task, machines
         rows, parts = [], []
