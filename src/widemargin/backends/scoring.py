@@ -83,6 +83,7 @@ class Block:
     def _sums(self, A: torch.Tensor) -> torch.Tensor:
         """Scores of a Gaussian machine with one output: each kernel value is read once, and never written."""
         columns, count = self.columns, self.weights.shape[0]
+        A = A.to(columns.Z.dtype)
         products, parts = columns.products(A), triton.cdiv(count, WIDE)
         out = torch.empty((parts, self.height), dtype=torch.float64, device=A.device)
         programs.gaussian_sums[(self.height // HIGH, parts)](

@@ -346,7 +346,7 @@ class DeviceSMO(OnDevice):
                 space.compile([own])
                 return 0
             taken = self._rounds(space, [own], own.counters, n_steps)
-        state.counters = replace(own.counters)
+        state.counters, state.due = replace(own.counters), False
         if own.ended:
             before = state.dual
             self._become(state, self._widened(problem, state))
@@ -385,7 +385,6 @@ class DeviceSMO(OnDevice):
         """Take up to n_steps rounds, up to the next look that wants a checkpoint; returns the number taken."""
         if state.sample is not None:
             return self._work_on_sample(problem, state, n_steps)
-        state.due = False
         if state.fresh and n_steps:
             self._narrow(problem, state)
         if state.episode is not None:
