@@ -28,7 +28,7 @@ PAPERS = {
     ),
     "simba": (("simba_fig1",), "Hazan, Koren, Srebro: Beating SGD: Learning SVMs in Sublinear Time (2011)"),
     "sbp": (
-        ("sbp_pictures", "sbp_fig2", "sbp_fig3"),
+        ("sbp_pictures", "sbp_fig2", "sbp_fig3", "sbp_seconds"),
         "Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron (2012)",
     ),
     "bsgd": (("bsgd_table4",), "Wang, Crammer, Vucetic: Breaking the Curse of Kernelization (2012)"),

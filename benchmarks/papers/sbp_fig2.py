@@ -503,7 +503,7 @@ class Figure2(Experiment):
                 f"independent draws: {told}",
                 printed,
                 "SDCA has the optimum's error sooner on usps and mnist, and Pegasos, which may pay by the change here, "
-                "is as near on usps",
+                "is sooner within 3 % on usps",
             ),
             Claim(
                 "the same, each at its best (our question)",
@@ -552,7 +552,7 @@ class Figure2(Experiment):
                 "error over the optimum's at a quarter of the values that bring SMO within 3 % of it, SMO and SBP: "
                 + ", ".join(f"{name} {own:.2f} and {ours:.2f}" for name, own, ours in early),
                 not ahead,
-                f"on {' and '.join(ahead)} SMO is within half of the optimum's error by then, or ahead of SBP",
+                f"on {' and '.join(ahead)} SBP is no nearer by then",
             ),
             Claim(
                 "the Perceptron's error is similar to that of SBP for the first pass",

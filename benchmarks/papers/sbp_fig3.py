@@ -178,7 +178,7 @@ class Figure3(Experiment):
             ),
             Claim(
                 "the approximation improves with k (the theory: as 1/√k)",
-                "slope of log mean |⟨P(x), P(z)⟩ − K(x, z)| against log k: "
+                "slope of the logarithm of the mean distance of ⟨P(x), P(z)⟩ from K(x, z) against log k: "
                 + ", ".join(f"{name} {slope:.2f}" for name, slope in slopes.items()),
                 all(-0.6 <= slope <= -0.4 for slope in slopes.values()),
                 "the slope is another",
