@@ -9,22 +9,19 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import json
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.svm import SVC
 
 from benchmarks import datasets
 from widemargin import BudgetedSVC
 from widemargin.data.generators import checkerboard, gauss, waveform
 from widemargin.solvers.budget import MarginPerceptronStep, NormaStep, PassiveAggressiveStep, Projectron
 
-OUTPUT = datasets.ROOT / "bench_output" / "papers"
-FOLDS, ORDERS, MOST_ROWS = 3, 3, 10_000
-#: A change of the protocol makes cached results of older ones void.
-PROTOCOL = 3
+FOLDS = 3
 
 
 # ---------------------------------------------------------------- data
@@ -88,44 +85,125 @@ def examples(name, repetition, most=None, generated=None, scaled=True):
 class Method(NamedTuple):
     """An algorithm of Table 3: the parameters of its estimator from those that are chosen.
 
-    γ is always chosen, and a second parameter, whose coarse grid is given.
+    γ is always chosen, a second parameter, whose coarse grid is given, and one of the variants, which may depend on the
+    number of training examples.
     """
 
     parameters: Callable
     second: tuple = (None,)
+    variants: tuple = ("",)
 
 
 LAMBDAS = (1e-3, 1e-4, 1e-5)
-METHODS = {
-    "BPegasos+merge": Method(lambda lam: {"lam": lam}, LAMBDAS),
-    "BPegasos+remove": Method(lambda lam: {"lam": lam, "maintenance": "remove"}, LAMBDAS),
-    "BNorma+merge": Method(lambda lam: {"lam": lam, "step": NormaStep()}, LAMBDAS),
-    "BMP+merge": Method(lambda radius: {"step": MarginPerceptronStep(1.0, radius)}, (3.0, 30.0, 300.0)),
-    "MP+stop": Method(lambda _: {"step": MarginPerceptronStep(), "maintenance": "stop"}),
-    "MP+random": Method(lambda _: {"step": MarginPerceptronStep(), "maintenance": "random"}),
-    "BPA": Method(lambda C: {"step": PassiveAggressiveStep(C), "maintenance": "nearest"}, (0.01, 0.1, 1.0)),
-    "BPegasos+project": Method(lambda lam: {"lam": lam, "maintenance": "project"}, LAMBDAS),
+#: Norma's η, for N examples. The paper has two: 1, and one whose exponent has lost its sign in print; the Pegasos
+#: paper, which it cites, has N^-0.5. Both signs are tried, lest the rival be weaker than it was.
+ETAS = {
+    "1": lambda n: 1.0,
+    "½√(2 + ½/√N)": lambda n: 0.5 * math.sqrt(2.0 + 0.5 / math.sqrt(n)),
+    "½√(2 + ½√N)": lambda n: 0.5 * math.sqrt(2.0 + 0.5 * math.sqrt(n)),
+}
+#: Which of the equal coefficients that Pegasos steps make is removed; the paper's choice is "arbitrary".
+TIES = {"oldest": "remove", "random": "random", "newest": "stop"}
+
+
+def pegasos(**more):
+    """Parameters of Pegasos steps."""
+    return lambda lam, variant, n: {"lam": lam, **more}
+
+
+def norma(**more):
+    """Parameters of Norma's steps."""
+    return lambda lam, variant, n: {"lam": lam, "step": NormaStep(ETAS[variant](n)), **more}
+
+
+def perceptron(**more):
+    """Parameters of a margin perceptron, whose second parameter is a radius, if it has one."""
+    return lambda radius, variant, n: {"step": MarginPerceptronStep(1.0, radius or math.inf), **more}
+
+
+BUDGETED = {
+    "BPegasos+merge": Method(pegasos(), LAMBDAS),
+    "BPegasos+project": Method(pegasos(maintenance="project"), LAMBDAS),
+    "BPegasos+remove": Method(lambda lam, variant, n: {"lam": lam, "maintenance": TIES[variant]}, LAMBDAS, tuple(TIES)),
+    "BNorma+merge": Method(norma(), LAMBDAS, tuple(ETAS)),
+    "BMP+merge": Method(perceptron(), (3.0, 30.0, 300.0)),
+    "MP+stop": Method(perceptron(maintenance="stop")),
+    "MP+random": Method(perceptron(maintenance="random")),
+    "BPA": Method(lambda C, variant, n: {"step": PassiveAggressiveStep(C), "maintenance": "nearest"}, (0.01, 0.1, 1.0)),
     "Projectron++": Method(
-        lambda threshold: {"step": MarginPerceptronStep(), "maintenance": Projectron(threshold, "class")}
+        lambda threshold, variant, n: {
+            "step": MarginPerceptronStep(),
+            "maintenance": Projectron(threshold, "class"),
+        }
     ),
 }
+#: Perceptrons that drop vectors like narrow kernels, in which the others are of little use to each other: γd = 16, too.
+NARROW = ("MP+stop", "MP+random")
+#: Without a budget: as many vectors as there are examples.
+ONLINE = {
+    "Pegasos": Method(pegasos(maintenance="remove"), LAMBDAS),
+    "Norma": Method(norma(maintenance="remove"), LAMBDAS, tuple(ETAS)),
+    "MP": Method(perceptron(maintenance="remove")),
+}
+OFFLINE = {"LIBSVM": Method(lambda C, variant, n: {"C": C}, (1.0, 10.0, 100.0))}
+METHODS = {**OFFLINE, **ONLINE, **BUDGETED}
 
 
-def model(method, budget, gamma, second, **more):
-    return BudgetedSVC(budget=budget, gamma=gamma, **{**METHODS[method].parameters(second), **more})
+def model(method, budget, gamma, second, variant="", n=0, **more):
+    """The estimator of an algorithm; n is the number of examples it will learn from, where there is no budget."""
+    parameters = METHODS[method].parameters(second, variant or METHODS[method].variants[0], n)
+    if method in OFFLINE:
+        return SVC(gamma=gamma, cache_size=500, **parameters)
+    return BudgetedSVC(budget=budget or n, gamma=gamma, **{**parameters, **more})
 
 
 # ---------------------------------------------------------------- parameters
 
 
-def threshold(X, y, gamma, budget):
-    """A threshold of Projectron++ that ends with 0.95 B to B vectors, or the nearest below B of twelve bisections.
+class Chosen(NamedTuple):
+    """γ, the second parameter for N training rows, the variant, and what cross-validation said of them."""
+
+    gamma: float
+    second: float | None
+    variant: str
+    n: int
+    accuracy: float | None = None
+
+    def model(self, method, budget, n, **more):
+        """The estimator for n training rows: λ ∝ 1/√n."""
+        second = transferred(method, self.second, self.n, n)
+        return model(method, budget, self.gamma, second, self.variant, n, **more)
+
+
+class Protocol(NamedTuple):
+    """How parameters are chosen: rows at most, and the orders in which each fold is learned, coarse and fine."""
+
+    rows: int
+    coarse: int = 1
+    fine: int = 3
+
+
+def protocol(method, quick=False):
+    """The cuts of cross-validation: one pass on a budget depends on the order of its examples, the others less."""
+    if quick:
+        return Protocol(450, 1, 0)
+    if method in OFFLINE:
+        return Protocol(1500, 1, 1)
+    if method in ONLINE:
+        return Protocol(1500 if method == "Norma" else 2000, 1, 1)
+    if method == "Projectron++":
+        return Protocol(2000, 1, 0)
+    return Protocol(3000 if method == "BNorma+merge" else 6000)
+
+
+def threshold(X, y, gamma, budget, tries=12):
+    """A threshold of Projectron++ that ends with 0.95 B to B vectors, or the nearest below B of some bisections.
 
     At threshold 1 nothing is ever far enough, and the model stays empty; at 0 it grows by all that is independent. None
     if no threshold below 1 keeps the budget: examples are nearly orthogonal at this γ.
     """
     low, high, best = 0.0, 1.0, (0, 1.0)
-    for _ in range(12):
+    for _ in range(tries):
         middle = 0.5 * (low + high)
         tried = model("Projectron++", budget + budget // 20, gamma, middle, random_state=0).fit(X, y)
         count = len(tried.support_vectors_)
@@ -138,72 +216,45 @@ def threshold(X, y, gamma, budget):
     return best[1] if best[0] else None
 
 
-def fold_accuracy(X, y, method, budget, gamma, second, **more):
-    """Accuracy in cross-validation; rows come in random order, and folds are blocks of them.
-
-    One pass depends on the order of its examples: the rest of a fold is learned in ``ORDERS`` orders.
-    """
-    right = 0
-    for part in np.array_split(np.arange(y.size), FOLDS):
+def fold_accuracy(X, y, method, budget, point, orders, **more):
+    """Accuracy in cross-validation; rows come in random order, and folds are blocks of them."""
+    right, (gamma, second, variant) = 0, point
+    for number, part in enumerate(np.array_split(np.arange(y.size), FOLDS)):
         rest = np.setdiff1d(np.arange(y.size), part, assume_unique=True)
-        if method == "Projectron++":
-            second = threshold(X[rest], y[rest], gamma, budget)
+        if method == "Projectron++" and number == 0:
+            second = threshold(X[rest], y[rest], gamma, budget, 8)
             if second is None:
                 return 0.0
-        for order in range(ORDERS):
-            trained = model(method, budget, gamma, second, random_state=order, **more).fit(X[rest], y[rest])
-            right += np.sum(trained.predict(X[part]) == y[part])
-    return right / (ORDERS * y.size)
+        for order in range(orders):
+            tried = model(method, budget, gamma, second, variant, rest.size, **more)
+            if method not in OFFLINE:
+                tried.set_params(random_state=order)
+            right += np.sum(tried.fit(X[rest], y[rest]).predict(X[part]) == y[part])
+    return right / (orders * y.size)
 
 
-def choose(X, y, method, budget, **more):
-    """(γ, second parameter, accuracy) by cross-validation: a coarse grid, then a finer one around its best point.
+def choose(X, y, method, budget, n_train, cut, **more):
+    """Parameters for n_train rows by cross-validation: a coarse grid, then a finer one around its best point.
 
-    Coarse: γd = 1/16, 1/4, 1, 4 (two attributes: 1/4, 1, 4, 16, 64), and the second parameter a factor of ten apart;
-    fine: factors of 2 in γ and √10 in the second.
+    Coarse: γd = 1/16, 1/4, 1, 4, and 16 for some (two attributes: 1/4, 1, 4, 16, 64), the second parameter a factor of
+    ten apart, and all variants; fine: factors of 2 in γ and √10 in the second, learned in more orders.
     """
-    d, seconds, found = X.shape[1], METHODS[method].second, {}
-
-    def measure(gamma, second):
-        if (gamma, second) not in found:
-            found[gamma, second] = fold_accuracy(X, y, method, budget, gamma, second, **more)
-
-    for g in (0.25, 1, 4, 16, 64) if d == 2 else (1 / 16, 1 / 4, 1, 4):
-        for second in seconds:
-            measure(g / d, second)
-    gamma, second = max(found, key=found.get)
-    for finer in (gamma / 2, gamma, gamma * 2):
-        for factor in (1.0,) if second is None else (1.0, math.sqrt(0.1), math.sqrt(10.0)):
-            measure(finer, None if second is None else second * factor)
+    X, y = X[: cut.rows], y[: cut.rows]
+    d, (_, seconds, variants) = X.shape[1], METHODS[method]
+    widths = (0.25, 1, 4, 16, 64) if d == 2 else (1 / 16, 1 / 4, 1, 4, 16)[: 5 if method in NARROW else 4]
+    points = [(g / d, second, variant) for g in widths for second in seconds for variant in variants]
+    found = {point: fold_accuracy(X, y, method, budget, point, cut.coarse, **more) for point in points}
+    if cut.fine:
+        gamma, second, variant = max(found, key=found.get)
+        factors = (1.0,) if second is None else (1.0, math.sqrt(0.1), math.sqrt(10.0))
+        points = [(gamma * g, second and second * f, variant) for g in (1.0, 0.5, 2.0) for f in factors]
+        found = {point: fold_accuracy(X, y, method, budget, point, cut.fine, **more) for point in points}
     best = max(found, key=found.get)
-    return *best, found[best]
+    gamma, second, variant = best
+    second = transferred(method, second, y.size - y.size // FOLDS, n_train)
+    return Chosen(gamma, second, variant, n_train, found[best])
 
 
-def transferred(method, second, n, n_train, power=0.5):
-    """The second parameter for n_train examples, chosen with n: λ ∝ n^-power; 0 keeps λ, and 1 keeps C = 1/(λn)."""
-    return second * (n / n_train) ** power if METHODS[method].second == LAMBDAS and n_train > n else second
-
-
-# ---------------------------------------------------------------- results that are kept
-
-
-class Kept:
-    """Results in bench_output/cache, in JSON; a run that was broken off goes on where it stopped."""
-
-    def __init__(self, name):
-        self.path = datasets.CACHE / f"bsgd-{name}.json"
-
-    def read(self):
-        return json.loads(self.path.read_text()) if self.path.exists() else {}
-
-    def get(self, key, compute):
-        """What is kept under the key, or else computed and kept; None if it is not kept and compute is None."""
-        key, results = f"{key} #{PROTOCOL}", self.read()
-        if key in results or compute is None:
-            return results.get(key)
-        found = compute()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps({**self.read(), key: found}, indent=1))  # others may have written meanwhile
-        part.replace(self.path)
-        return found
+def transferred(method, second, n, n_train):
+    """The second parameter for n_train examples, chosen with n: λ ∝ 1/√n; others are kept."""
+    return second * math.sqrt(n / n_train) if METHODS[method].second == LAMBDAS else second

@@ -31,7 +31,10 @@ PAPERS = {
         ("sbp_pictures", "sbp_fig2", "sbp_fig3", "sbp_seconds"),
         "Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron (2012)",
     ),
-    "bsgd": (("bsgd_table4",), "Wang, Crammer, Vucetic: Breaking the Curse of Kernelization (2012)"),
+    "bsgd": (
+        ("bsgd_table3", "bsgd_table4", "bsgd_figures"),
+        "Wang, Crammer, Vucetic: Breaking the Curse of Kernelization (2012)",
+    ),
     "incremental": (("incremental",), "Usunier, Bordes, Bottou: Guarantees for Approximate Incremental SVMs (2010)"),
 }
 
