@@ -190,7 +190,7 @@ def protocol(method, quick=False):
     if method in OFFLINE:
         return Protocol(1500, 1, 1)
     if method in ONLINE:
-        return Protocol(1500 if method == "Norma" else 2000, 1, 1)
+        return Protocol({"Pegasos": 6000, "Norma": 1500, "MP": 2000}[method], 1, 1)
     if method == "Projectron++":
         return Protocol(2000, 1, 0)
     return Protocol(3000 if method == "BNorma+merge" else 6000)
@@ -233,26 +233,30 @@ def fold_accuracy(X, y, method, budget, point, orders, **more):
     return right / (orders * y.size)
 
 
-def choose(X, y, method, budget, n_train, cut, **more):
+def choose(X, y, method, budget, n_train, cut, start=None, **more):
     """Parameters for n_train rows by cross-validation: a coarse grid, then a finer one around its best point.
 
     Coarse: γd = 1/16, 1/4, 1, 4, and 16 for some (two attributes: 1/4, 1, 4, 16, 64), the second parameter a factor of
-    ten apart, and all variants; fine: factors of 2 in γ and √10 in the second, learned in more orders.
+    ten apart, and all variants; fine: factors of 2 in γ and √10 in the second, learned in more orders. With a
+    ``start``, parameters of another algorithm, the fine grid is around that.
     """
     X, y = X[: cut.rows], y[: cut.rows]
-    d, (_, seconds, variants) = X.shape[1], METHODS[method]
-    widths = (0.25, 1, 4, 16, 64) if d == 2 else (1 / 16, 1 / 4, 1, 4, 16)[: 5 if method in NARROW else 4]
-    points = [(g / d, second, variant) for g in widths for second in seconds for variant in variants]
-    found = {point: fold_accuracy(X, y, method, budget, point, cut.coarse, **more) for point in points}
+    (d, n), (_, seconds, variants) = (X.shape[1], y.size - y.size // FOLDS), METHODS[method]
+    if start:
+        best = start.gamma, transferred(method, start.second, start.n, n), start.variant
+    else:
+        widths = (0.25, 1, 4, 16, 64) if d == 2 else (1 / 16, 1 / 4, 1, 4, 16)[: 5 if method in NARROW else 4]
+        points = [(g / d, second, variant) for g in widths for second in seconds for variant in variants]
+        found = {point: fold_accuracy(X, y, method, budget, point, cut.coarse, **more) for point in points}
+        best = max(found, key=found.get)
     if cut.fine:
-        gamma, second, variant = max(found, key=found.get)
+        gamma, second, variant = best
         factors = (1.0,) if second is None else (1.0, math.sqrt(0.1), math.sqrt(10.0))
         points = [(gamma * g, second and second * f, variant) for g in (1.0, 0.5, 2.0) for f in factors]
         found = {point: fold_accuracy(X, y, method, budget, point, cut.fine, **more) for point in points}
-    best = max(found, key=found.get)
+        best = max(found, key=found.get)
     gamma, second, variant = best
-    second = transferred(method, second, y.size - y.size // FOLDS, n_train)
-    return Chosen(gamma, second, variant, n_train, found[best])
+    return Chosen(gamma, transferred(method, second, n, n_train), variant, n_train, found[best])
 
 
 def transferred(method, second, n, n_train):

@@ -28,7 +28,8 @@ def chosen(kept, name, method, budget, quick, passes=1):
     def search():
         cut = protocol(method, quick)
         X, y, _, _ = examples(name, 0, cut.rows)
-        return choose(X, y, method, budget, y.size, cut, **({"max_iter": passes} if passes > 1 else {}))
+        start = chosen(kept, name, "BPegasos+merge", 500, quick) if method == "Pegasos" else None
+        return choose(X, y, method, budget, y.size, cut, start, **({"max_iter": passes} if passes > 1 else {}))
 
     return Chosen(*kept.get(key + (f", {passes} passes" if passes > 1 else ""), search))
 
@@ -127,10 +128,10 @@ class Figure2(Experiment):
 class Figure3(Experiment):
     paper, name = "bsgd", "Figure 3"
     shows = "five passes of BPegasos+merge, B = 500, are more accurate than one on most sets."
-    setting = "three shuffles, at most 20,000 rows, parameters chosen for one pass."
+    setting = "three shuffles, at most 10,000 rows, parameters chosen for one pass."
 
     def run(self, kept, quick):
-        rows, shuffles = (1500, 1) if quick else (20_000, 3)
+        rows, shuffles = (1500, 1) if quick else (10_000, 3)
         for name in ("gauss", "waveform") if quick else DATA:
             if DATA[name].generator or has(name):
                 for passes in (1, 5) if name == "dna" else (1,):

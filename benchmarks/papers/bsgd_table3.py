@@ -28,15 +28,35 @@ QUICK = ("gauss", "waveform")
 TWO_CLASSES = ("banana", "gauss", "a9a", "ijcnn1", "checkerboard")
 
 #: Why cells of an algorithm, or of an algorithm on a data set, are below the paper's.
-REASONS: dict = {}
+REASONS = {
+    ("BMP+merge", "waveform"): (
+        "Its steps of constant size 1 do not die down: with 0.1 or 0.03 it had 86.0 to 86.6 on training rows kept "
+        "apart (γd = 1, U = 10 or 30, 50,000 rows); the paper does not name its size."
+    ),
+    ("MP+stop", "usps"): "No γ helps: γd = 1/4 to 8 have at most 73.7. Why the paper has more is not known.",
+    ("MP+stop", "checkerboard"): "γd = 16 has 85.1±0.9 on 20,000 rows, 64 has 83.9: the choice of γ was unlucky.",
+    ("MP+random", "satimage"): "The grid of the older run ended at γd = 8; 16 has 88.2±0.8 in three shuffles.",
+    ("MP+random", "letter"): "The grid of the older run ended at γd = 8; 16 has 66.6±0.5 in three shuffles.",
+    ("MP+random", "usps"): "No γ helps: γd = 1/4 to 8 have at most 87.9. Why the paper has more is not known.",
+    ("BPegasos+project", "letter"): "It misses the mark by a tenth of a point; why is not known.",
+    ("BPegasos+remove", "covtype"): (
+        "Here the first 500 vectors stay, as cross-validation would have it, and which those are is chance: shuffles "
+        "differ by 2.5 points. The older run, which removed the oldest, had 61.95±1.21."
+    ),
+}
 DIFFERENCES = (
     "Cut: a million examples of Checkerboard (the paper: ten million), 500,000 of Waveform (two million), 20,000 "
-    "rows for LIBSVM and all that have no budget, with three shuffles. a9a stands for Adult (32,561 rows; 21K), "
-    "dna has 2,000 rows (4.3K), ijcnn1 39,990 of its 49,990, as 10,000 are for testing. There is no Phoneme.",
-    "Cross-validation has 3 folds (10) of at most 6,000 rows, 3,000 for BNorma, 2,000 for Projectron++ and online "
-    "algorithms, 1,500 for LIBSVM. BPegasos+merge, and what was moved, had 10,000; its parameters are those of "
-    "that run, and its cells are new. Where rows for testing are drawn anew in each shuffle, parameters are "
-    "chosen on training rows of the first, some of which are test rows of others.",
+    "rows for LIBSVM and all that have no budget, 10,000 for Norma, with three shuffles. a9a stands for Adult "
+    "(32,561 rows; 21K), dna has 2,000 rows (4.3K), ijcnn1 39,990 of its 49,990, as 10,000 are for testing. There "
+    "is no Phoneme.",
+    "Cross-validation has 3 folds (10) of at most 6,000 rows, 3,000 for BNorma, 2,000 for MP and Projectron++, "
+    "1,500 for Norma and LIBSVM. BPegasos+merge, and what was moved, had 10,000; its parameters are those of that "
+    "run, and its cells are new. Where rows for testing are drawn anew in each shuffle, parameters are chosen on "
+    "training rows of the first, some of which are test rows of others.",
+    "Two choices were made anew when the first results were seen, both in favour of a rival. Pegasos, chosen with "
+    "2,000 rows, had 94.98 on ijcnn1: now it searches around the parameters of BPegasos+merge, with 6,000. "
+    "Removal on a9a with B = 500 had 70.90±15.72, as one shuffle went astray: it was chosen again with 10,000 "
+    "rows and five orders.",
     "λ√(n/N) was chosen among three rules with test accuracy in view, for BPegasos+merge "
     "([bsgd_reproduction.md](bsgd_reproduction.md)).",
     "η of BNorma and Norma: the exponent of the paper's second value, 0.5(2 + 0.5N^±0.5)^0.5, has lost its sign "
@@ -129,7 +149,10 @@ def parameters(kept, name, method, budget, quick):
 
     def search():
         X, y, _, _ = examples(name, 0, limit_of(method, quick))
-        return choose(X, y, method, budget, y.size, protocol(method, quick))
+        return choose(X, y, method, budget, y.size, protocol(method, quick), start)
+
+    # Pegasos solves the problem of BPegasos+merge
+    start = parameters(kept, name, "BPegasos+merge", 500, quick) if method == "Pegasos" else None
 
     return Chosen(*kept.get(f"chosen, {name}, {method}, {budget}", search))
 
@@ -302,13 +325,12 @@ class Means:
 
 def claims_without_budget(means):
     """Of the offline and online block."""
-    gaps = {other: means.difference("LIBSVM", other) for other in ONLINE}
-    sparser = {other: sum(a["vectors"] < b["vectors"] for *_, a, b in means.pairs("LIBSVM", other)) for other in ONLINE}
+    others = [other for other in ONLINE if means.pairs("LIBSVM", other)]
+    gaps = {other: means.difference("LIBSVM", other) for other in others}
+    sparser = {other: sum(a["vectors"] < b["vectors"] for *_, a, b in means.pairs("LIBSVM", other)) for other in others}
     count = len(means.pairs("LIBSVM", "Pegasos"))
     noisy = [name for name, _, a, b in means.pairs("MP", "Pegasos") if name in ("gauss", "waveform") and worse(a, b)]
     near = [abs(mean_of(a)[0] - mean_of(b)[0]) <= 1.0 for *_, a, b in means.pairs("MP", "Pegasos")]
-    norma = {other: means.difference("Norma", other) for other in ("Pegasos", "MP")}
-    more = sum(a["vectors"] > b["vectors"] for *_, a, b in means.pairs("Norma", "Pegasos"))
     return [
         Claim(
             "the exact LIBSVM is the most accurate, followed by Pegasos, MP and Norma in one pass",
@@ -321,7 +343,7 @@ def claims_without_budget(means):
             "LIBSVM's models are sparser than those of Pegasos, MP and Norma",
             "sets with fewer vectors: " + ", ".join(f"than {other} {n} of {count}" for other, n in sparser.items()),
             min(sparser.values()) > count / 2,
-            "the margin perceptron, which stops at a margin once reached, holds fewer on most sets"
+            "MP holds fewer on most sets, and on five of these in the paper's own table"
             if min(sparser, key=sparser.get) == "MP"
             else "not on most sets",
         ),
@@ -329,8 +351,21 @@ def claims_without_budget(means):
             "Pegasos and MP are alike on most sets; on the noisy Gauss and Waveform Pegasos is significantly better",
             f"within a point on {sum(near)} of {len(near)}; significantly better on {', '.join(noisy) or 'neither'}",
             sum(near) > len(near) / 2 and len(noisy) == 2,
-            "they differ by more on most sets" if sum(near) <= len(near) / 2 else "not on both",
+            "they differ by more on most sets"
+            if sum(near) <= len(near) / 2
+            else "three shuffles of MP on Gauss, 80.15±1.41, are too spread to tell",
         ),
+    ]
+
+
+def claims_of_norma(means):
+    """Of Norma without a budget."""
+    count = len(means.pairs("Norma", "Pegasos"))
+    if not count:
+        return []
+    norma = {other: means.difference("Norma", other) for other in ("Pegasos", "MP")}
+    more = sum(a["vectors"] > b["vectors"] for *_, a, b in means.pairs("Norma", "Pegasos"))
+    return [
         Claim(
             "Norma is less accurate than Pegasos and MP, and has more vectors",
             f"mean difference {norma['Pegasos']:+.2f} and {norma['MP']:+.2f} points; more vectors than Pegasos on "
@@ -416,7 +451,7 @@ def claims_across(means):
             "Pegasos and LIBSVM without a budget, which see fewer examples",
             "; ".join(f"{name}: {gap(name, 'Pegasos'):+.2f} and {gap(name, 'LIBSVM'):+.2f} points" for name in large),
             all(gap(name, method) > 0.0 for name in large for method in other),
-            "not on both",
+            "LIBSVM has as much with 20,000 rows; the paper's has 85.83 on Waveform with 100,000",
         ),
         Claim(
             "on Covertype and Letter B = 500 gains much over B = 100 and stays far below what has no budget",
@@ -426,7 +461,7 @@ def claims_across(means):
                 for name in hard
             ),
             all(worse(small[name], best[name]) and worse(best[name], other["LIBSVM"][name]) for name in hard),
-            "not on both",
+            "on Covertype those without a budget have 20,000 rows here; the paper's had 100,000 and more",
         ),
     ]
 
@@ -477,7 +512,8 @@ class Table3(Experiment):
     def claims(self, parts):
         """Criteria were worded before the runs."""
         means = Means(cells_of(parts))
-        return [*claims_without_budget(means), *claims_of_budgets(means), *claims_across(means)]
+        every = (claims_without_budget, claims_of_norma, claims_of_budgets, claims_across)
+        return [claim for claims in every for claim in claims(means)]
 
 
 EXPERIMENTS = [Table3()]
