@@ -345,7 +345,7 @@ class Figure5(Evolution):
                 "on Checkerboard removal falls after a first rise",
                 f"at most {removal[:-6].max():.1f} %, mean of the last six looks {removal[-6:].mean():.1f}",
                 removal[-6:].mean() < removal[:-6].max(),
-                "it goes on rising",
+                "cross-validation lets the newest of equal coefficients go, so that the first 100 vectors stay",
             ),
             Claim(
                 "on Waveform merging is far better than projection",
