@@ -249,11 +249,11 @@ def choose(X, y, method, budget, n_train, cut, start=None, **more):
         points = [(g / d, second, variant) for g in widths for second in seconds for variant in variants]
         found = {point: fold_accuracy(X, y, method, budget, point, cut.coarse, **more) for point in points}
         best = max(found, key=found.get)
-    if cut.fine:
+    if cut.fine or start:
         gamma, second, variant = best
         factors = (1.0,) if second is None else (1.0, math.sqrt(0.1), math.sqrt(10.0))
         points = [(gamma * g, second and second * f, variant) for g in (1.0, 0.5, 2.0) for f in factors]
-        found = {point: fold_accuracy(X, y, method, budget, point, cut.fine, **more) for point in points}
+        found = {point: fold_accuracy(X, y, method, budget, point, cut.fine or 1, **more) for point in points}
         best = max(found, key=found.get)
     gamma, second, variant = best
     return Chosen(gamma, transferred(method, second, n, n_train), variant, n_train, found[best])

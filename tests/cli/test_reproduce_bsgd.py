@@ -57,3 +57,14 @@ def test_lambda_falls_with_the_root_of_the_rows_and_a_radius_stays(tables):
     assert found.model("Pegasos", None, 400).budget == 400
     eta = found._replace(variant="½√(2 + ½√N)").model("BNorma+merge", 10, 400).step.eta
     assert eta == pytest.approx(0.5 * np.sqrt(12.0))
+
+
+def test_a_start_is_refined_even_where_a_trial_has_no_fine_grid(tables, monkeypatch):
+    import benchmarks.papers.bsgd as shared
+
+    start, tried = tables.Chosen(0.5, 1e-3, "", 90), []
+    monkeypatch.setattr(shared, "fold_accuracy", lambda *given, **more: tried.append(given[4]) or given[4][0])
+    found = tables.choose(np.zeros((90, 3)), np.zeros(90), "Pegasos", None, 90, shared.Protocol(90, 1, 0), start)
+    assert len(tried) == 9
+    assert found.gamma == 1.0
+    assert found.second == pytest.approx(start.second)
