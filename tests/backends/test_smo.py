@@ -192,3 +192,58 @@ def test_rounds_are_counted_once(rng, device):
     taken = solver.advance(given, state, 2)
     assert taken == state.counters.steps == 2
     assert state.counters.visits == 2 * 32
+
+
+def degenerate(rng, case):
+    """(kernel, X, y, weights, C) of a problem that is at an edge."""
+    X, s, C, kernel = rng.normal(size=(24, 2)), np.ones(24), 1.0, as_kernel("rbf", 0.5, 2, 1.0)
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=24) > 0.0, 1.0, -1.0)
+    y[:2] = -1.0, 1.0
+    if case == "rows twice, with either label":
+        X, y = np.repeat(X[:12], 2, axis=0), np.tile([-1.0, 1.0], 12)
+    elif case == "all rows the same":
+        X = np.repeat(X[:1], 24, axis=0)
+    elif case == "weights of zero":
+        s = rng.integers(0, 2, 24).astype(float)
+        s[:2] = 1.0
+    elif case == "one example of a class":
+        y[:] = -1.0
+        y[3] = 1.0
+    elif case == "an indefinite kernel":
+        kernel = as_kernel("sigmoid", 1.0, 2, -1.0)
+    elif case == "a large C":
+        C = 1e4
+    elif case == "a small C":
+        C = 1e-6
+    return kernel, X, y, s, C
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(
+    "case",
+    [
+        "rows twice, with either label", "all rows the same", "weights of zero", "one example of a class",
+        "an indefinite kernel", "a large C", "a small C",
+    ],
+)  # fmt: skip
+def test_edges_end_at_points_that_are_optimal_up_to_their_gap(case, rng, device):
+    kernel, X, y, s, C = degenerate(rng, case)
+    given = KernelProblem(kernel, as_rows(X), y, HINGE, 1.0 / (C * y.size), s, "unregularized", cache_bytes=1e6)
+    solver = solvers.make("device", "smo", tol=TOL, device=device, working_set=16)
+    outcome = run(solver, given, rng=np.random.default_rng(0), max_epochs=200, tol=TOL)
+    state, certificate = outcome.state, solver.certificate(given, outcome.state)
+    alpha, cap = state.alpha, given.caps
+    assert ((alpha >= 0.0) & (alpha <= cap)).all()
+    assert abs(y @ alpha) <= 1e-9 * (1.0 + alpha.sum())
+    if case == "an indefinite kernel":  # which has no dual; a point of rest is all that can be asked
+        assert outcome.stop_reason in ("tol", "stalled", "max_iter")
+        return
+    assert outcome.stop_reason == "tol"
+    assert certificate.gap <= TOL * certificate.primal
+    # what each variable lacks of complementary slackness is no less than 0, and adds up to the gap
+    f = kernel.of_array(np, np.square(X[:, None] - X[None]).sum(-1)) @ (y * alpha)
+    slack = y * (y - f - state.bias)
+    lacks = cap * np.maximum(slack, 0.0) - alpha * slack
+    noise = 1e-5 * (1.0 + cap.max() * (1.0 + np.abs(f).max()))
+    assert lacks.min() >= -noise
+    assert lacks.sum() == pytest.approx(state.primal - state.dual, abs=noise * y.size)
