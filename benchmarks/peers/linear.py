@@ -1,4 +1,6 @@
-"""Linear machines beside scikit-learn: epochs, whole fits, memory, start-up. ``make bench`` runs this.
+"""Linear machines beside scikit-learn: epochs, memory, start-up. ``make bench`` runs this.
+
+Whole fits are in :mod:`.linear_peers`.
 
 One thread; compilation and evaluation off the clock; contenders take turns; the same λ, loss and regularised
 intercept for all (asserted where it matters by the objective reached).
@@ -165,52 +167,6 @@ def time_to_good_model(seeds=5, per_epoch=16, most=16):
         print(f"    ratio                       {verdict(np.median(seconds) / np.median(rival), 0.2)}")
 
 
-def whole_fits(repeats=7):
-    """Processor time of whole ``fit`` calls: to 1.1 × the best test error, and of the default until it stops.
-
-    Each side has its best number of epochs, and the rival the faster of its float32 and float64.
-    """
-    print(f"\nWhole fits, processor time in ms, C = 1, median [quartiles] of {repeats} turns")
-    for name, get in {"a9a": datasets.a9a, "reuters": datasets.reuters, "news20-bigram": datasets.news20}.items():
-        X, y, X_test, y_test = get()
-        wide = X.astype(np.float64)
-        machines = {"LinearSVC()": (LinearSVC(random_state=0), X)}
-        machines["LinearSVC(tol=1e-2)"] = LinearSVC(tol=1e-2, random_state=0), X
-        for count in (1, 2, 3, 5):
-            for solver in ("sdca", "pegasos"):
-                machine = LinearSVC(solver=solver, max_iter=count, tol=0, random_state=0)
-                machines[f"{solver}, {count} epochs"] = machine, X
-            for data in (X, wide):
-                rival = SGDClassifier(alpha=1 / y.size, average=True, tol=None, max_iter=count, random_state=0)
-                machines[f"SGDClassifier averaged, {count} epochs, {data.dtype}"] = rival, data
-        for tol in (1e-1, 1e-4):
-            rival = RivalSVC(C=1.0, loss="hinge", tol=tol, max_iter=10000, random_state=0)
-            machines[f"scikit-learn's LinearSVC(tol={tol:g})"] = rival, wide
-
-        def fit(machine, data, y=y):
-            since = time.process_time()
-            machine.fit(data, y)
-            return time.process_time() - since
-
-        errors = {
-            label: 1 - machine.fit(data, y).score(X_test.astype(data.dtype), y_test)
-            for label, (machine, data) in machines.items()
-        }
-        seconds = turns({label: lambda pair=pair: fit(*pair) for label, pair in machines.items()}, repeats)
-        allowed, fastest = 1.1 * min(errors.values()), {}
-        print(f"  {name}: best test error {min(errors.values()):.2%}, asked for {allowed:.2%}")
-        for label, values in seconds.items():
-            certificate = getattr(machines[label][0], "certificate_", None)
-            gap = f"   gap {certificate.relative_gap:.1e}" if certificate else ""
-            print(f"    {label:48}{spread(values)}   error {errors[label]:.2%}{gap}")
-            side = "rival" if "SGD" in label else "ours" if "epochs" in label else ""
-            if errors[label] <= allowed:
-                fastest[side] = min(fastest.get(side, np.inf), float(np.median(values)))
-        print(
-            f"    to that error, ratio      {verdict(fastest.get('ours', np.inf) / fastest.get('rival', np.inf), 0.8)}"
-        )
-
-
 def memory():
     """Peak of allocations while fitting CSR float32 data, beyond the data."""
     print("\nPeak memory of fit beyond the data (tracemalloc), float32 CSR")
@@ -258,7 +214,6 @@ def main():
     memory()
     a9a_in_one_epoch()
     time_to_good_model()
-    whole_fits()
     epochs()
     print(f"\n{time.perf_counter() - since:.0f} s in all")
 

@@ -50,7 +50,7 @@ def reproduce(**given: Any) -> None:
 
 @with_options(
     [
-        argument("pages", TEXTS, "auto, or all.", None),
+        argument("pages", TEXTS, "peers, auto, or all.", None),
         option("idle", bool, False, "Nobody else uses the machine: measure threads, too.", None, "--idle"),
     ],
     OPTIONS,
@@ -58,10 +58,10 @@ def reproduce(**given: Any) -> None:
 def bench(**given: Any) -> None:
     """Measure this library beside others, from a checkout.
 
-    docs/auto.md is what came out.
+    The pages docs/peers.md and docs/auto.md are what came out.
 
     widemargin bench --quick
-    widemargin bench auto
+    widemargin bench peers
     """
     pages = _frame("peers").bench(given["pages"] or ["all"], given["quick"], given["again"], given["idle"])
     print("\n".join(map(str, pages)))

@@ -1,0 +1,78 @@
+"""What is measured beside others: goals, who is first, and that all solve the same problem."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("threadpoolctl")
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def measuring(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.peers import measuring
+
+    return measuring
+
+
+def row(seconds, error, objective=None):
+    known = {"setting": f"{seconds}", "bytes": 8, "predicting": 0.1, "megabytes": 1.0}
+    return {**known, "seconds": seconds, "error": error, "objective": objective}
+
+
+def test_the_quickest_setting_that_reaches_a_goal_counts_and_a_rival_that_wins_is_named(measuring):
+    found = {
+        "widemargin A": [row(1.0, 0.5, 9.0), row(4.0, 0.1, 1.0), row(8.0, 0.1, 1.0)],
+        "rival B": [row(2.0, 0.105, 5.0)],
+        "rival C": [{"setting": "1", "stopped": 60.0}],
+    }
+    goals = [
+        ("to 1", lambda row: row["objective"] is not None and row["objective"] <= 1.0),
+        ("to 0.11", lambda row: row["error"] <= 0.11),
+    ]
+    table = measuring.side_by_side(found, goals)
+    assert "| widemargin A | **4,000 (4.0)** | 4,000 (4.0) | 10.00%" in table
+    assert "| rival B | – | **2,000 (2.0)** | 10.50%" in table
+    assert "| rival C | – | – | – |" in table
+    first, second = measuring.verdicts({"set": found}, lambda _: goals, "widemargin")
+    assert first == "set, to 1: widemargin A; no rival gets there."
+    assert second == "set, to 0.11: rival B wins; widemargin A takes 2 times as long."
+
+
+def test_a_fit_that_takes_too_long_is_stopped_and_its_later_settings_are_left_out(measuring):
+    tried = []
+
+    def fit(setting):
+        tried.append(setting)
+        while setting == "for ever":
+            pass
+        return setting
+
+    slow = measuring.Contender("slow", ["quick", "for ever", "longer"], fit, lambda _: np.ones(2), lambda _: 8)
+    found = measuring.measured([slow], np.ones(2), repeats=2, most=0.05)["slow"]
+    assert [("stopped" in each, each.get("turns")) for each in found] == [(False, 2), (True, None)]
+    assert "longer" not in tried
+    assert found[0]["error"] == 0.0
+
+
+def test_whoever_is_below_a_certified_bound_or_far_above_it_solves_another_problem(measuring):
+    from benchmarks.peers import linear_peers
+
+    def contender(name, exact):
+        return measuring.Contender(name, [1], None, None, None, exact=exact)
+
+    rows = {"a": [row(1.0, 0.1, 1.005)], "b": [row(1.0, 0.1, 3.0)]}
+    linear_peers.assert_same([contender("a", True), contender("b", False)], rows, 1.0)
+    for bound, exact in ((1.0, True), (3.1, False)):
+        with pytest.raises(AssertionError):
+            linear_peers.assert_same([contender("b", exact)], rows, bound)
+
+
+def test_exponents_are_those_of_powers(measuring, rng):
+    from benchmarks.peers import scaling
+
+    sizes, power = np.array([10.0, 20.0, 80.0]), rng.uniform(-1.0, 3.0)
+    assert scaling.slope(sizes, rng.uniform(0.1, 9.0) * sizes**power) == pytest.approx(power)
