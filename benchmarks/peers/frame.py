@@ -15,7 +15,7 @@ from benchmarks.datasets import DATA, ROOT
 from benchmarks.papers.frame import Experiment, Place, complete, spent
 
 #: Page → where its experiments are.
-PAGES = {"peers": ("linear_peers", "kernel_peers"), "auto": ("auto",)}
+PAGES = {"peers": ("linear_peers", "kernel_peers"), "auto": ("auto",), "scaling": ("scaling",)}
 
 
 #: Whether nobody else uses the machine, so that the wall clock tells something.

@@ -50,7 +50,7 @@ def reproduce(**given: Any) -> None:
 
 @with_options(
     [
-        argument("pages", TEXTS, "peers, auto, or all.", None),
+        argument("pages", TEXTS, "peers, auto, scaling, or all.", None),
         option("idle", bool, False, "Nobody else uses the machine: measure threads, too.", None, "--idle"),
     ],
     OPTIONS,
@@ -58,7 +58,7 @@ def reproduce(**given: Any) -> None:
 def bench(**given: Any) -> None:
     """Measure this library beside others, from a checkout.
 
-    The pages docs/peers.md and docs/auto.md are what came out.
+    The pages docs/peers.md, docs/auto.md and docs/scaling.md are what came out.
 
     widemargin bench --quick
     widemargin bench peers
