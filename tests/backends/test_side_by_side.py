@@ -126,3 +126,20 @@ def test_rows_that_are_very_sparse_stay_so_and_give_the_same_kernel_values(kerne
     for i in range(3):
         blocks[0].fill(chosen[i : i + 1], chosen[i : i + 1], again)
     np.testing.assert_array_equal(again[:3].cpu().numpy(), out[0][:3].cpu().numpy())
+
+
+def test_a_single_problem_with_some_of_many_examples_starts_from_its_own_responses(rng, device, monkeypatch):
+    from widemargin.backends import smo
+    from widemargin.backends.workspace import Problems
+
+    monkeypatch.setattr(smo, "LARGE", N)
+    several = problems(rng)
+    given = Problems(several.whole, several.parts[2:], several.rows[2:])
+    part, rows, beta = given.parts[0], given.rows[0], np.zeros((1, N))
+    beta[0, rows] = 0.5 * part.y
+    solver = solvers.make("devices", "smo", tol=TOL, device=device, working_set=32)
+    state = solver.init(given, np.random.default_rng(0), beta)
+    found = solver.duals(given, state)
+    assert found.any()
+    responses = given.whole.model(found, np.zeros(1)).decision_function(given.whole.X)[rows, 0]
+    np.testing.assert_allclose(state.states[0].f, responses, atol=1e-5 * np.abs(found).sum())

@@ -1,5 +1,7 @@
 """The exact solver on a device finds the optimum that the CPU's finds, with a true certificate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -72,6 +74,22 @@ def test_scores_are_those_of_the_cpu_and_do_not_depend_on_the_rows_beside_them(r
         found, own = scores(model, given.X, device=device), model.decision_function(given.X)
         np.testing.assert_allclose(found, own, atol=1e-5 * (1.0 + np.abs(own).max()))
         np.testing.assert_array_equal(scores(model, as_rows(given.X.values[3:4]), device=device)[0], found[3])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_scores_of_one_gaussian_machine_are_summed_as_they_are_made(sparse, rng, device, monkeypatch):
+    from widemargin.backends import scoring
+
+    # more vectors than one program has, and blocks that an interpreter gets through
+    for name, size in (("WIDE", 32), ("MOST", 128), ("BLOCK", 128)):
+        monkeypatch.setattr(scoring, name, size)
+    given = problem(rng, dtype=np.float32, sparse=sparse, intercept="regularized")
+    model = given.model(rng.normal(size=(1, N)) * (rng.random(N) < 0.9), np.array([0.5]))
+    assert scoring.Block(model, given.X, None, device).summed
+    found, own = scoring.scores(model, given.X, device=device), model.decision_function(given.X)
+    np.testing.assert_allclose(found, own, atol=1e-5 * np.abs(model.coef).sum())
+    wide = given.X._replace(**{"data" if sparse else "values": given.X[0].astype(np.float64)})  # as rows may be given
+    np.testing.assert_array_equal(scoring.scores(model, wide, device=device), found)
 
 
 def test_a_working_set_is_a_power_of_two(rng, device):
@@ -164,6 +182,69 @@ def test_active_sets_lead_to_the_optimum_of_the_whole(kind, device, monkeypatch,
     np.testing.assert_array_equal(ends[0][1], ends[1][1])
     assert ends[0][2].kernel_evals == ends[1][2].kernel_evals
     assert episodes[0] >= 1
+
+
+def narrowed(solver, given, beta):
+    """A state with a start whose active set was chosen, if there is one."""
+    state = solver.init(given, np.random.default_rng(0), beta)
+    assert state.fresh
+    solver._narrow(given, state)
+    return state
+
+
+@pytest.mark.parametrize("case", ["rbf", "linear, a regularised intercept", "regression"])
+def test_an_active_set_has_all_that_are_free_or_violate_and_its_own_responses(case, rng, device, monkeypatch):
+    from widemargin.backends import smo
+    from widemargin.solvers.smo import Variables
+
+    monkeypatch.setattr(smo, "LARGE", N)
+    given = problem(rng, **CASES[case])
+    # most examples have no weight, and cannot move, however wrong they are
+    given = replace(given, sample_weight=given.sample_weight * (np.arange(N) < N // 4))
+    solver = solvers.make("device", "smo", tol=TOL, device=device, working_set=16)
+    state = narrowed(solver, given, (given.y * rng.random(N))[None])
+    v, (rows, own) = Variables.of(given), (state.episode.rows, state.episode.state)
+    s = v.sigma * (v.h - state.f[v.row] - state.bias)
+    violates = (state.alpha < v.cap) & (s > 0.0) | (state.alpha > 0.0) & (s < 0.0)
+    wanted = np.unique(v.row[violates | (state.alpha > 0.0) & (state.alpha < v.cap)])
+    assert np.isin(wanted, rows).all()
+    assert rows.size == max(2 * wanted.size, 32)
+    active = v.signed(state.alpha * np.isin(v.row, rows))
+    responses = given.model(active, np.zeros(1)).decision_function(given.X)[rows, 0]
+    slack = 1e-5 * (1.0 + np.abs(state.f).max())
+    np.testing.assert_allclose(own.f, responses, atol=slack)
+    np.testing.assert_allclose(state.episode.rest + own.f, state.f[rows], atol=slack)
+    assert own.target >= 0.1 * (state.primal - state.dual)
+    # what it changes does not change the state that it was chosen for
+    before = state.alpha.copy()
+    own.alpha += 1.0
+    np.testing.assert_array_equal(state.alpha, before)
+
+
+def test_what_a_sample_comes_to_counts_the_active_set_that_it_works_on(rng, device, monkeypatch):
+    from widemargin.backends import smo
+
+    monkeypatch.setattr(smo, "LARGE", N)
+    given = problem(rng)
+    solver = solvers.make("device", "smo", tol=TOL, device=device, working_set=16, sample=2)
+    state = solver.init(given, np.random.default_rng(0))
+    part = solver._sampled(given, state)
+    own = state.sample
+    rows = np.arange(0, part.n, 2)
+    inner = smo.State(0.5 * part.caps[rows] / N, np.zeros(rows.size), 0)
+    own.episode = smo.Episode(rows, np.zeros(rows.size), inner)
+    found = solver.duals(given, state)
+    assert found.any()
+    state.sample, state.lifted = solver._roughly()._whole(part, own), None
+    np.testing.assert_array_equal(solver.duals(given, state), found)
+
+
+def test_a_sample_is_never_empty(rng, device, monkeypatch):
+    from widemargin.backends import smo
+
+    monkeypatch.setattr(smo, "LARGE", N)
+    state = solvers.make("device", "smo", device=device, sample=N + 1).init(problem(rng), rng)
+    assert state.sample.alpha.size == 1
 
 
 def test_what_a_sample_has_beyond_the_bounds_goes_to_those_most_wrong(rng):

@@ -94,7 +94,8 @@ class OnDevice(DualSolver):
             states.append(state)
         with exactly():
             given = [k for k, state in enumerate(states) if state.alpha.any()]
-            if len(states) == 1 and problems.n >= LARGE and problems.whole.kernel.of_rows:  # rows would fill the cache
+            alone = len(states) == 1 and problems.parts[0] is problems.whole
+            if alone and problems.n >= LARGE and problems.whole.kernel.of_rows:  # rows would fill the cache
                 states[0].f[:] = self._responses(problems.whole, Variables.of(problems.whole).signed(states[0].alpha))
             elif given:
                 space = Workspace(problems, self.device, self.working_set)
@@ -242,13 +243,14 @@ class DeviceSMO(OnDevice):
     def _chosen(self, problem: KernelProblem, state: State) -> np.ndarray:
         """The examples of the sample."""
         order = np.random.default_rng(state.seed).permutation(problem.n)
-        return np.sort(order[: problem.n // self.sample])
+        return np.sort(order[: max(1, problem.n // self.sample)])
 
     def _lifted(self, problem: KernelProblem, state: State) -> State:
         """The state that the sample's machine makes of one whose sample is worked on; that one stays as it is."""
         if state.lifted is None:
             part, own = self._sampled(problem, state), state.sample
             assert own is not None
+            own = self._roughly()._whole(part, own)
             model = self._roughly().model(part, own)
             away = scores(model, problem.X, device=self.device)[:, 0]
             v, signs = Variables.of(problem), Variables.of(part).sigma
@@ -307,8 +309,9 @@ class DeviceSMO(OnDevice):
         if n < LARGE or not problem.kernel.of_rows:
             return
         s = v.sigma * (v.h - state.f[v.row] - state.bias)
-        # how far a variable at a bound is from violating, less than nothing for one that does
-        away = np.where(state.alpha <= 0.0, -s, np.where(state.alpha >= v.cap, s, -np.inf)).reshape(-1, n).min(axis=0)
+        # how far a variable at a bound is from violating, less than nothing for one that does; with no weight it cannot
+        away = np.where(state.alpha <= 0.0, -s, np.where(state.alpha >= v.cap, s, -np.inf))
+        away = np.where(v.cap > 0.0, away, np.inf).reshape(-1, n).min(axis=0)
         size = max(2 * int(np.count_nonzero(away < 0.0)), 2 * self.working_set)
         if size > n // 2:
             return
