@@ -160,6 +160,7 @@ def test_active_sets_lead_to_the_optimum_of_the_whole(kind, device, monkeypatch,
         while not state.ended:
             before, known = state.dual, state.episode
             solver.advance(given, state, step)
+            assert known is None or state.episode is not None or solver.at_checkpoint(state)  # all responses are known
             if state.episode is not None:
                 count += state.episode is not known
                 rows = state.episode.rows
@@ -237,6 +238,26 @@ def test_what_a_sample_comes_to_counts_the_active_set_that_it_works_on(rng, devi
     assert found.any()
     state.sample, state.lifted = solver._roughly()._whole(part, own), None
     np.testing.assert_array_equal(solver.duals(given, state), found)
+
+
+def test_what_is_beyond_the_bounds_goes_to_those_whom_the_machine_of_the_sample_has_most_wrong(
+    rng, device, monkeypatch
+):
+    from widemargin.backends import smo
+
+    monkeypatch.setattr(smo, "LARGE", N)
+    given = problem(rng, intercept="none")
+    solver = solvers.make("device", "smo", tol=TOL, device=device, working_set=16, sample=2)
+    state = solver.init(given, np.random.default_rng(0))
+    part, rows, rough = solver._sampled(given, state), solver._chosen(given, state), solver._roughly()
+    # some of the sample at its bounds, which are twice as large as those of the whole
+    state.sample = rough.init(part, rng, (part.y * part.caps * (rng.random(part.n) < 0.5))[None])
+    wrong = 1.0 - given.y * rough.model(part, state.sample).decision_function(given.X)[:, 0]
+    alpha = given.y * solver.duals(given, state)[0]
+    for sign in (1.0, -1.0):
+        others = (given.y == sign) & ~np.isin(np.arange(N), rows)
+        got, without = wrong[others & (alpha > 0.0)], wrong[others & (alpha == 0.0)]
+        assert got.min(initial=np.inf) >= without.max(initial=-np.inf) - 1e-4
 
 
 def test_a_sample_is_never_empty(rng, device, monkeypatch):
