@@ -377,7 +377,7 @@ def claims_of_norma(means):
             f"mean difference {norma['Pegasos']:+.2f} and {norma['MP']:+.2f} points; more vectors than Pegasos on "
             f"{more} of {count} sets",
             max(norma.values()) < 0.0 and more > count / 2,
-            "less accurate it is; with the largest of three η, which is chosen on most sets, fewer margins are violated",
+            "less accurate it is; with the largest of three η, chosen on most sets, fewer margins are violated",
         ),
     ]
 
