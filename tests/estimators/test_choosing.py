@@ -34,11 +34,9 @@ def test_few_rows_are_left_to_dual_ascent_for_a_thousand_epochs(rng):
     assert not RULE.prefers_interior(facts._replace(kappa=SHORT_EPOCHS))
 
 
-def problem_of(X, y, C, weights=None, loss=losses.Hinge):
+def problem_of(X, y, C, weights=None, loss=losses.Hinge, intercept="regularized"):
     weights = np.empty(0) if weights is None else weights
-    return Problem(
-        as_rows(X), y, losses.Single(loss()), 1.0 / (C * y.size), sample_weight=weights, intercept="regularized"
-    )
+    return Problem(as_rows(X), y, losses.Single(loss()), 1.0 / (C * y.size), sample_weight=weights, intercept=intercept)
 
 
 def test_facts_are_those_of_the_data_however_it_is_laid_out(rng):
@@ -55,6 +53,9 @@ def test_facts_are_those_of_the_data_however_it_is_laid_out(rng):
     c = rng.uniform(1.0, 10.0)
     longer = Facts.of(problem_of(c * X, y, C / c**2), 1e-3)
     assert longer.kappa - C / c**2 == pytest.approx(Facts.of(problem_of(X, y, C), 1e-3).kappa - C)
+    # which is not there without an intercept
+    bare, longer = (Facts.of(problem_of(k * X, y, C / k**2, intercept="none"), 1e-3) for k in (1.0, c))
+    assert longer.kappa == pytest.approx(bare.kappa)
 
 
 @pytest.mark.parametrize("estimator", [LinearSVC, LinearSVR])

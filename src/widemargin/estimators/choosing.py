@@ -1,10 +1,10 @@
 """Which solver ``solver="auto"`` is for a linear machine, by what is known before a fit.
 
 Dual coordinate ascent ("sdca") takes some κ epochs, where κ is C times the mean of sᵢ‖xᵢ‖², the constant feature
-counted; more to a smaller gap, and more for squared losses. The interior point ("interior") takes some twenty steps
-whatever κ is, each of which costs as much as several epochs: the more entries a row has the more, as a step multiplies
-each with each other, and it solves as many equations as there are features. What that comes to on many data sets, and
-how the constants were chosen, is in docs/auto.md; ``widemargin bench auto`` measures it.
+counted where there is one; more to a smaller gap, and more for squared losses. The interior point ("interior") takes
+some twenty steps whatever κ is, each of which costs as much as several epochs: the more entries a row has the more, as
+a step multiplies each with each other, and it solves as many equations as there are features. What that comes to on
+many data sets, and how the constants were chosen, is in docs/auto.md; ``widemargin bench auto`` measures it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Facts(NamedTuple):
     def of(cls, problem: Any, tol: float) -> Facts:
         """The facts of a linear problem; a pass over the data."""
         squares = problem.column_squares()
-        kappa = problem.C * (float(squares.sum()) + problem.mean_weight)
+        constant = problem.mean_weight if problem.intercept == "regularized" else 0.0
+        kappa = problem.C * (float(squares.sum()) + constant)
         squared = losses.scalar_loss(problem.target).lipschitz == float("inf")
         ratio = problem.ratio_of_sizes(squares)
         return cls(problem.n, problem.d, problem.mean_entries, kappa, tol, squared, problem.n_outputs, ratio)
