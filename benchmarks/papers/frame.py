@@ -224,11 +224,14 @@ def experiments(paper):
 
 
 def complete(experiment, place, quick, again):
-    """Run an experiment if it is not done, and draw it."""
+    """Run an experiment if it is not done, with one thread, and draw it."""
+    from threadpoolctl import threadpool_limits
+
     lacks = experiment.lacks(quick)
     print(f"{experiment.paper}, {experiment.name}{': left out, ' * bool(lacks)}{lacks}", flush=True)
     if not lacks:
-        experiment.begin(place.results, quick, again)
+        with threadpool_limits(1):  # variables of the environment come too late for what is loaded
+            experiment.begin(place.results, quick, again)
     parts = experiment.load(place.results)
     figure = experiment.figure(parts) if parts else None
     if figure is not None:
@@ -300,15 +303,21 @@ def summary(there):
 
 def spent(place, there):
     """What the runs took, by the files that know."""
-    rows, machines = [], set()
+    rows, machines, total, unknown = [], set(), 0.0, []
     for paper, experiment, _ in there:
-        path = place.results / f"{experiment.stem}.json"
+        path, name = place.results / f"{experiment.stem}.json", f"{paper}, {experiment.name}"
         if path.exists() and "machine" in path.read_text()[:500]:
             kept = Kept(path)
             machines.add(kept.machine)
-            rows.append([f"{paper}, {experiment.name}", f"{kept.seconds:.0f}"])
-    title = "## What it took\n\nProcessor time, with what measures and is off the papers' clocks.\n\n"
-    return title + markdown(["", "seconds"], rows) + "".join(f"\n\n{each}" for each in sorted(machines)) + "\n"
+            rows.append([name, f"{kept.seconds:.0f}"])
+            total += kept.seconds
+        else:
+            unknown.append(name)
+    rows.append(["in all", f"{total:.0f}"])
+    title = "## What it took\n\nProcessor time, with what measures and is off the papers' clocks."
+    title += f" That of {'; '.join(unknown)} was not kept." if unknown else ""
+    table = markdown(["", "seconds"], rows)
+    return f"{title}\n\n{table}" + "".join(f"\n\n{each}" for each in sorted(machines)) + "\n"
 
 
 def section(place, experiment, parts):

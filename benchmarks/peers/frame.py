@@ -9,8 +9,6 @@
 import os
 from importlib import import_module
 
-from threadpoolctl import threadpool_limits
-
 from benchmarks.datasets import DATA, ROOT
 from benchmarks.papers.frame import Experiment, Place, complete, spent
 
@@ -59,8 +57,7 @@ def bench(names=("all",), quick=False, again=False, idle=False):
     for name in PAGES if "all" in names else names:
         place = place_of(name, quick)
         for experiment in experiments(name):
-            with threadpool_limits(1):
-                complete(experiment, place, quick, again)
+            complete(experiment, place, quick, again)
         place.page.parent.mkdir(parents=True, exist_ok=True)
         place.page.write_text(text(name, place, quick))
         written.append(place.page)

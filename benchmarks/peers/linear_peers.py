@@ -26,12 +26,12 @@ HEAD = """# Beside other libraries
 `widemargin bench peers` writes this page, its figures and the results behind them (`benchmarks/results`); `--quick`
 tries it out in `bench_output/bench`. Do not edit it: the texts are in `benchmarks/peers`. Times are processor time of
 one thread, medians of five turns in which all contenders take part one after the other (three where a fit takes more
-than a second); what takes more than half a minute is stopped. Compilation is off the clock, and so is bringing the data
-into the form that a library reads. Every contender has several settings, from quick to thorough. Each time is that of
-the quickest setting that reaches the goal; the setting is in brackets, and the quickest of all is bold. Settings are
-chosen by what they reach on the test set, for everybody alike. The last four columns are those of the setting that is
-the quickest to the last goal, or of the least error where that is not reached: the size of what predicting needs, the
-time of predicting the test set, and the megabytes by which the process grew while fitting.
+than a second); what takes more than 30 s, or 40 with a kernel, is stopped. Compilation is off the clock, and so is
+bringing the data into the form that a library reads. Every contender has several settings, from quick to thorough. Each
+time is that of the quickest setting that reaches the goal; the setting is in brackets, and the quickest of all is bold.
+Settings are chosen by what they reach on the test set, for everybody alike. The last four columns are those of the
+setting that is the quickest to the last goal, or of the least error where that is not reached: the size of what
+predicting needs, the time of predicting the test set, and the megabytes by which the process grew while fitting.
 """
 C = 1.0
 
@@ -245,13 +245,15 @@ class Linear(Measurement):
     setting = (
         "The hinge with C = 1 and the intercept as the weight of a constant feature, penalised like the others, as "
         "LIBLINEAR has it; float64. SGDClassifier, river and Vowpal Wabbit do not penalise the intercept; their "
-        "objectives are those of the same function all the same, and Vowpal Wabbit's weights are not read. The excess "
-        "of the objective is over a certified lower bound, below which nobody may be, which is asserted; so is that "
-        "whoever claims to solve the problem comes within 1 % of it. Vowpal Wabbit reads text, and its time has that "
-        "in it, for predictions too; river learns an example at a time in Python. The step sizes of both are not "
-        "tuned. liblinear-official and libsvm-official predict through their Python interfaces. covtype is "
-        "class 1 against the rest, 100,000 rows, scaled to unit maximum; a third of it and three tenths of ijcnn1 are "
-        "held out."
+        "objectives are those of the same function all the same, and Vowpal Wabbit's weights are not read. Goals are "
+        "above the least objective that was seen. That nobody is below a certified bound is asserted; so is that "
+        "whoever claims to solve the problem comes within 1 % of it. Tolerances are 1 to 1e-3, ours 0.1 to 1e-3; "
+        "epochs 1 to 20, of our SDCA 1, 2 and 4, of lightning's 1, 5 and 20, of river 1 and 2. Vowpal Wabbit reads "
+        "text, and its time has that in it, for predictions too; river learns an example at a time in Python. The "
+        "step sizes of both are not tuned. liblinear-official and libsvm-official predict through their Python "
+        "interfaces. covtype is class 1 against the rest, 100,000 rows, scaled to unit maximum; a third of it and "
+        "three tenths of ijcnn1 are held out. The last goal on reuters is 85 errors of 3,299, one fewer than the "
+        "optimum makes."
     )
     sets = ("a9a", "ijcnn1", "covtype", "reuters")
     needs = ("a9a", "ijcnn1", "covtype", "reuters-money-fx")
@@ -262,7 +264,7 @@ class Linear(Measurement):
 
     def run(self, kept, quick):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        names = [name for name in self.sets if not super(Linear, self).lacks(False)]
+        names = () if super().lacks(False) else self.sets
         for name in ("generated",) if quick and not names else names[:1] if quick else names:
             kept.get(name, lambda name=name: measure(name, quick))
         kept.get("versions", measuring.versions)

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.papers.frame import canvas, markdown
 
-#: Packages of the rivals, and what keeps one from being here if nothing more is known.
+#: Packages of the rivals.
 PACKAGES = (
     "scikit-learn", "scikit-learn-intelex", "liblinear-official", "libsvm-official", "snapml",
     "sklearn-contrib-lightning", "river", "vowpalwabbit",
@@ -76,8 +76,8 @@ def within(limit, function):
 class Contender:
     """Somebody who can be fitted with several settings.
 
-    ``fit(setting)`` returns what ``scores(fitted, rows)``, ``size(fitted)`` and ``objective(fitted)`` take; scores
-    above zero are the class +1, the size is in bytes, and an objective may be None.
+    ``fit(setting)`` returns what ``scores(fitted)``, of the test rows, ``size(fitted)`` and ``objective(fitted)`` take;
+    scores above zero are the class +1, the size is in bytes, and an objective may be None.
     """
 
     name: str
