@@ -11,7 +11,10 @@ from widemargin.data import write_data
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("page", ["data.md", "formats.md", "interior.md", "simba.md", "teaching.md"])
+PAGES = ["guide/data.md", "guide/formats.md", "methods/interior.md", "methods/simba.md", "guide/teaching.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)

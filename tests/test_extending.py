@@ -1,4 +1,4 @@
-"""What docs/extending.md shows is complete, short, and prints what the document says."""
+"""What docs/extend.md shows is complete, short, and prints what the document says."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-DOCUMENT = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(python|text)\n(.*?)```", DOCUMENT, re.DOTALL)
 #: Blocks that begin with the name of a file are files.
 FILES = {name: block for _, block in BLOCKS for name in re.findall(r"\A# (\w+\.py)\n", block)}

@@ -50,7 +50,7 @@ class Table4(Experiment):
     )
     setting = "A million examples, five shuffles, mean ± standard deviation. Generated data, the paper's parameters."
     differences = (
-        "The paper has ten million examples; docs/bsgd_reproduction.md has one shuffle of that.",
+        "The paper has ten million examples; docs/measurements/bsgd_reproduction.md has one shuffle of that.",
         "Ē of the paper is that over all steps; those without maintenance add zeros to it.",
     )
 

@@ -5,8 +5,8 @@ what the paper shows there, and has four functions: ``run`` computes its result,
 show it; ``claims`` sets what the paper claims beside what was measured. Results are small files of JSON, written after
 each part, so that a run that was killed goes on; figures and page are made of them alone.
 
-Full runs write ``benchmarks/results``, ``docs/images`` and ``docs/reproduction.md``; quick ones, which are for trying,
-write the same under ``bench_output/reproduce``.
+Full runs write ``benchmarks/results``, ``docs/images`` and ``docs/measurements/reproduction.md``; quick ones,
+which are for trying, write the same under ``bench_output/reproduce``.
 """
 
 import json
@@ -214,7 +214,8 @@ def place_of(quick):
     if quick:
         folder = ROOT / "bench_output" / "reproduce"
         return Place(folder / "results", folder / "images", folder / "reproduction.md")
-    return Place(ROOT / "benchmarks" / "results", ROOT / "docs" / "images", ROOT / "docs" / "reproduction.md")
+    docs = ROOT / "docs"
+    return Place(ROOT / "benchmarks" / "results", docs / "images", docs / "measurements" / "reproduction.md")
 
 
 def experiments(paper):

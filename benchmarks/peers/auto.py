@@ -556,8 +556,8 @@ class KernelRegret(Regret):
     setting = """`SVC` and `SVR` have three solvers that prove what they reach: "smo"; "sbp", which has a good
 classifier sooner and ends with "smo"; and "sdca", for machines with a regularised intercept or none. `solver="auto"` is
 "smo", on the CPU and on a GPU. Under `max_seconds` "smo" has samples first, and leaves the hinge to "sbp" where all
-examples would take too long ([kernel.md](kernel.md)). The kernel is Gaussian with `gamma="scale"` if nothing else is
-said."""
+examples would take too long ([the exact solver](../methods/smo.md)). The kernel is Gaussian with `gamma="scale"` if
+nothing else is said."""
 
     def table(self, parts):
         regrets = auto_regrets(parts)

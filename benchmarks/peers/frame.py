@@ -2,8 +2,8 @@
 
 ``widemargin bench`` runs this from a checkout. Experiments, their files and figures are those of
 :mod:`benchmarks.papers.frame`; a page here has a head, what it took, and a section for each experiment. Full runs write
-``benchmarks/results``, ``docs/images`` and pages in ``docs``; quick ones, which are for trying, write the same under
-``bench_output/bench``.
+``benchmarks/results``, ``docs/images`` and pages in ``docs/measurements``; quick ones, which are for trying, write the
+same under ``bench_output/bench``.
 """
 
 import os
@@ -32,7 +32,8 @@ def place_of(page, quick):
     if quick:
         folder = ROOT / "bench_output" / "bench"
         return Place(folder / "results", folder / "images", folder / f"{page}.md")
-    return Place(ROOT / "benchmarks" / "results", ROOT / "docs" / "images", ROOT / "docs" / f"{page}.md")
+    docs = ROOT / "docs"
+    return Place(ROOT / "benchmarks" / "results", docs / "images", docs / "measurements" / f"{page}.md")
 
 
 def modules(page):

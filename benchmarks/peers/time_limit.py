@@ -1,6 +1,6 @@
 """Test error against the time limit, for every kernel solver: a9a and MNIST 8 against the rest, C = 1 and 100.
 
-    python -m benchmarks.peers.time_limit            the table, and docs/time_limit.svg
+    python -m benchmarks.peers.time_limit            the table, and docs/images/time_limit.svg
     python -m benchmarks.peers.time_limit promptly   how far behind their limit of 2 s fits end, on large data
 
 Compilation is off the clock, everything else on it. The last row of each block is the exact machine without a limit.
@@ -84,7 +84,7 @@ def draw(curves, exact):
     axes[0].set_ylabel("test error, %")
     axes[0].legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(ROOT / "docs" / "time_limit.svg", metadata={"Date": None})
+    figure.savefig(ROOT / "docs" / "images" / "time_limit.svg", metadata={"Date": None})
 
 
 def promptly(limit=2.0):

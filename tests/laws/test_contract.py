@@ -122,7 +122,7 @@ if not backends.lacking():
         "device/smo": ({"working_set": 64}, lambda rng: kernel(rng, intercept="unregularized")),
         "device/smo weighted": ({"working_set": 32}, lambda rng: kernel(rng, weighted=True)),
         "device/smo tube": ({"working_set": 64}, lambda rng: kernel(rng, regression=True, intercept="unregularized")),
-        "device/sbp": ({"batch_size": 4}, lambda rng: kernel(rng, intercept="unregularized")),
+        "device/sbp": ({"batch_size": 4, "tol": 1e-12}, lambda rng: kernel(rng, intercept="unregularized")),
         "device/sbp nu": ({"nu": 0.01, "average": "suffix"}, lambda rng: kernel(rng, several=True, weighted=True)),
         "devices/smo": ({"working_set": 64}, sides),
     }

@@ -58,7 +58,7 @@ def reproduce(**given: Any) -> None:
 def bench(**given: Any) -> None:
     """Measure this library beside others, from a checkout.
 
-    The pages docs/peers.md, docs/auto.md and docs/scaling.md are what came out.
+    The pages docs/measurements/peers.md, docs/measurements/auto.md and docs/measurements/scaling.md are what came out.
 
     widemargin bench --quick
     widemargin bench peers

@@ -4,7 +4,8 @@ Dual coordinate ascent ("sdca") takes some κ epochs, where κ is C times the me
 counted where there is one; more to a smaller gap, and more for squared losses. The interior point ("interior") takes
 some twenty steps whatever κ is, each of which costs as much as several epochs: the more entries a row has the more, as
 a step multiplies each with each other, and it solves as many equations as there are features. What that comes to on
-many data sets, and how the constants were chosen, is in docs/auto.md; ``widemargin bench auto`` measures it.
+many data sets, and how the constants were chosen, is in docs/measurements/auto.md; ``widemargin bench auto``
+measures it.
 """
 
 from __future__ import annotations
