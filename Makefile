@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: demo test test-gpu test-kill check bench clean
+.PHONY: demo test test-gpu test-kill check docs bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -41,8 +41,17 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests benchmarks examples docs README.md CHANGELOG.md
 
+$(VENV)/.docs: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+# the site, into docs/_build/html; a warning is an error
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.peers.linear
 
 clean:
-	rm -rf $(VENV) .numba_cache .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) docs/_build docs/tutorials docs/api/generated .numba_cache .pytest_cache .mypy_cache .ruff_cache

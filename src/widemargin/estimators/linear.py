@@ -302,7 +302,8 @@ class LinearSVC(StreamedClassifier, _Linear):
         is n × d² work) and any loss but the log-loss. "auto" is "sdca" or "interior", whichever should arrive sooner
         (docs/measurements/auto.md): the latter where C is large, rows are long or ``tol`` is small, where few features
         differ much in size, and where the intercept is free; else it is "pegasos", and always so in ``partial_fit``.
-        "simba" reads one row and one column of the data per step, for features that are expensive to look at; hinge only.
+        "simba" reads one row and one column of the data per step, for features that are expensive to look at;
+        hinge only.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One classifier per class against the rest, or one joint loss: the multi-class
         hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).
