@@ -28,7 +28,7 @@ $(VENV)/.gpu: $(VENV)/.dev
 
 # the code for GPUs, on one if there is one, else on the CPU by Triton's interpreter
 test-gpu: $(VENV)/.gpu
-	WIDEMARGIN_INTERPRET=1 $(BIN)/python -m pytest tests/backends
+	WIDEMARGIN_INTERPRET=1 $(BIN)/python -m pytest tests/backends tests/test_docs.py
 
 # kills fits of every estimator at random moments, each twice; they must go on to the same bits
 test-kill: $(VENV)/.dev
