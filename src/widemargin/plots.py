@@ -1,12 +1,20 @@
-"""Figures from fitted estimators and their histories. Needs matplotlib."""
+"""Figures of fitted estimators, of their histories and of fits to more and more examples. Needs matplotlib.
+
+Each function draws into ``ax``, or into a new figure, and returns the Axes. Series differ by colour and by marker. The
+colours are told apart by colour-blind people, and stand out on a white and on a black ground; texts and
+lines have the colour of the style in use (``plt.style.use("dark_background")`` for a dark one).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isqrt
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from .arguments import not_negative, one_of, whole
 from .history import History
 
 #: Axis labels of the history's columns.
@@ -15,6 +23,7 @@ LABELS = {
     "epochs": "epochs",
     "steps": "steps",
     "visits": "examples visited",
+    "examples": "examples",
     "feature_reads": "entries of X read",
     "kernel_evals": "kernel values computed",
     "objective": "primal objective",
@@ -22,8 +31,19 @@ LABELS = {
     "validation_error": "validation error",
     "test_error": "test error",
     "online_error": "error before learning",
+    "support_vectors": "support vectors",
     "labels": "labels",
 }
+#: Blue, vermilion, green, purple, ochre, grey: each has a contrast of 3 or more to white and to black.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#7F7F7F")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+#: Losses whose support vectors are the examples with a margin up to 1; so near to it they are at it, in a picture.
+HINGES, AT_MARGIN = ("hinge", "squared_hinge"), 0.01
+#: What a stream's figure may measure, and its label.
+MEASURES = {"gap": "duality gap / (C n)", "error": "error before learning"}
+
+
+# ---------------------------------------------------------------- of histories and paths
 
 
 def convergence(
@@ -34,7 +54,8 @@ def convergence(
     Parameters
     ----------
     estimators : a fitted estimator, a History, a sequence of them, or a mapping from names to them
-    x, y : columns of the history
+    x, y : str
+        Columns of the history.
     optimum : float, optional
         Draw y − optimum on a logarithmic axis instead of y.
     ax : matplotlib Axes, optional
@@ -42,27 +63,32 @@ def convergence(
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> from widemargin import LinearSVC, plots
+    >>> from sklearn.datasets import make_classification
+    >>> model = LinearSVC(solver="pegasos", max_iter=10, tol=0).fit(*make_classification(random_state=0))
+    >>> plots.convergence(model, x="epochs").get_xlabel()
+    'epochs'
     """
     ax = _axes(ax)
     named = _named(estimators)
-    for name, history in named.items():
+    for k, (name, history) in enumerate(named.items()):
         horizontal, vertical = history[x], history[y]
         known = np.isfinite(horizontal) & np.isfinite(vertical)
         horizontal, vertical = horizontal[known], vertical[known]
         if optimum is not None:
             vertical = np.maximum(vertical - optimum, np.finfo(float).eps * abs(optimum))
-        ax.plot(horizontal, vertical, marker="o", markersize=3, label=name)
+        ax.plot(horizontal, vertical, **_series(k), label=name)
     if optimum is not None:
         ax.set_yscale("log")
     positive = all(np.nanmin(history[x].astype(float), initial=np.inf) > 0 for history in named.values())
     if positive:
         ax.set_xscale("log")
-    ax.set_xlabel(LABELS.get(x, x))
-    ax.set_ylabel(LABELS.get(y, y) + (" above the optimum" if optimum is not None else ""))
-    ax.grid(alpha=0.3)
-    if len(named) > 1:
-        ax.legend(frameon=False)
-    return ax
+    return _labelled(
+        ax, LABELS.get(x, x), LABELS.get(y, y) + (" above the optimum" if optimum is not None else ""), len(named) > 1
+    )
 
 
 def pareto(paths: Any, *, ax: Any = None) -> Any:
@@ -76,6 +102,14 @@ def pareto(paths: Any, *, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import pareto_path, plots
+    >>> X, y = make_moons(100, noise=0.2, random_state=0)
+    >>> plots.pareto(pareto_path(X, y, Cs=[0.1, 1.0, 10.0])).get_ylabel()
+    'mean hinge loss'
     """
     if isinstance(paths, Sequence):
         paths = dict(enumerate(paths))
@@ -84,21 +118,418 @@ def pareto(paths: Any, *, ax: Any = None) -> Any:
         if not (hasattr(path, "norms") and hasattr(path, "hinges")):
             raise TypeError(f"pareto draws what pareto_path returns, got {path!r}: call pareto_path first")
     ax = _axes(ax)
-    for name, path in named.items():
+    for k, (name, path) in enumerate(named.items()):
         order = np.argsort(path.norms)
-        ax.plot(path.norms[order], path.hinges[order], marker="o", markersize=3, label=str(name))
+        ax.plot(path.norms[order], path.hinges[order], **_series(k), label=str(name))
     ax.set_xscale("log")
-    ax.set_xlabel("‖w‖ (1 / margin)")
-    ax.set_ylabel("mean hinge loss")
-    ax.grid(alpha=0.3)
-    if len(named) > 1:
-        ax.legend(frameon=False)
-    return ax
+    return _labelled(ax, "‖w‖ (1 / margin)", "mean hinge loss", len(named) > 1)
+
+
+# ---------------------------------------------------------------- of one machine
+
+
+def decision_boundary(estimator: Any, X: Any, y: Any = None, *, resolution: int = 200, ax: Any = None) -> Any:
+    """Draw where a classifier of two features changes its mind, its margins and its support vectors.
+
+    Of two classes the boundary is the solid line where the score is 0, the margins are the dashed lines where it is
+    −1 and 1. Of several classes the regions of the predicted labels are drawn. Support vectors are circled; those of a
+    linear machine with a hinge loss are the examples at the margin or on the wrong side of it, for which it needs y.
+
+    Parameters
+    ----------
+    estimator : a fitted classifier
+        Of this library or of scikit-learn; also a pipeline, whose support vectors are not drawn.
+    X : array or frame of shape (n, 2)
+        Examples to draw. They settle how far the picture goes.
+    y : array of shape (n,), optional
+        Their labels, as colours and markers.
+    resolution : int, default=200
+        Points of the grid along each axis at which the classifier is asked.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, plots
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> plots.decision_boundary(SVC().fit(X, y), X, y).get_xlabel()
+    'feature 0'
+    """
+    classes = _classes("decision_boundary", estimator)
+    points = _dense(X)
+    if points.ndim != 2 or points.shape[1] != 2 or points.shape[0] == 0:
+        raise ValueError(
+            f"decision_boundary draws two features, got X of shape {points.shape}: fit the estimator to two columns, "
+            "or to PCA(2).fit_transform(X)"
+        )
+    asked = getattr(estimator, "n_features_in_", 2)
+    if asked != 2:
+        raise ValueError(f"decision_boundary draws two features, got an estimator of {asked}: fit it to two columns")
+    labels = None if y is None else _labels("decision_boundary", y, classes, points.shape[0])
+    whole("resolution", resolution, 2)
+    ax = _axes(ax)
+    colours = [COLOURS[k % len(COLOURS)] for k in range(classes.size)]
+    horizontal, vertical = (_spread(points[:, j], int(resolution)) for j in (0, 1))
+    grid = np.stack([values.ravel() for values in np.meshgrid(horizontal, vertical)], axis=1)
+    _draw_regions(ax, estimator, horizontal, vertical, _like(X, grid), classes, colours)
+    for k, label in enumerate(classes.tolist()) if labels is not None else ():
+        own = points[labels == k]
+        ax.scatter(own[:, 0], own[:, 1], s=14, color=colours[k], marker=MARKERS[k % len(MARKERS)], label=f"{label}")
+    if labels is None:
+        ax.scatter(points[:, 0], points[:, 1], s=14, color=COLOURS[-1], label="examples")
+    found = _support_vectors(estimator, X, labels)
+    if found is not None:
+        ax.scatter(
+            found[:, 0],
+            found[:, 1],
+            s=60,
+            facecolors="none",
+            edgecolors=_ink(),
+            linewidths=0.8,
+            label="support vectors",
+        )
+    ax.set_xlim(horizontal[0], horizontal[-1])
+    ax.set_ylim(vertical[0], vertical[-1])
+    names = [str(name) for name in getattr(X, "columns", ("feature 0", "feature 1"))]
+    ax.legend(frameon=True, framealpha=0.8, fontsize="small")
+    return _labelled(ax, names[0], names[1], legend=False, grid=False)
+
+
+def margins(estimator: Any, X: Any, y: Any, *, bins: Any = 40, water: float | None = None, ax: Any = None) -> Any:
+    """Draw the histogram of the margins y f(x), with the margin 1 and a water level.
+
+    Margins below 0 are errors, those below 1 cost a hinge loss of 1 − y f(x). Of several classes the margin is the
+    score of the example's own class less the best other one.
+
+    Water of the mean depth ``water`` over the margins stands up to the level γ with mean max(0, γ − y f(x)) = water:
+    the margin that a mean slack of ``water`` pays for (see the Stochastic Batch Perceptron). The mean hinge loss pays
+    for the margin 1.
+
+    Parameters
+    ----------
+    estimator : a fitted classifier
+    X : array, sparse matrix or frame of shape (n, n_features)
+    y : array of shape (n,)
+    bins : int or sequence of edges, default=40
+    water : float ≥ 0, optional
+        Also draw the level of this mean slack.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, plots
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> plots.margins(SVC().fit(X, y), X, y, water=0.1).get_ylabel()
+    'examples'
+    """
+    classes = _classes("margins", estimator)
+    found = _margins(estimator, X, _labels("margins", y, classes, len(y)), classes)
+    if water is not None:
+        not_negative("water", water)
+    if isinstance(bins, Integral):
+        whole("bins", bins, 1)
+    ax = _axes(ax)
+    one = classes.size == 2 or getattr(estimator, "multi_class", "") == "crammer_singer"  # whose loss turns at 1
+    edges = np.histogram_bin_edges(found, bins)
+    kinds = {"wrong": (found < 0, COLOURS[1]), "right": (found >= 0, COLOURS[0])}
+    if one:
+        inside = (found >= 0) & (found < 1)
+        kinds = {
+            "wrong": kinds["wrong"],
+            "inside the margin": (inside, COLOURS[3]),
+            "outside": (found >= 1, COLOURS[0]),
+        }
+    ax.hist(
+        [found[own] for own, _ in kinds.values()], bins=edges, stacked=True, color=[kind[1] for kind in kinds.values()],
+        label=[f"{name}: {np.count_nonzero(own)}" for name, (own, _) in kinds.items()],
+    )  # fmt: skip
+    if one:
+        ax.axvline(1.0, color=_ink(), linestyle="--", linewidth=1.2, label="margin 1")
+    if water is not None:
+        level = _water_level(found, float(water))
+        ax.axvline(level, color=COLOURS[2], linewidth=2.0, label=f"water level {level:.3g} of {water:g}")
+    name = "y f(x)" if classes.size == 2 else "score of the own class less the best other"
+    return _labelled(ax, f"margin, {name}", "examples", legend=True)
+
+
+def vectors(estimator: Any, shape: tuple[int, int] | None = None, *, each: int = 10, ax: Any = None) -> Any:
+    """Draw support vectors of pixels as images: a row for each class, the largest coefficients first.
+
+    Parameters
+    ----------
+    estimator : a fitted kernel machine
+        With ``support_vectors_`` and ``dual_coef_``: exact, budgeted, incremental or compressed. A vector stands in
+        the row of the class it speaks for most. The rows of a regressor are the vectors that raise and that lower its
+        predictions.
+    shape : (height, width), optional
+        Of an image; square by default.
+    each : int, default=10
+        Most vectors of a class.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin import BudgetedSVC, plots
+    >>> X, y = load_digits(return_X_y=True)
+    >>> axes = plots.vectors(BudgetedSVC(budget=50, gamma=0.001, random_state=0).fit(X, y))
+    >>> len(axes.get_yticklabels())
+    10
+    """
+    for name in ("support_vectors_", "dual_coef_"):
+        if not hasattr(estimator, name):
+            linear = hasattr(estimator, "coef_")
+            remedy = "draw coef_ with ax.imshow(model.coef_[0].reshape(shape))" if linear else "call fit first"
+            raise TypeError(f"vectors draws fitted kernel machines, got {estimator!r} without {name}: {remedy}")
+    found = estimator.support_vectors_
+    height, width = _image_shape(shape, found.shape[1])
+    whole("each", each, 1)
+    of_row, sizes, names = _rows_of_vectors(estimator)
+    rows = []
+    for k in range(len(names)):
+        own = np.flatnonzero(of_row == k)
+        rows.append(own[np.argsort(-sizes[own], kind="stable")][: int(each)])
+    columns = max(1, *(row.size for row in rows))
+    # a border of one pixel between images is left blank
+    mosaic = np.full((len(rows) * (height + 1) - 1, columns * (width + 1) - 1), np.nan)
+    for i, row in enumerate(rows):
+        for j, image in enumerate(_dense(found[row])):
+            top, left = i * (height + 1), j * (width + 1)
+            mosaic[top : top + height, left : left + width] = image.reshape(height, width)
+    ax = _axes(ax)
+    ax.imshow(mosaic, cmap="gray", interpolation="nearest")
+    ax.set_yticks([i * (height + 1) + (height - 1) / 2 for i in range(len(rows))], names)
+    ax.set_xticks([])
+    ax.tick_params(length=0)
+    for side in ax.spines.values():
+        side.set_visible(False)
+    return _labelled(ax, f"{sum(row.size for row in rows)} of {found.shape[0]} vectors", "", legend=False, grid=False)
+
+
+def confusion_matrix(estimator: Any, X: Any, y: Any, *, normalize: str | None = None, ax: Any = None) -> Any:
+    """Draw which labels are taken for which: scikit-learn's ``ConfusionMatrixDisplay``, in colours for all eyes.
+
+    Parameters
+    ----------
+    estimator : a fitted classifier
+    X : array, sparse matrix or frame of shape (n, n_features)
+    y : array of shape (n,)
+    normalize : {"true", "pred", "all"}, optional
+        Show shares of the true labels, of the predicted ones, or of all, instead of counts.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from widemargin import SVC, plots
+    >>> X, y = load_iris(return_X_y=True)
+    >>> plots.confusion_matrix(SVC().fit(X, y), X, y).get_xlabel()
+    'Predicted label'
+    """
+    from sklearn.metrics import ConfusionMatrixDisplay
+
+    classes = _classes("confusion_matrix", estimator)
+    _labels("confusion_matrix", y, classes, len(y))
+    if normalize is not None:
+        one_of("normalize", normalize, ("true", "pred", "all"))
+    shown = {"normalize": normalize, "cmap": "cividis", "labels": classes, "ax": _axes(ax), "colorbar": False}
+    return ConfusionMatrixDisplay.from_estimator(estimator, X, y, **shown).ax_
+
+
+# ---------------------------------------------------------------- of fits to more and more examples
+
+
+def stream(estimators: Any, X: Any, y: Any, *, part: int = 100, measure: str = "gap", ax: Any = None) -> Any:
+    """Draw how far from the optimum, or how often wrong, an estimator is along a stream.
+
+    A copy of each estimator sees the rows in their order, ``part`` at a time, by ``partial_fit``.
+
+    Parameters
+    ----------
+    estimators : an estimator with ``partial_fit``, a sequence of them, or a mapping from names to them
+    X : array or sparse matrix of shape (n, n_features)
+    y : array of shape (n,)
+    part : int, default=100
+        Rows of a part; there is a point after each.
+    measure : {"gap", "error"}, default="gap"
+        "gap" is ``duality_gap()`` after a part, which :class:`widemargin.IncrementalSVC` has. "error" is the share of a
+        part that was predicted wrongly just before it was learnt.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import IncrementalSVC, plots
+    >>> X, y = make_moons(400, noise=0.1, random_state=0)
+    >>> plots.stream(IncrementalSVC(C=10.0, gamma=1.0), X, y).get_ylabel()
+    'duality gap / (C n)'
+    """
+    one_of("measure", measure, tuple(MEASURES))
+    whole("part", part, 1)
+    named = _estimators(estimators)
+    needed = ["partial_fit", *(["duality_gap"] if measure == "gap" else [])]
+    for each in named.values():
+        lacks = [name for name in needed if not hasattr(each, name)]
+        if lacks:
+            remedy = "use measure='error', or IncrementalSVC" if lacks == ["duality_gap"] else "use IncrementalSVC"
+            raise TypeError(f"stream with measure={measure!r} needs {lacks[0]}, which {each!r} lacks: {remedy}")
+    n = _same_length("stream", X, y)
+    ax = _axes(ax)
+    for k, (name, each) in enumerate(named.items()):
+        seen, values = _along(each, X, np.asarray(y), range(0, n, int(part)), int(part), measure)
+        ax.plot(seen, values, **_series(k), label=name)
+    if measure == "gap":
+        ax.set_yscale("log")
+    return _labelled(ax, LABELS["examples"], MEASURES[measure], len(named) > 1)
+
+
+def learning_curve(
+    estimators: Any, X: Any, y: Any, *, sizes: Any = None, cv: Any = 5, random_state: Any = 0, ax: Any = None
+) -> Any:
+    """Draw the cross-validated error against the number of training examples, with one standard deviation of the folds.
+
+    The numbers are scikit-learn's ``model_selection.learning_curve``; the error is 1 − ``score``.
+
+    Parameters
+    ----------
+    estimators : an estimator, a sequence of them, or a mapping from names to them
+    X : array, sparse matrix or frame of shape (n, n_features)
+    y : array of shape (n,)
+    sizes : sequence of float or int, optional
+        Shares of the training examples, or their numbers; by default 0.1, 0.18, 0.32, 0.56, 1.
+    cv : int or splitter, default=5
+    random_state : int, default=0
+        Of the order in which examples are added.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin import LinearSVC, plots
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> plots.learning_curve(LinearSVC(), X, y, cv=3).get_xlabel()
+    'training examples'
+    """
+    from sklearn.model_selection import learning_curve as measured
+
+    named = _estimators(estimators)
+    _same_length("learning_curve", X, y)
+    given = np.geomspace(0.1, 1.0, 5) if sizes is None else _sizes(sizes, None)
+    ax = _axes(ax)
+    label = "error"
+    for k, (name, each) in enumerate(named.items()):
+        counts, _, scores = measured(
+            each, X, y, train_sizes=given, cv=cv, shuffle=True, random_state=random_state, error_score="raise"
+        )[:3]
+        errors = 1.0 - scores
+        mean, spread = errors.mean(axis=1), errors.std(axis=1)
+        ax.fill_between(counts, mean - spread, mean + spread, color=COLOURS[k % len(COLOURS)], alpha=0.2, linewidth=0)
+        ax.plot(counts, mean, **_series(k), label=name)
+        label = "error" if hasattr(each, "decision_function") else "1 − score"
+    ax.set_xscale("log")
+    return _labelled(ax, "training examples", f"cross-validated {label}", len(named) > 1)
+
+
+def scaling_curve(
+    estimators: Any, X: Any, y: Any, *, sizes: Any = None, column: str = "seconds", random_state: Any = 0,
+    ax: Any = None,
+) -> Any:  # fmt: skip
+    """Draw what training takes against the number of examples, and the power of n that it grows with.
+
+    A copy of each estimator is fitted to the first rows of a random order, for each size anew. Its history says what
+    that took.
+
+    Parameters
+    ----------
+    estimators : an estimator of this library, a sequence of them, or a mapping from names to them
+    X : array or sparse matrix of shape (n, n_features)
+    y : array of shape (n,)
+    sizes : sequence of float or int, optional
+        Shares of the examples, or their numbers; by default 1/16, 1/8, 1/4, 1/2, 1.
+    column : str, default="seconds"
+        A column of the history whose last entry is drawn: ``seconds`` of training, which leaves out compilation, or a
+        counter, such as ``kernel_evals`` or ``feature_reads``.
+    random_state : int, default=0
+        Of the order of the examples.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import LinearSVC, plots
+    >>> X, y = make_classification(800, random_state=0)
+    >>> one_pass = LinearSVC(solver="pegasos", max_iter=1, tol=0)
+    >>> axes = plots.scaling_curve(one_pass, X, y, column="visits")
+    >>> axes.get_legend().get_texts()[0].get_text()
+    'LinearSVC: n^1.00'
+    """
+    from sklearn.base import clone
+
+    named = _estimators(estimators)
+    n = _same_length("scaling_curve", X, y)
+    counts = _sizes([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0] if sizes is None else sizes, n)
+    order = np.random.default_rng(random_state).permutation(n)
+    rows, labels = X if hasattr(X, "shape") else np.asarray(X), np.asarray(y)
+    ax = _axes(ax)
+    for k, (name, each) in enumerate(named.items()):
+        values = []
+        clone(each).fit(
+            _take(rows, order[: counts[0]]), labels[order[: counts[0]]]
+        )  # loads machine code, off the clock
+        for count in counts:
+            chosen = order[:count]
+            fitted = clone(each).fit(_take(rows, chosen), labels[chosen])
+            history = _history(fitted, "scaling_curve")
+            if column not in history.columns:
+                raise ValueError(
+                    f"column must be one of the history of {name}, {', '.join(history.columns)}, got {column!r}"
+                )
+            values.append(history.last(column))
+        drawn = np.maximum(values, np.finfo(float).tiny)
+        power = np.polyfit(np.log(counts), np.log(drawn), 1)[0] if counts.size > 1 else np.nan
+        ax.plot(counts, values, **_series(k), label=f"{name}: n^{power:.2f}" if counts.size > 1 else name)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    return _labelled(ax, "training examples", LABELS.get(column, column), legend=True)
+
+
+# ---------------------------------------------------------------- axes
 
 
 def _axes(ax: Any) -> Any:
     """The axes given, or new ones."""
     if ax is not None:
+        if not hasattr(ax, "get_xlim"):
+            raise TypeError(f"ax must be Axes of matplotlib, got {ax!r}: give one of plt.subplots()'s, or none")
         return ax
     try:
         import matplotlib.pyplot as plt
@@ -107,19 +538,251 @@ def _axes(ax: Any) -> Any:
     return plt.subplots(figsize=(6, 4), layout="constrained")[1]
 
 
+def _ink() -> Any:
+    """The colour of texts in the style in use."""
+    import matplotlib
+
+    return matplotlib.rcParams["text.color"]
+
+
+def _series(k: int) -> dict[str, Any]:
+    """Colour and marker of the k-th series."""
+    return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "markersize": 4}
+
+
+def _labelled(ax: Any, x: str, y: str, legend: bool, grid: bool = True) -> Any:
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    if grid:
+        ax.grid(alpha=0.3)
+    if legend:
+        ax.legend(frameon=False)
+    return ax
+
+
+# ---------------------------------------------------------------- what goes in
+
+
+def _by_name(given: Any, is_one: Any) -> dict[str, Any]:
+    """One thing, those of a list or of a dictionary, by the names for the legend."""
+    if isinstance(given, Mapping):
+        return {str(name): each for name, each in given.items()}
+    if isinstance(given, Sequence) and not isinstance(given, str) and not is_one(given):
+        return {f"{i}: {type(each).__name__}": each for i, each in enumerate(given)}
+    return {type(given).__name__: given}
+
+
 def _named(estimators: Any) -> dict[str, History]:
-    """The histories of one estimator, of a list or of a dictionary, by the names for the legend."""
-    if isinstance(estimators, Mapping):
-        return {str(name): _history(each) for name, each in estimators.items()}
-    if isinstance(estimators, Sequence):
-        return {f"{i}: {type(each).__name__}": _history(each) for i, each in enumerate(estimators)}
-    return {type(estimators).__name__: _history(estimators)}
+    """Histories by name."""
+    found = _by_name(estimators, lambda each: isinstance(each, History))
+    return {name: _history(each, "convergence") for name, each in found.items()}
 
 
-def _history(estimator: Any) -> History:
+def _history(estimator: Any, who: str) -> History:
     if isinstance(estimator, History):
         return estimator
     history = getattr(estimator, "history_", None)
     if not isinstance(history, History):
-        raise TypeError(f"convergence draws fitted estimators or histories, got {estimator!r}: call fit first")
+        remedy = "call fit first" if who == "convergence" else "give an estimator of this library"
+        raise TypeError(f"{who} draws fitted estimators or histories, got {estimator!r}: {remedy}")
     return history
+
+
+def _estimators(given: Any) -> dict[str, Any]:
+    """Estimators to fit, by name."""
+    found = _by_name(given, lambda each: hasattr(each, "fit"))
+    for each in found.values():
+        if isinstance(each, type) or not hasattr(each, "fit"):
+            raise TypeError(f"estimators must have fit and parameters, got {each!r}: give one, such as LinearSVC()")
+    return found
+
+
+def _classes(who: str, estimator: Any) -> np.ndarray:
+    """The labels of a fitted classifier."""
+    if not hasattr(estimator, "classes_"):
+        raise TypeError(f"{who} draws fitted classifiers, got {estimator!r}: call fit first, and give no regressor")
+    return np.asarray(estimator.classes_)
+
+
+def _labels(who: str, y: Any, classes: np.ndarray, n: int) -> np.ndarray:
+    """The places of labels among the classes."""
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"{who} needs a label for each of the {n} rows of X, got y of shape {y.shape}")
+    places = np.minimum(np.searchsorted(classes, y), classes.size - 1)
+    unknown = classes[places] != y
+    if unknown.any():
+        raise ValueError(
+            f"y holds the label {y[unknown].tolist()[0]!r}, which is not among the classes {classes.tolist()}: give "
+            "the labels that the estimator was fitted to"
+        )
+    return places
+
+
+def _length(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _same_length(who: str, X: Any, y: Any) -> int:
+    n = _length(X)
+    if n != len(y):
+        raise ValueError(f"{who} needs a label for each row, got {n} rows and {len(y)} labels")
+    return n
+
+
+def _sizes(given: Any, n: int | None) -> np.ndarray:
+    """Numbers of examples, or the shares of them that scikit-learn takes, ascending; of n examples numbers."""
+    sizes = np.asarray(given)
+    if sizes.ndim != 1 or sizes.size == 0 or sizes.dtype.kind not in "iuf" or not (sizes > 0).all():
+        raise ValueError(
+            f"sizes must be shares of the examples, or their numbers, > 0, got {given!r}: try [0.1, 0.3, 1]"
+        )
+    sizes = np.unique(sizes)
+    if sizes.dtype.kind == "f" and sizes[-1] > 1.0:
+        raise ValueError(f"sizes must be shares up to 1, or whole numbers, got {given!r}: try [0.1, 0.3, 1]")
+    if n is None:
+        return sizes
+    counts = np.unique(np.maximum(1, np.round(sizes * n)).astype(int)) if sizes.dtype.kind == "f" else sizes
+    if counts[-1] > n:
+        raise ValueError(f"sizes must be at most the {n} examples there are, got {given!r}")
+    return counts
+
+
+def _dense(X: Any) -> np.ndarray:
+    """The numbers of an array, a frame or a sparse matrix."""
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+
+
+def _take(X: Any, rows: Any) -> Any:
+    """Some rows of an array, a sparse matrix or a frame."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def _like(X: Any, values: np.ndarray) -> Any:
+    """Values with the names of the columns of X, if it is a frame."""
+    if not hasattr(X, "columns"):
+        return values
+    names = list(X.columns)
+    return type(X)(values, columns=names) if hasattr(X, "iloc") else type(X)(values, schema=names)
+
+
+# ---------------------------------------------------------------- what is drawn
+
+
+def _spread(values: np.ndarray, resolution: int) -> np.ndarray:
+    """Points along an axis, a tenth further than the values go."""
+    low, high = float(values.min()), float(values.max())
+    room = 0.1 * (high - low) or 1.0
+    return np.linspace(low - room, high + room, resolution)
+
+
+def _draw_regions(
+    ax: Any, estimator: Any, horizontal: np.ndarray, vertical: np.ndarray, grid: Any, classes: np.ndarray, colours: Any
+) -> None:  # fmt: skip
+    """The regions of the labels, faintly, and their boundaries; of two classes with the margins."""
+    from matplotlib.colors import ListedColormap
+
+    shape = (vertical.size, horizontal.size)
+    codes = np.searchsorted(classes, np.asarray(estimator.predict(grid))).reshape(shape)
+    ax.pcolormesh(
+        horizontal, vertical, codes, cmap=ListedColormap(colours), vmin=-0.5, vmax=classes.size - 0.5, alpha=0.18,
+        shading="nearest", rasterized=True, linewidth=0,
+    )  # fmt: skip
+    if classes.size == 2 and hasattr(estimator, "decision_function"):
+        scores = np.asarray(estimator.decision_function(grid)).reshape(shape)
+        for level, style in {-1: "--", 0: "-", 1: "--"}.items():
+            if scores.min() < level < scores.max():
+                ax.contour(horizontal, vertical, scores, [level], colors=[_ink()], linestyles=style, linewidths=1.2)
+        return
+    for k in np.unique(codes):
+        if (codes != k).any():
+            ax.contour(horizontal, vertical, (codes == k).astype(float), [0.5], colors=[_ink()], linewidths=0.6)
+
+
+def _support_vectors(estimator: Any, X: Any, labels: np.ndarray | None) -> np.ndarray | None:
+    """Support vectors to circle, or None where they are not known."""
+    if hasattr(estimator, "support_vectors_"):
+        return _dense(estimator.support_vectors_)
+    if labels is None or len(estimator.classes_) != 2 or getattr(estimator, "loss", "") not in HINGES:
+        return None
+    return _dense(X)[_margins(estimator, X, labels, np.asarray(estimator.classes_)) <= 1.0 + AT_MARGIN]
+
+
+def _margins(estimator: Any, X: Any, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """y f(x), or the score of the own class less the best other."""
+    if not hasattr(estimator, "decision_function"):
+        raise TypeError(
+            f"margins are of scores, and {estimator!r} has no decision_function: use a support vector machine"
+        )
+    scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    if scores.ndim == 1:
+        return np.where(labels == 1, scores, -scores)
+    if scores.shape[1] != classes.size:
+        raise ValueError(
+            f"margins need a score for each of the {classes.size} classes, got {scores.shape[1]}: use "
+            "decision_function_shape='ovr'"
+        )
+    rows = np.arange(labels.size)
+    others = scores.copy()
+    others[rows, labels] = -np.inf
+    return scores[rows, labels] - others.max(axis=1)
+
+
+def _water_level(heights: np.ndarray, depth: float) -> float:
+    """The level γ with mean max(0, γ − height) = depth: the least of (water + the k lowest heights)/k."""
+    lowest = np.cumsum(np.sort(heights))
+    return float(np.min((depth * heights.size + lowest) / np.arange(1, heights.size + 1)))
+
+
+def _image_shape(shape: Any, pixels: int) -> tuple[int, int]:
+    if shape is None:
+        side = isqrt(pixels)
+        if side * side != pixels:
+            raise ValueError(
+                f"shape must be given where images are not square, got {pixels} features: shape=(height, width)"
+            )
+        return side, side
+    try:
+        height, width = (whole("shape", int(side)) for side in shape)
+    except (TypeError, ValueError):
+        raise ValueError(f"shape must be (height, width), two integers ≥ 1, got {shape!r}") from None
+    if height * width != pixels:
+        raise ValueError(f"shape must have {pixels} pixels, one for each feature, got {shape!r} with {height * width}")
+    return height, width
+
+
+def _rows_of_vectors(estimator: Any) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """(row of each vector, size of its coefficient, names of the rows); a vector that speaks for no class has −1."""
+    coef = np.atleast_2d(np.asarray(estimator.dual_coef_))
+    sizes = np.abs(coef).max(axis=0, initial=0.0)
+    if not hasattr(estimator, "classes_"):
+        return (coef[0] < 0).astype(int), sizes, ["raise", "lower"]
+    classes = np.asarray(estimator.classes_)
+    names = [str(label) for label in classes.tolist()]
+    if coef.shape[0] == 1:
+        return (coef[0] > 0).astype(int), sizes, names
+    if coef.shape[0] == classes.size - 1:  # of pairs: vectors stand class by class
+        return np.repeat(np.arange(classes.size), estimator.n_support_), sizes, names
+    return np.where(coef.max(axis=0) > 0.0, coef.argmax(axis=0), -1), sizes, names
+
+
+def _along(
+    estimator: Any, X: Any, y: np.ndarray, starts: range, part: int, measure: str
+) -> tuple[list[int], list[float]]:  # fmt: skip
+    """(examples seen, measure) after each part of a stream, of a copy of the estimator."""
+    from sklearn.base import clone
+
+    model, seen, values = clone(estimator), [], []
+    first = {"classes": np.unique(y)}
+    rows = X if hasattr(X, "shape") else np.asarray(X)
+    for start in starts:
+        chosen = slice(start, min(start + part, y.size))
+        own, labels = _take(rows, chosen), y[chosen]
+        if measure == "error" and start > 0:
+            seen.append(chosen.stop)
+            values.append(float(np.mean(np.asarray(model.predict(own)) != labels)))
+        model.partial_fit(own, labels, **(first if start == 0 else {}))
+        if measure == "gap":
+            seen.append(chosen.stop)
+            values.append(float(model.duality_gap()))
+    return seen, values
