@@ -1,6 +1,8 @@
 """The progress line: what it says, where it goes, and that it changes nothing."""
 
+import builtins
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -77,3 +79,66 @@ def test_a_bar_is_taken_down_when_the_run_fails(capsys):
     with pytest.raises(RuntimeError), bar:
         raise RuntimeError
     assert bar._bar.live.is_started is False
+
+
+class Output:
+    """A cell's output as ``ipywidgets`` has it: what was displayed since the last clearing."""
+
+    made: list["Output"] = []
+
+    def __init__(self):
+        self.texts, self.clearings = [], 0
+        Output.made.append(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        return None
+
+    def clear_output(self, wait):
+        self.clearings += 1
+        self.texts.clear()
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """A notebook as ``rich`` looks for it: get_ipython of a kernel, IPython.display."""
+    pytest.importorskip("rich")
+    monkeypatch.setattr(Output, "made", [])
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
+    display = types.ModuleType("IPython.display")
+
+    def show(thing, **options):
+        if not isinstance(thing, Output):
+            Output.made[-1].texts.append(thing.text)
+
+    display.display = show
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    return monkeypatch
+
+
+def test_a_notebook_with_widgets_shows_the_bar_in_the_cell(notebook, capsys):
+    widgets = types.ModuleType("ipywidgets")
+    widgets.Output = Output
+    notebook.setenv("JUPYTER_COLUMNS", "200")
+    notebook.setitem(sys.modules, "ipywidgets", widgets)
+    with ProgressBar("Title") as bar:
+        bar.on_slice(progress())
+        bar.on_checkpoint(progress([{"objective": 0.25}]))
+    assert capsys.readouterr() == ("", "")
+    (cell,) = Output.made
+    assert cell.clearings > 0  # the bar moves in its place
+    (last,) = cell.texts
+    assert "objective 0.25" in " ".join(last.split())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_notebook_without_widgets_has_a_line_at_each_checkpoint(notebook, capsys):
+    with ProgressBar("Title") as bar:
+        bar.on_slice(progress())
+        bar.on_checkpoint(progress([{"objective": 0.25, "gap": 0.125}]))
+    assert capsys.readouterr() == ("", "Title: epoch 2/4 · objective 0.25 · gap 0.125 · 100 steps/s\n")

@@ -9,8 +9,20 @@ from typing import Any
 from .running import Progress
 
 
+def _has_widgets() -> bool:
+    """Whether ``rich`` can draw in a notebook."""
+    try:
+        from IPython.display import display  # noqa: F401
+        from ipywidgets import Output  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
 class ProgressBar:
-    """A bar on standard error; without ``rich`` a line at each checkpoint.
+    """A bar on standard error, in a notebook in the cell's output; without ``rich`` a line at each checkpoint.
+
+    ``rich`` draws in a notebook with ``ipywidgets``; a notebook without them has a line at each checkpoint too.
 
     Use as a context manager, and give ``on_slice`` and ``on_checkpoint`` to
     :func:`widemargin.running.run`.
@@ -29,6 +41,9 @@ class ProgressBar:
             from rich.console import Console
         except ImportError:
             return self
+        console = Console(file=sys.stderr)
+        if console.is_jupyter and not _has_widgets():
+            return self
         self._bar = rich.Progress(
             rich.TextColumn("[bold]{task.description}"),
             rich.BarColumn(bar_width=24),
@@ -36,7 +51,7 @@ class ProgressBar:
             rich.TimeElapsedColumn(),
             rich.TextColumn("left"),
             rich.TimeRemainingColumn(),
-            console=Console(file=sys.stderr),
+            console=console,
         )
         self._bar.start()
         self._task = self._bar.add_task(self.title, total=None, status="")

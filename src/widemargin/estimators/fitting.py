@@ -35,6 +35,7 @@ from ..problems.layout import refuse_unless_finite
 from ..progress import ProgressBar
 from ..running import STOPPED, Outcome, Progress, run
 from .checkpointing import opened
+from .notebooks import ShownInNotebooks
 from .saving import SavedEstimator
 
 try:  # scikit-learn's own callback protocol, in versions that have it
@@ -322,7 +323,7 @@ class Shown:
     finish: Callable[[Any], Any] | None = None
 
 
-class TrainedByRun(SavedEstimator, CallbackSupportMixin, BaseEstimator):
+class TrainedByRun(SavedEstimator, ShownInNotebooks, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that train with :func:`widemargin.running.run`.
 
     After ``fit`` they have ``history_``, ``certificate_``, ``stop_reason_``, ``n_iter_``.
