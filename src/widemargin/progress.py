@@ -59,6 +59,8 @@ class ProgressBar:
 
     def __exit__(self, *exc: object) -> None:
         if self._bar is not None:
+            if self._bar.console.is_jupyter:
+                self._bar.refresh()  # rich leaves the last state of a notebook's bar undrawn
             self._bar.stop()
 
     def on_slice(self, progress: Progress) -> None:
