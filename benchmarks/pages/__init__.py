@@ -1,0 +1,1 @@
+"""Pictures of the pages that are no measurements."""
