@@ -64,7 +64,6 @@ NOT_YET: set[str] = {
     "guide/all.md",
     "guide/cluster.md",
     "measurements/compare.md",
-    "methods/budgeted.md",
     "methods/smo.md",
 }
 #: Pages whose python blocks other files run, in processes of their own.
