@@ -64,7 +64,6 @@ NOT_YET: set[str] = {
     "guide/all.md",
     "guide/cluster.md",
     "measurements/compare.md",
-    "methods/smo.md",
 }
 #: Pages whose python blocks other files run, in processes of their own.
 ELSEWHERE = {"README.md": "test_readme.py", "extend.md": "test_extending.py"}
