@@ -1,6 +1,6 @@
 """Which step size and average should be Pegasos' default: the objective after 1, 2, 4, 8, 16 epochs.
 
-``python -m benchmarks.micro.pegasos_defaults`` prints the table of docs/methods/pegasos.md.
+``python -m benchmarks.micro.pegasos_defaults`` prints the table of docs/notes/pegasos.md.
 """
 
 import numpy as np

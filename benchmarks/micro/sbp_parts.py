@@ -32,7 +32,7 @@ from .. import datasets
 
 
 def a9a():
-    """The ν of C = 1 (docs/methods/sbp.md)."""
+    """The ν of C = 1 (docs/notes/sbp.md)."""
     X, y, Z, t = datasets.a9a()
     return X, y, Z, t, RBF(0.05), 0.011
 

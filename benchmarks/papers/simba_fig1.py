@@ -284,7 +284,7 @@ class Figure1(Experiment):
     setting = (
         "ten runs on reuters-money-fx, in the place of real-sim, and on 8,000 rows of news20-bigram; both methods "
         "tuned on the test error, as in the paper. Bars are standard deviations. What was found about the factor is "
-        "told in docs/methods/simba.md."
+        "told in docs/notes/simba.md."
     )
     differences = (
         "Neither set is the paper's, and on both B² is above the entries of a row, and the theory wants it far below.",
