@@ -27,7 +27,7 @@ from widemargin.core.borrowing import borrow
 from widemargin.core.dispatch import compiled
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
-from widemargin.core.water_level import draw, pieces, pour
+from widemargin.core.water_level import draw, pour, room
 from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.sbp import add_block
 
@@ -144,7 +144,7 @@ def measure(name):
     n, solver = problem.n, StochasticBatchPerceptron(nu=nu)
     state = solver.init(problem, np.random.default_rng(0))
     rng = np.random.default_rng(1)
-    points, near, masses, out = np.empty(n, np.int64), np.empty(n, np.int64), pieces(n), np.empty(16, np.int64)
+    points, space, out = np.empty(n, np.int64), room(n), np.empty(16, np.int64)
     block, slots = rng.random((16, n), dtype=np.float32), np.arange(16)
     coefficients = np.full(16, 1e-300)  # rows are added as ever and change nothing
     f_sum, none = np.zeros((1, n)), np.empty(0)
@@ -156,14 +156,14 @@ def measure(name):
         cold = step < 8  # windows and levels find their size
         times = {
             "pour and draw": seconds(
-                lambda: draw(
-                    f, y, none, False, pour(f, y, none, volume, False, window.copy(), masses, near), masses, 0,
-                    uniforms, out
+                lambda: (
+                    pour(f, y, none, volume, False, window.copy(), space),
+                    draw(f, y, none, False, space, 0, uniforms, out),
                 )
             ),
             "Newton and a list": 0.0, "Newton and rejection": 0.0, "fused": 0.0, "add the rows": 0.0,
         }  # fmt: skip
-        poured = pour(f, y, none, volume, False, window.copy(), masses, near)
+        poured = pour(f, y, none, volume, False, window.copy(), space)
         at, turns = newton(f, y, volume, level, -1, 0.0)
         assert abs(at - poured.level) <= 1e-9 * max(1.0, abs(at)) / scale
         search = seconds(lambda: newton(f, y, volume, level, -1, 0.0))

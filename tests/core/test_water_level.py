@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import water_level as textbook
-from widemargin.core.water_level import draw, fill, pieces, pour
+from widemargin.core.water_level import BELOW, LOW, TAKEN, draw, fill, pour, room
 
 VOLUMES = [0.0, 1e-6, 0.01, 0.5, 2.0, 30.0]
 
@@ -39,16 +39,16 @@ def is_minimax(p, c, s, volume, level):
     assert p @ c + volume * np.max(p / s) == pytest.approx(level, abs=1e-9)
 
 
-def distribution(found, c, y, s, two):
+def distribution(space, c, y, s, two):
     """p* from what ``pour`` leaves behind: all below its lows, and the points listed."""
     p, weights = np.zeros(c.size), s if s.size else np.ones(c.size)
-    for a, (listed, _, masses) in enumerate((found.first, found.second)):
-        if two or a == 0:
-            own = y == (1.0, -1.0)[a] if two else np.ones(c.size, bool)
-            covered = np.where(own & (c < found.lows[a]), weights, 0.0)
-            assert found.below[a] == pytest.approx(covered.sum(), abs=1e-9)
-            covered[listed] += masses
-            p += covered / covered.sum() * (0.5 if two else 1.0)
+    for a in range(2 if two else 1):
+        own = y == (1.0, -1.0)[a] if two else np.ones(c.size, bool)
+        covered = np.where(own & (c < space.here[LOW, a]), weights, 0.0)
+        assert space.here[BELOW, a] == pytest.approx(covered.sum(), abs=1e-9)
+        listed = space.order[a, : space.counts[TAKEN, a]]
+        covered[space.places[a, listed]] += space.weights[a, listed]
+        p += covered / covered.sum() * (0.5 if two else 1.0)
     return p
 
 
@@ -118,14 +118,14 @@ def test_draws_follow_the_minimax_optimal_distribution(two, weighted, volume, rn
     y[:2] = 1.0, -1.0
     s = rng.choice([0.0, 0.5, 1.0, 3.0], n) if weighted else np.empty(0)
     s[:2] = 1.0 if weighted else s[:2]
-    f, window, masses, near = rng.normal(size=n), np.array([0.0, 0.0, np.inf]), pieces(n), np.empty(n, np.int64)
+    f, window, space = rng.normal(size=n), np.array([0.0, 0.0, np.inf]), room(n)
     for _ in range(3):  # the first time over everything, then through windows
         f += 0.01 * rng.normal(size=n)
-        found = pour(f, y, s, volume, two, window, masses, near)
+        pour(f, y, s, volume, two, window, space)
         p = fill(y * f, volume, y=y if two else None, s=s if weighted else None).p
         for basin in range(2 if two else 1):
             out = np.empty(many, np.int64)
-            draw(f, y, s, two, found, masses, basin, (np.arange(many) + 0.5) / many, out)
+            draw(f, y, s, two, space, basin, (np.arange(many) + 0.5) / many, out)
             own = p if not two else np.where(y == (1.0, -1.0)[basin], 2.0 * p, 0.0)
             np.testing.assert_allclose(np.bincount(out, minlength=n) / many, own, atol=2.001 / many)
 
@@ -147,17 +147,16 @@ def test_the_window_changes_the_way_but_not_the_answer(two, weighted, rng):
     y = np.where(rng.random(n) < 0.1, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     s = rng.uniform(0.1, 2.0, n) if weighted else np.empty(0)
-    f, window = rng.normal(size=n), np.array([0.0, 0.0, np.inf])
-    masses, near = pieces(n), np.empty(n, np.int64)
+    f, window, space = rng.normal(size=n), np.array([0.0, 0.0, np.inf]), room(n)
     fewest = 9
     for volume in (50.0, 50.0, 0.0, 1e-9, 400.0, 399.0, 398.0, 1e4):
         f = f + 0.003 * rng.normal(size=n)
-        found = pour(f, y, s, volume, two, window, masses, near)
+        found = pour(f, y, s, volume, two, window, space)
         c, weights = y * f, s if weighted else None
         expected = fill(c, volume, y=y if two else None, s=weights)
         assert found.level == pytest.approx(expected.level, abs=1e-9)
         assert found.bias == pytest.approx(expected.bias, abs=1e-9)
-        np.testing.assert_allclose(distribution(found, c, y, s, two), expected.p, atol=1e-12)
+        np.testing.assert_allclose(distribution(space, c, y, s, two), expected.p, atol=1e-12)
         fewest = min(fewest, found.passes)
     assert fewest == 1
 

@@ -12,7 +12,7 @@ from widemargin import SMO, StochasticBatchPerceptron
 from widemargin.core.kernels import RBF, Linear
 from widemargin.core.losses import Hinge, Single, SquaredHinge
 from widemargin.core.rows import as_rows
-from widemargin.core.water_level import draw, pieces, pour
+from widemargin.core.water_level import draw, pour, room
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers import sbp
@@ -159,13 +159,11 @@ def test_a_weight_of_two_is_the_example_twice(intercept, rng):
     level = water_level.by_sorting_with_bias(c, y[twice], volume) if free else water_level.by_sorting(c, volume)
     assert state.level[0] == pytest.approx(level, abs=1e-9)
     assert water_level.by_sorting(c + state.bias[0] * y[twice], volume) == pytest.approx(level, abs=1e-9)
-    masses, near, window = pieces(problem.n), np.empty(problem.n, np.int64), np.array([0.0, 0.0, np.inf])
-    found = pour(before, y, problem.sample_weight, volume, free, window, masses, near)
+    space, window = room(problem.n), np.array([0.0, 0.0, np.inf])
+    pour(before, y, problem.sample_weight, volume, free, window, space)
     p, drawn = np.zeros(problem.n), np.empty(many, np.int64)
     for basin in range(2 if free else 1):
-        draw(
-            before, y, problem.sample_weight, free, found, masses, basin, (np.arange(many) + 0.5) / many, drawn
-        )  # fmt: skip
+        draw(before, y, problem.sample_weight, free, space, basin, (np.arange(many) + 0.5) / many, drawn)
         p += np.bincount(drawn, minlength=problem.n) / many * (0.5 if free else 1.0)
     each = (p / doubled)[twice]
     assert each @ c + volume * each.max() == pytest.approx(level, abs=1e-3)  # drawn to 1/many, times c and V

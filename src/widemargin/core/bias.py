@@ -8,6 +8,7 @@ sum to zero (Pegasos Eq. 24), and the mixture of the slopes on both sides of the
 jump that does so is one; hence two ends and a share are returned, not just b.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -172,32 +173,33 @@ weighted_losses = compiled(sum_losses)
 
 
 @compiled
+def _slope_on_ray(loss, f, y, cap, multiple, best):
+    """Σ C ℓ'(sf + b, y) f, with the mixture of slopes at the best bias."""
+    f, y, cap = borrow(f), borrow(y), borrow(cap)
+    total = 0.0
+    for i in range(f.size):
+        total += cap[i] * f[i] * mixed_slope(loss, multiple * f[i], y[i], 0.0, best)
+    return total
+
+
 def best_on_ray(loss, f, y, cap, norm2, free):
     """The multiple s ≥ 0 of w, and the bias b (0 if not free), that minimise ½s²‖w‖² + Σ C ℓ(sf + b, y).
 
     The least value over b is convex in s, with the slope s‖w‖² + Σ C ℓ'(sf + b, y) f, where at a jump of the slope in
     b the slopes on both sides count in the shares that make it zero. Its zero is found by bisection.
     """
-    f, y, cap = borrow(f), borrow(y), borrow(cap)
-    multiple, low, high, bias, scores = 1.0, 0.0, 0.0, 0.0, np.zeros(f.size)
+    multiple, low, high, bias = 1.0, 0.0, 0.0, 0.0
     if norm2 > 0.0:
         # ½s²‖w‖² is no more than the value at w = 0
-        high = np.sqrt(2.0 * sum_losses(loss, f, 0.0, 0.0, y, cap) / norm2)
+        high = math.sqrt(2.0 * weighted_losses(loss, f, 0.0, 0.0, y, cap) / norm2)
         multiple = 0.5 * high
     least = 1e-12 * high
     for _ in range(100):
-        best = BestBias(0.0, 0.0, 1.0)
-        if free:
-            for i in range(f.size):
-                scores[i] = multiple * f[i]
-            best = find_bias(loss, scores, y, cap, 0.0)
+        best = best_bias(loss, multiple * f, y, cap, 0.0) if free else BestBias(0.0, 0.0, 1.0)
         bias = 0.5 * (best.lo + best.hi)
         if high - low <= 1e-6 * high or high <= least:
             break
-        total = multiple * norm2
-        for i in range(f.size):
-            total += cap[i] * f[i] * mixed_slope(loss, multiple * f[i], y[i], 0.0, best)
-        if total > 0.0:
+        if multiple * norm2 + _slope_on_ray(loss, f, y, cap, multiple, best) > 0.0:
             high = multiple
         else:
             low = multiple

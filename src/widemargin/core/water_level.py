@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .borrowing import borrow
-from .dispatch import apart, compiled, inlined
+from .dispatch import compiled, inlined
 
 #: The window should hold one in NEAR of the points, and the one inside it FEW; so few are sorted at once.
 NEAR, FEW = 16, 128
@@ -48,19 +48,51 @@ PIECE = 1024
 EQUAL = 1e-14
 
 
-def pieces(n: int) -> np.ndarray:
-    """Room for the masses of n examples, piece by piece, of the two basins."""
-    return np.zeros((2, -(-n // PIECE)))
+#: What ``Room.here`` holds of each basin. Of the window: its ends, the mass below it, and Σ mass × height there. Of the
+#: walk up through its points: the mass covered, Σ mass × height, what is covered of the next point's mass, and the
+#: heights of the highest point covered and of the next one.
+LOW, HIGH, BELOW, BELOW_TOTAL, MASS, TOTAL, PART, LAST, NEXT = range(9)
+#: What ``Room.counts`` holds of each basin: the points in the window; of those in ``order``, how many there are,
+#: how many are below the start of the walk, and how many are covered whole, or, in the end, at all.
+SEEN, ORDERED, START, TAKEN = range(4)
+
+
+class Room(NamedTuple):
+    """Where :func:`pour` works, and what it leaves behind for :func:`draw` until the next time.
+
+    Mass below the window, by basin and piece; points of the window: ``near`` are all of them, and by basin their
+    ``places``, ``heights`` and ``weights``, and an ``order`` of them, of which the first are covered. All is made by
+    whoever calls: what a loop makes itself is counted, which takes long to compile.
+    """
+
+    masses: np.ndarray
+    near: np.ndarray
+    spare: np.ndarray
+    places: np.ndarray
+    heights: np.ndarray
+    weights: np.ndarray
+    order: np.ndarray
+    here: np.ndarray
+    counts: np.ndarray
+
+
+def room(n: int) -> Room:
+    """Room for n examples; memory that no window reaches is never touched."""
+    near, spare, places, order = np.empty(n, np.int64), np.empty(n, np.int64), *np.empty((2, 2, n), np.int64)
+    heights, weights = np.empty((2, 2, n))
+    masses, here, counts = np.zeros((2, -(-n // PIECE))), np.zeros((9, 2)), np.zeros((4, 2), np.int64)
+    return Room(masses, near, spare, places, heights, weights, order, here, counts)
 
 
 @inlined
-def _survey(c, y, s, two, lows, highs, masses, near, mass, total):
-    """The one pass. In place: masses ← of the points below the window, by basin and piece; mass, total ← their mass and
-    Σ mass × height, by basin; near ← the points inside the window. Returns how many are near.
+def _survey(c, y, s, two, room):
+    """The one pass. In place: masses ← of the points below the window, by basin and piece; BELOW, BELOW_TOTAL ← of all
+    pieces; near ← the points inside the window. Returns how many are near.
     """
-    low, other_low = lows[0], lows[1]
+    masses, near, here = room.masses, room.near, room.here
+    low, other_low, high, other_high = here[LOW, 0], here[LOW, 1], here[HIGH, 0], here[HIGH, 1]
     n_near = 0
-    mass[0], mass[1], total[0], total[1] = 0.0, 0.0, 0.0, 0.0
+    here[BELOW, 0], here[BELOW, 1], here[BELOW_TOTAL, 0], here[BELOW_TOTAL, 1] = 0.0, 0.0, 0.0, 0.0
     for piece in range(masses.shape[1]):
         first = piece * PIECE
         C, Y = c[first : first + PIECE], y[first : first + PIECE]
@@ -83,252 +115,180 @@ def _survey(c, y, s, two, lows, highs, masses, near, mass, total):
                 own_total += height if first_one else 0.0
                 others_total += height if other_one else 0.0
         for i in range(C.size):
-            height, a = Y[i] * C[i], int(Y[i] < 0.0)
+            height, is_first = Y[i] * C[i], Y[i] > 0.0
             # every index is written and kept only where it belongs: no branches
             near[n_near] = first + i
-            n_near += int((height >= lows[a]) & (height < highs[a]))
+            n_near += int((height >= (low if is_first else other_low)) & (height < (high if is_first else other_high)))
         if not two:
             own, others, own_total, others_total = own + others, 0.0, own_total + others_total, 0.0
         masses[0, piece], masses[1, piece] = own, others
-        mass[0] += own
-        mass[1] += others
-        total[0] += own_total
-        total[1] += others_total
+        here[BELOW, 0] += own
+        here[BELOW, 1] += others
+        here[BELOW_TOTAL, 0] += own_total
+        here[BELOW_TOTAL, 1] += others_total
     return n_near
 
 
-class Points(NamedTuple):
-    """Points of a basin, with their heights and weights."""
-
-    places: np.ndarray
-    heights: np.ndarray
-    weights: np.ndarray
-
-
-class View(NamedTuple):
-    """What the pass over all points shows: the window from ``lows`` to ``highs``, the mass ``below`` it with Σ mass ×
-    height as ``total``, by basin, the points inside, and how many there are, those of no weight included.
-    """
-
-    lows: np.ndarray
-    highs: np.ndarray
-    below: np.ndarray
-    total: np.ndarray
-    first: Points
-    second: Points
-    n_near: int
-
-
-class Walk(NamedTuple):
-    """Where a walk up through the points of a window stands, by basin; changed in place.
-
-    Of the points ``taken`` are covered whole, ``start`` of them since before the walk, and ``part`` of the next one's
-    mass. ``mass`` is covered in all, ``total`` is Σ mass × height, ``last`` and ``following`` are the heights of the
-    highest point covered and of the next one.
-    """
-
-    start: np.ndarray
-    taken: np.ndarray
-    part: np.ndarray
-    mass: np.ndarray
-    total: np.ndarray
-    last: np.ndarray
-    following: np.ndarray
-
-
-class Surface(NamedTuple):
-    """The levels u and v and the points covered, with their masses for weights, if the minimum is ``inside``."""
-
-    inside: bool
-    u: float
-    v: float
-    first: Points
-    second: Points
-
-
-@apart
-def _gathered(c, y, s, two, sign, near, n_near):
-    """Points of a basin that are inside the window, with their heights and weights."""
-    points, heights, weights = np.empty(n_near, np.int64), np.empty(n_near), np.empty(n_near)
-    k = 0
+@inlined
+def _look(c, y, s, two, window, whole, room):
+    """List the points in a window, or all, by basin; in place. Returns how many there are, with those of no weight."""
+    here, count, near, heights, weights = room.here, room.counts, room.near, room.heights, room.weights
+    for a in range(2):
+        middle = window[a if two else 0]
+        here[LOW, a] = -np.inf if whole else middle - window[2]
+        here[HIGH, a] = np.inf if whole else middle + window[2]
+    n_near = _survey(c, y, s, two, room)
+    count[SEEN, 0], count[SEEN, 1] = 0, 0
     for r in range(n_near):
         i = near[r]
-        if (not two or y[i] == sign) and (s.size == 0 or s[i] > 0.0):
-            points[k], heights[k], weights[k] = i, y[i] * c[i], s[i] if s.size > 0 else 1.0
-            k += 1
-    return Points(points[:k], heights[:k], weights[:k])
+        weight = s[i] if s.size > 0 else 1.0
+        if weight > 0.0:
+            a = int(two and y[i] < 0.0)
+            k = count[SEEN, a]
+            room.places[a, k], heights[a, k], weights[a, k] = i, y[i] * c[i], weight
+            count[SEEN, a] = k + 1
+    return n_near
 
 
 @inlined
-def _look(c, y, s, two, window, whole, masses, near):
-    """The view through a window, or of everything; in place: masses and near as in :func:`pour`."""
-    lows, highs, below, total = np.empty(2), np.empty(2), np.empty(2), np.empty(2)
-    for a in range(2):
-        middle = window[a if two else 0]
-        lows[a], highs[a] = (-np.inf, np.inf) if whole else (middle - window[2], middle + window[2])
-    n_near = _survey(c, y, s, two, lows, highs, masses, near, below, total)
-    first = _gathered(c, y, s, two, 1.0, near, n_near)
-    second = Points(first.places[:0], first.heights[:0], first.weights[:0])
-    if two:
-        second = _gathered(c, y, s, two, -1.0, near, n_near)
-    return View(lows, highs, below, total, first, second, n_near)
-
-
-@apart
-def _chosen(points, order, count):
-    """Some of the points, in an order."""
-    places, heights, weights = np.empty(count, np.int64), np.empty(count), np.empty(count)
-    for r in range(count):
-        i = order[r]
-        places[r], heights[r], weights[r] = points.places[i], points.heights[i], points.weights[i]
-    return Points(places, heights, weights)
-
-
-@apart
-def _in_order(heights):
-    """The places of heights, from the lowest to the highest; Numba's own sort takes two seconds to compile."""
-    n, width = heights.size, 1
-    order, merged = np.empty(n, np.int64), np.empty(n, np.int64)
-    for r in range(n):
-        order[r] = r
+def _sort(heights, order, spare, n):
+    """Sort the first n of ``order`` by their heights, in place; Numba's own sort takes two seconds to compile."""
+    width, source, target = 1, order, spare
     while width < n:
         for low in range(0, n, 2 * width):
             middle, end = min(low + width, n), min(low + 2 * width, n)
             i, j = low, middle
             for r in range(low, end):
-                if i < middle and (j == end or heights[order[i]] <= heights[order[j]]):
-                    merged[r] = order[i]
+                if i < middle and (j == end or heights[source[i]] <= heights[source[j]]):
+                    target[r] = source[i]
                     i += 1
                 else:
-                    merged[r] = order[j]
+                    target[r] = source[j]
                     j += 1
-        order, merged = merged, order
+        source, target = target, source
         width *= 2
-    return order
+    for r in range(n):
+        order[r] = source[r]
 
 
-@apart
-def _split(points, low, high):
-    """The points below ``low`` and then, in order, those below ``high``; and how many are below ``low``."""
-    heights = points.heights
+@inlined
+def _line_up(a, room):
+    """order ← the points of a basin below LAST and then, sorted, those below NEXT, in place; counts them."""
+    heights, order, inside = room.heights[a], room.order[a], room.near
+    low, high = room.here[LAST, a], room.here[NEXT, a]
     n_below, n_inside = 0, 0
-    order, inside = np.empty(heights.size, np.int64), np.empty(heights.size, np.int64)
-    for r in range(heights.size):
+    for r in range(room.counts[SEEN, a]):
         order[n_below] = r
         n_below += int(heights[r] < low)
         inside[n_inside] = r
         n_inside += int((heights[r] >= low) & (heights[r] < high))
-    between = np.empty(n_inside)
+    _sort(heights, inside, room.spare, n_inside)
     for r in range(n_inside):
-        between[r] = heights[inside[r]]
-    ranks = _in_order(between)
-    for r in range(n_inside):
-        order[n_below + r] = inside[ranks[r]]
-    return _chosen(points, order, n_below + n_inside), n_below
+        order[n_below + r] = inside[r]
+    room.counts[START, a], room.counts[ORDERED, a] = n_below, n_below + n_inside
 
 
 @inlined
-def _moves(volume, two, window, view):
+def _moves(volume, two, window, room):
     """How far the levels have moved from the middle of the window, by the sums there and the density inside.
 
     With masses m covered and R the volume missing, m du + ½ρdu² = R; with two basins m⁺du + m⁻dv = R
     and m⁺ + ρ⁺du = m⁻ + ρ⁻dv.
     """
-    m, density, missing = np.empty(2), np.empty(2), volume
-    m[0], m[1], density[0], density[1] = 0.0, 0.0, 0.0, 0.0
+    m, other_m, density, other_density, missing, width = 0.0, 0.0, 0.0, 0.0, volume, window[2]
     for a in range(2 if two else 1):
-        points = view.first if a == 0 else view.second
-        heights, weights = points.heights, points.weights
-        here, below = view.below[a], view.total[a]
-        for r in range(heights.size):
-            density[a] += weights[r]
-            covered = heights[r] < window[a]
-            here += weights[r] if covered else 0.0
-            below += weights[r] * heights[r] if covered else 0.0
-        density[a] /= 2.0 * window[2]
-        m[a] = here
-        missing -= window[a] * here - below
+        middle, here, below, inside = window[a], room.here[BELOW, a], room.here[BELOW_TOTAL, a], 0.0
+        for r in range(room.counts[SEEN, a]):
+            height, weight = room.heights[a, r], room.weights[a, r]
+            inside += weight
+            covered = height < middle
+            here += weight if covered else 0.0
+            below += weight * height if covered else 0.0
+        m, other_m, density, other_density = here, m, inside / (2.0 * width), density
+        missing -= middle * here - below
     if not two:
-        root = math.sqrt(max(m[0] * m[0] + 2.0 * density[0] * missing, 0.0))
-        du = 2.0 * missing / (m[0] + root) if m[0] > 0.0 else 0.0
+        root = math.sqrt(max(m * m + 2.0 * density * missing, 0.0))
+        du = 2.0 * missing / (m + root) if m > 0.0 else 0.0
         dv = du
-    elif density[0] > 0.0 and density[1] > 0.0 and m[0] + m[1] > 0.0:
-        du = (missing * density[1] - m[1] * (m[0] - m[1])) / (m[0] * density[1] + m[1] * density[0])
-        dv = (m[0] - m[1] + density[0] * du) / density[1]
+    elif density > 0.0 and other_density > 0.0 and m + other_m > 0.0:
+        # of the two, the first basin is the other one now
+        du = (missing * density - m * (other_m - m)) / (other_m * density + m * other_density)
+        dv = (other_m - m + other_density * du) / density
     else:
         du, dv = 0.0, 0.0
-    return min(max(du, -window[2]), window[2]), min(max(dv, -window[2]), window[2])
+    return min(max(du, -width), width), min(max(dv, -width), width)
 
 
-@apart
-def _begin(two, view, first, second, walk):
+@inlined
+def _begin(two, room):
     """Cover the points below the start of the walk, in place; a second basin that is none has height 0."""
-    mass, total, start = walk.mass, walk.total, walk.start
+    here, count = room.here, room.counts
     for a in range(2):
-        mass[a], total[a], walk.part[a], walk.taken[a] = view.below[a], view.total[a], 0.0, start[a]
-    for a in range(2 if two else 1):
-        points = first if a == 0 else second
-        heights, weights = points.heights, points.weights
-        for r in range(start[a]):
-            mass[a] += weights[r]
-            total[a] += weights[r] * heights[r]
+        mass, total = here[BELOW, a], here[BELOW_TOTAL, a]
+        if a == 0 or two:
+            for r in range(count[START, a]):
+                k = room.order[a, r]
+                mass += room.weights[a, k]
+                total += room.weights[a, k] * room.heights[a, k]
+        here[MASS, a], here[TOTAL, a], here[PART, a], count[TAKEN, a] = mass, total, 0.0, count[START, a]
     if not two:
-        mass[1], total[1], walk.last[1] = mass[0], 0.0, 0.0
+        here[MASS, 1], here[TOTAL, 1], here[LAST, 1] = here[MASS, 0], 0.0, 0.0
 
 
 @inlined
-def _cover(reached, a, points, walk):
+def _cover(reached, a, room):
     """Cover basin a up to the mass reached, as far as its points go, in place."""
-    mass, taken, part = walk.mass, walk.taken, walk.part
-    heights, weights = points.heights, points.weights
-    while reached - mass[a] > EQUAL * reached and taken[a] < heights.size:
-        room = weights[taken[a]] - part[a]
-        moved = min(room, reached - mass[a])
-        walk.last[a] = heights[taken[a]]
-        walk.total[a] += moved * walk.last[a]
-        if room - moved <= EQUAL * reached:
-            taken[a] += 1
-            part[a] = 0.0
-            mass[a] += room
+    here, order, n_ordered = room.here, room.order, room.counts[ORDERED, a]
+    mass, taken, part, total = here[MASS, a], room.counts[TAKEN, a], here[PART, a], here[TOTAL, a]
+    while reached - mass > EQUAL * reached and taken < n_ordered:
+        k = order[a, taken]
+        gap = room.weights[a, k] - part
+        moved = min(gap, reached - mass)
+        here[LAST, a] = room.heights[a, k]
+        total += moved * room.heights[a, k]
+        if gap - moved <= EQUAL * reached:
+            taken += 1
+            part = 0.0
+            mass += gap
         else:
-            part[a] += moved
-            mass[a] = reached
-    walk.following[a] = heights[taken[a]] if taken[a] < heights.size else np.inf
+            part += moved
+            mass = reached
+    here[MASS, a], room.counts[TAKEN, a], here[PART, a], here[TOTAL, a] = mass, taken, part, total
+    here[NEXT, a] = room.heights[a, order[a, taken]] if taken < n_ordered else np.inf
 
 
 @inlined
-def _climb(volume, two, final, first, second, walk):
+def _climb(volume, two, final, room):
     """Walk up to the minimum, in place; returns (the level, whether the minimum is inside the window).
 
     ``final`` says that the window holds everything.
     """
-    mass, total, taken, part = walk.mass, walk.total, walk.taken, walk.part
-    last, following, basins = walk.last, walk.following, 2 if two else 1
-    reached, steps, level = max(mass[0], mass[1]), 0, np.inf
+    here, count, basins = room.here, room.counts, 2 if two else 1
+    reached, steps, level = max(here[MASS, 0], here[MASS, 1]), 0, np.inf
     while True:
         # bring both basins to the same mass, then look at the next heights
         for a in range(basins):
-            _cover(reached, a, first if a == 0 else second, walk)
+            _cover(reached, a, room)
         if not two:
-            mass[1], following[1] = mass[0], 0.0
-        lacking = reached - min(mass[0], mass[1]) > EQUAL * reached
-        if (following[0] == np.inf or following[1] == np.inf or lacking) and not final:
+            here[MASS, 1], here[NEXT, 1] = here[MASS, 0], 0.0
+        lacking = reached - min(here[MASS, 0], here[MASS, 1]) > EQUAL * reached
+        if (max(here[NEXT, 0], here[NEXT, 1]) == np.inf or lacking) and not final:
             return level, False
         if reached > 0.0:
-            level = (volume + total[0] + total[1]) / reached
-            if following[0] + following[1] >= level:
+            level = (volume + here[TOTAL, 0] + here[TOTAL, 1]) / reached
+            if here[NEXT, 0] + here[NEXT, 1] >= level:
                 # where the walk began: was the start already above the minimum?
-                return level, final or steps > 0 or last[0] + last[1] <= level
+                return level, final or steps > 0 or here[LAST, 0] + here[LAST, 1] <= level
         step, skipped = np.inf, False
         for a in range(basins):
-            weights = first.weights if a == 0 else second.weights
-            if taken[a] < weights.size:
-                room = weights[taken[a]] - part[a]
-                if room <= EQUAL * reached:  # a weight that adds nothing to the mass
-                    taken[a] += 1
-                    part[a] = 0.0
+            taken = count[TAKEN, a]
+            if taken < count[ORDERED, a]:
+                gap = room.weights[a, room.order[a, taken]] - here[PART, a]
+                if gap <= EQUAL * reached:  # a weight that adds nothing to the mass
+                    count[TAKEN, a] = taken + 1
+                    here[PART, a] = 0.0
                     skipped = True
-                step = min(step, room)
+                step = min(step, gap)
         steps += 1
         if skipped:
             continue
@@ -337,149 +297,126 @@ def _climb(volume, two, final, first, second, walk):
         reached += step
 
 
-@apart
-def _covered(a, points, walk):
-    """The points of basin a that the walk has covered, with their masses."""
-    part = walk.part[a]
-    count = walk.taken[a] + int(part > 0.0)
-    masses = points.weights[:count]
-    if part > 0.0:
-        masses[-1] = part
-    return Points(points.places[:count], points.heights[:count], masses)
-
-
 @inlined
-def _surface(volume, two, whole, window, view):
-    """The surface of a volume > 0, by walks through smaller windows about where it should be."""
-    taken, start = np.empty(2, np.int64), np.empty(2, np.int64)
-    walk = Walk(start, taken, np.empty(2), np.empty(2), np.empty(2), np.empty(2), np.empty(2))
-    last, following, part = walk.last, walk.following, walk.part
-    share = FEW / view.n_near if view.n_near > 2 * FEW and not whole else 1.0
+def _surface(volume, two, whole, window, n_near, room):
+    """(whether the minimum is inside, u, v) for a volume > 0, by walks through smaller windows about where it should
+    be; in place, the points covered come first in ``order``, TAKEN of them, with their masses for weights.
+    """
+    here, count = room.here, room.counts
+    share = FEW / n_near if n_near > 2 * FEW and not whole else 1.0
     du, dv = 0.0, 0.0
     if share < 1.0:
-        du, dv = _moves(volume, two, window, view)
+        du, dv = _moves(volume, two, window, room)
     while True:
         everything = share >= 1.0
         for a in range(2):
             middle, width = window[a if two else 0] + (du if a == 0 else dv), share * window[2]
-            last[a] = view.lows[a] if everything else max(middle - width, view.lows[a])
-            following[a] = view.highs[a] if everything else min(middle + width, view.highs[a])
-        first, start[0] = _split(view.first, last[0], following[0])
-        second, start[1] = _split(view.second, last[1], following[1])
-        edge, other_edge = last[0], last[1]  # not below the highest covered point
-        _begin(two, view, first, second, walk)
+            here[LAST, a] = here[LOW, a] if everything else max(middle - width, here[LOW, a])
+            here[NEXT, a] = here[HIGH, a] if everything else min(middle + width, here[HIGH, a])
+            _line_up(a, room)
+        edge, other_edge = here[LAST, 0], here[LAST, 1]  # not below the highest covered point
+        _begin(two, room)
         final = whole and everything
-        level, inside = _climb(volume, two, final, first, second, walk)
+        level, inside = _climb(volume, two, final, room)
         u, v = level, level
         if two and inside:
-            lowest, highest = max(last[0], level - following[1]), min(following[0], level - last[1])
+            lowest, highest = max(here[LAST, 0], level - here[NEXT, 1]), min(here[NEXT, 0], level - here[LAST, 1])
             # where nothing was walked over, the highest covered point is known to be below the window, no more
             if not final:
-                inside = (taken[0] > start[0] or part[0] > 0.0 or lowest > edge) and (
-                    taken[1] > start[1] or part[1] > 0.0 or highest < level - other_edge
-                )
+                walked = count[TAKEN, 0] > count[START, 0] or here[PART, 0] > 0.0 or lowest > edge
+                other = count[TAKEN, 1] > count[START, 1] or here[PART, 1] > 0.0 or highest < level - other_edge
+                inside = walked and other
             u = 0.5 * (lowest + highest)
             v = level - u
         if inside or everything:
             break
         share = 8.0 * share if 16.0 * share < 1.0 else 1.0
-    return Surface(inside, u, v, _covered(0, first, walk), _covered(1, second, walk))
-
-
-@apart
-def _lowest_of(points):
-    """The lowest points, all of them, and their height."""
-    heights, lowest, count = points.heights, np.inf, 0
-    for r in range(heights.size):
-        lowest = min(lowest, heights[r])
-    order = np.empty(heights.size, np.int64)
-    for r in range(heights.size):
-        order[count] = r
-        count += int(heights[r] == lowest)
-    return _chosen(points, order, count), lowest
+    for a in range(2 if two else 1):
+        if here[PART, a] > 0.0:
+            room.weights[a, room.order[a, count[TAKEN, a]]] = here[PART, a]
+            count[TAKEN, a] += 1
+    return inside, u, v
 
 
 @inlined
-def _lowest(two, view):
-    """The surface of no volume: the minimisers, all of them."""
-    first, second = view.first, view.second
-    if view.below[0] + view.below[1] != 0.0 or first.heights.size == 0 or (second.heights.size == 0 and two):
-        return Surface(False, 0.0, 0.0, first, second)
-    first, u = _lowest_of(first)
-    second, v = _lowest_of(second)
-    return Surface(True, u, v if two else u, first, second)
+def _lowest(two, room):
+    """(whether they are inside, u, v) for no volume: the minimisers, all of them, come first in ``order``."""
+    here, count, order = room.here, room.counts, room.order
+    inside = here[BELOW, 0] + here[BELOW, 1] == 0.0 and count[SEEN, 0] > 0 and (count[SEEN, 1] > 0 or not two)
+    for a in range(2):
+        heights, lowest, n_lowest = room.heights[a], np.inf, 0
+        for r in range(count[SEEN, a]):
+            lowest = min(lowest, heights[r])
+        for r in range(count[SEEN, a]):
+            order[a, n_lowest] = r
+            n_lowest += int(heights[r] == lowest)
+        here[LAST, a], count[TAKEN, a] = lowest, n_lowest
+    return inside, here[LAST, 0], here[LAST, 1] if two else here[LAST, 0]
 
 
 @inlined
-def _lay_window(n, whole, view, surface, window):
+def _lay_window(n, whole, n_near, u, v, window, room):
     """window ← about the levels found, of a width to go on with, in place."""
     if whole:
         # the height of a slice of the points about the level
-        heights, middle, reach = view.first.heights, 0, max(1, n // (2 * NEAR))
-        for r in range(heights.size):
-            middle += int(heights[r] < surface.u)
-        order = _in_order(heights)
-        lowest, highest = order[max(0, middle - reach)], order[min(middle + reach, heights.size) - 1]
-        width = 0.5 * (heights[highest] - heights[lowest])
+        heights, order, size = room.heights[0], room.near, room.counts[SEEN, 0]
+        middle, reach = 0, max(1, n // (2 * NEAR))
+        for r in range(size):
+            order[r] = r
+            middle += int(heights[r] < u)
+        _sort(heights, order, room.spare, size)
+        width = 0.5 * (heights[order[min(middle + reach, size) - 1]] - heights[order[max(0, middle - reach)]])
         window[2] = width if width > 0.0 else np.inf
     else:
         wanted = max(n // NEAR, FEW)
         # a window that holds everything need not grow
-        narrow = 2 * view.n_near < min(wanted, n)
-        window[2] *= 0.7 if view.n_near > 2 * wanted else 1.3 if narrow else 1.0
-    window[0], window[1] = surface.u, surface.v
+        narrow = 2 * n_near < min(wanted, n)
+        window[2] *= 0.7 if n_near > 2 * wanted else 1.3 if narrow else 1.0
+    window[0], window[1] = u, v
 
 
 class Found(NamedTuple):
-    """What :func:`pour` leaves behind, by basin: p* covers all below ``lows``, of mass ``below``, and listed points of
-    the window with their masses, of which only the last may be less than its weight.
-    """
+    """What :func:`pour` answers; the points that p* covers are in its room."""
 
     level: float
     bias: float
-    lows: np.ndarray
-    below: np.ndarray
-    first: Points
-    second: Points
     passes: int
 
 
 @compiled
-def pour(c, y, s, volume, two, window, masses, near):
+def pour(c, y, s, volume, two, window, room):
     """Pour ``volume`` into one basin, or into the two of the signs y; heights are y c. Returns :class:`Found`.
 
     Changes in place: ``window``, (u, v, half-width) to look in first, becomes the levels found and a width to go on
-    with; ``masses`` (see :func:`pieces`) those below the window; ``near`` is scratch of n integers.
+    with; the ``room`` holds p* by basin: all below LOW, of mass BELOW, by piece in ``masses``, and the first TAKEN of
+    the points in ``order`` with their masses, of which only the last may be less than its weight.
     """
-    c, y, s, window, masses, near = borrow(c), borrow(y), borrow(s), borrow(window), borrow(masses), borrow(near)
+    c, y, s, window, room = borrow(c), borrow(y), borrow(s), borrow(window), borrow(room)
     passes = 0
     while True:
         passes += 1
         whole = passes > 3 or not np.isfinite(window[0] + window[1] + window[2])
-        view = _look(c, y, s, two, window, whole, masses, near)
+        n_near = _look(c, y, s, two, window, whole, room)
         if volume > 0.0:
-            surface = _surface(volume, two, whole, window, view)
+            inside, u, v = _surface(volume, two, whole, window, n_near, room)
         else:
-            surface = _lowest(two, view)
-        if surface.inside:
+            inside, u, v = _lowest(two, room)
+        if inside:
             break
         window[2] *= 4.0
-    _lay_window(c.size, whole, view, surface, window)
-    level, bias = 0.5 * (surface.u + surface.v), 0.5 * (surface.v - surface.u) if two else 0.0
-    return Found(level, bias, view.lows, view.below, surface.first, surface.second, passes)
+    _lay_window(c.size, whole, n_near, u, v, window, room)
+    return Found(0.5 * (u + v), 0.5 * (v - u) if two else 0.0, passes)
 
 
 @compiled
-def draw(c, y, s, two, found, masses, basin, uniforms, out):
+def draw(c, y, s, two, room, basin, uniforms, out):
     """out ← points of a basin (0: positive ones, or all of one basin), drawn from p* by numbers in [0, 1), in place."""
-    c, y, s, found, masses = borrow(c), borrow(y), borrow(s), borrow(found), borrow(masses)
-    uniforms, out = borrow(uniforms), borrow(out)
-    points = found.first if basin == 0 else found.second
-    listed, weights = points.places, points.weights
-    low, below = found.lows[basin], found.below[basin]
+    c, y, s, room, uniforms, out = borrow(c), borrow(y), borrow(s), borrow(room), borrow(uniforms), borrow(out)
+    masses, order, weights = room.masses, room.order, room.weights
+    low, below, n_listed = room.here[LOW, basin], room.here[BELOW, basin], room.counts[TAKEN, basin]
     total = below
-    for r in range(listed.size):
-        total += weights[r]
+    for r in range(n_listed):
+        total += weights[basin, order[basin, r]]
     for k in range(out.size):
         rest, point = uniforms[k] * total, -1
         if rest < below:
@@ -500,9 +437,9 @@ def draw(c, y, s, two, found, masses, basin, uniforms, out):
                         break
         else:
             rest -= below
-            for r in range(listed.size):
-                point = listed[r]
-                rest -= weights[r]
+            for r in range(n_listed):
+                point = room.places[basin, order[basin, r]]
+                rest -= weights[basin, order[basin, r]]
                 if rest < 0.0:
                     break
         out[k] = point
@@ -535,10 +472,11 @@ def fill(c: np.ndarray, volume: float, *, y: np.ndarray | None = None, s: np.nda
             raise ValueError("a basin needs a point with a weight > 0, and one has none")
     if not (np.isfinite(c).all() and math.isfinite(volume)):
         raise ValueError("responses and volume must be finite numbers")
-    window, masses, near = np.array([0.0, 0.0, np.inf]), pieces(n), np.empty(n, np.int64)
-    found = pour(signs * c, signs, weights, float(volume), two, window, masses, near)
+    window, space = np.array([0.0, 0.0, np.inf]), room(n)
+    found = pour(signs * c, signs, weights, float(volume), two, window, space)
     p = np.zeros(n)
-    for listed, _, own in (found.first, found.second):
-        if listed.size:
-            p[listed] = own / own.sum() * (0.5 if two else 1.0)
+    for a in range(2 if two else 1):
+        listed = space.order[a, : space.counts[TAKEN, a]]
+        own = space.weights[a, listed]
+        p[space.places[a, listed]] = own / own.sum() * (0.5 if two else 1.0)
     return Poured(found.level, found.bias, p)

@@ -57,7 +57,7 @@ from ..core import losses
 from ..core.borrowing import borrow
 from ..core.dispatch import compiled
 from ..core.kernel_cache import RowCache
-from ..core.water_level import draw, pieces, pour
+from ..core.water_level import Room, draw, pour, room
 from ..files import savable
 from ..history import Counters
 from ..models import KernelModel
@@ -193,24 +193,23 @@ class Sample:
 class Here:
     """Responses in the state, which the CPU's own loops pour over and draw from."""
 
-    room: tuple[np.ndarray, np.ndarray] | None = None
+    room: Room | None = None
 
     def draw(self, problem: KernelProblem, state: BatchState, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Levels, biases and k draws of each binary problem: (points, how often each was drawn, their labels)."""
         signs, two, m = problem.signs, problem.has_free_bias, problem.n_outputs
         if self.room is None:
-            self.room = pieces(problem.n), np.empty(problem.n, np.int64)
-        masses, near = self.room
+            self.room = room(problem.n)
         for q in range(m):
             scale, window, s = state.scale[q], state.window[q], problem.weights_of(q)
             window /= scale  # an infinite width stays so
-            found = pour(state.f[q], signs[q], s, problem.n * state.nu[q] / scale, two, window, masses, near)
+            found = pour(state.f[q], signs[q], s, problem.n * state.nu[q] / scale, two, window, self.room)
             window *= scale
             state.level[q], state.bias[q] = scale * found.level, scale * found.bias
             state.passes += found.passes
             uniforms, first = uniforms_of(state.rng, k, two)
-            draw(state.f[q], signs[q], s, two, found, masses, 0, uniforms[:first], state.drawn[q, :first])
-            draw(state.f[q], signs[q], s, two, found, masses, 1, uniforms[first:k], state.drawn[q, first:])
+            draw(state.f[q], signs[q], s, two, self.room, 0, uniforms[:first], state.drawn[q, :first])
+            draw(state.f[q], signs[q], s, two, self.room, 1, uniforms[first:k], state.drawn[q, first:])
         points, place = np.unique(state.drawn, return_inverse=True)
         place = place.reshape(m, k)
         times = np.stack([np.bincount(place[q], minlength=points.size) for q in range(m)])
@@ -635,11 +634,10 @@ class BatchPerceptron(BatchSteps):
         """(ᾱ, f̄, b, γ), scaled to the predictor: w̄/γ, or without ``nu`` and where γ ≤ 0 the best multiple of w̄."""
         alpha, f = self.averages(state)
         m, n, two = problem.n_outputs, problem.n, problem.has_free_bias
-        masses, near = pieces(n), np.empty(n, np.int64)
-        bias, level = np.zeros(m), np.zeros(m)
+        bias, level, space = np.zeros(m), np.zeros(m), room(n)
         for q in range(m):
             y, s = problem.signs[q], problem.weights_of(q)
-            found = pour(f[q], y, s, n * state.nu[q], two, state.window[q].copy(), masses, near)
+            found = pour(f[q], y, s, n * state.nu[q], two, state.window[q].copy(), space)
             level[q] = found.level
             if level[q] > 0.0 and self.nu is not None:
                 multiple, bias[q] = 1.0 / level[q], found.bias / level[q]

@@ -73,7 +73,7 @@ from ..core.sampler import (
     total_weight,
 )
 from ..core.sources import Remote
-from ..core.water_level import pieces, pour
+from ..core.water_level import pour, room
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
@@ -1036,8 +1036,8 @@ class Simba(Solver):
         for c in range(problem.n_outputs):
             y, s = self._labels(part, c)
             f = part.column_scores(np.ascontiguousarray(W[c : c + 1, :d].T), 0) + (W[c, d] if W.shape[1] > d else 0.0)
-            window, near = np.array([0.0, 0.0, np.inf]), np.empty(part.n, np.int64)
-            level[c] = pour(f + bias[c], y, s, part.n * state.nu[c], False, window, pieces(part.n), near).level
+            window = np.array([0.0, 0.0, np.inf])
+            level[c] = pour(f + bias[c], y, s, part.n * state.nu[c], False, window, room(part.n)).level
             if level[c] > 0.0 and self.nu is not None:
                 multiple[c], b[c] = 1.0 / level[c], bias[c] / level[c]
             else:
