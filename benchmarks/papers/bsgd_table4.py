@@ -12,9 +12,12 @@ import numpy as np
 
 from benchmarks.papers.bsgd import examples, model
 from benchmarks.papers.frame import Claim, Experiment, markdown
+from widemargin.solvers.budget import project
 
 GAMMA, LAM = 8.0, 5e-5
 SHUFFLES = 5
+#: Ridges of the kernel matrix, beside the policy's own 1e-8, with which projection is tried.
+RIDGES = (1e-3, 1e-2)
 
 # Wang, Crammer, Vucetic (2012), Table 4: accuracy and Ē for B = 100, then for B = 500.
 PAPER = {
@@ -38,6 +41,15 @@ def measure(method, budget, rows, shuffles):
     return np.array(found).T.tolist()
 
 
+def with_ridge(ridge, rows):
+    """Projection with B = 500 whose inverse is regularised more, one shuffle."""
+    before, project.RIDGE = project.RIDGE, ridge
+    try:
+        return measure("BPegasos+project", 500, rows, 1)
+    finally:
+        project.RIDGE = before
+
+
 def spread(values, digits=4):
     return f"{np.mean(values):.{digits}f}±{np.std(values, ddof=min(1, len(values) - 1)):.{digits}f}"
 
@@ -59,11 +71,15 @@ class Table4(Experiment):
         for method in PAPER:
             for budget in (100, 500):
                 kept.get(f"{method}, {budget}", lambda: measure(method, budget, rows, shuffles))
+        for ridge in RIDGES:
+            kept.get(f"also, ridge {ridge:g}", lambda: with_ridge(ridge, rows))
 
     def table(self, parts):
         rows = []
         for key, (accuracy, degradation, per_step, _) in parts.items():
             method, budget = key.split(", ")
+            if method == "also":
+                continue
             theirs = PAPER[method][0 if budget == "100" else 2 :]
             rows.append(
                 [method, budget, spread(accuracy, 2), theirs[0], spread(degradation), spread(per_step), theirs[1]]
@@ -73,7 +89,9 @@ class Table4(Experiment):
 
     def claims(self, parts):
         """The order of the policies, for both budgets."""
-        claims = []
+        claims, ridges = [], {ridge: np.mean(parts[f"also, ridge {ridge:g}"], axis=1) for ridge in RIDGES}
+        told = " and ".join(f"{ridge:g}" for ridge in RIDGES) + " projection has Ē = "
+        told += " and ".join(f"{each[2]:.4f}" for each in ridges.values()) + " at the same accuracy (the paper: 0.007)"
         for budget in (100, 500):
             found = {method: np.mean(parts[f"{method}, {budget}"], axis=1) for method in PAPER}
             accuracy, degradation = ([found[method][k] for method in PAPER] for k in (0, 2))
@@ -94,7 +112,7 @@ class Table4(Experiment):
                     bool(degradation[2] < degradation[1] and accuracy[2] >= accuracy[1]),
                     "projection is more accurate here"
                     if accuracy[2] < accuracy[1]
-                    else "projection degrades less here",
+                    else f"our inverse is nearly exact; with a ridge of {told}",
                 )
             )
         return claims

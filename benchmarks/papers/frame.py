@@ -146,6 +146,10 @@ class Kept:
         os.replace(written, self.path)
 
 
+#: Processors of ARM by their part numbers, where the system does not name them.
+ARM = {"0xd0c": "Neoverse N1", "0xd40": "Neoverse V1", "0xd49": "Neoverse N2", "0xd4f": "Neoverse V2"}
+
+
 def machine():
     """Processor and versions, for the page's head."""
     import numba
@@ -153,10 +157,13 @@ def machine():
     import sklearn
 
     name = platform.machine()
-    cpus = Path("/proc/cpuinfo")
+    cpus, memory = Path("/proc/cpuinfo"), Path("/proc/meminfo")
     if cpus.exists():
-        found = [line.split(":", 1)[1].strip() for line in cpus.read_text().splitlines() if "model name" in line]
-        name = found[0] if found else name
+        said = dict(line.split(":", 1) for line in cpus.read_text().replace("\t", "").splitlines() if ":" in line)
+        model, part = said.get("model name", "").strip(), said.get("CPU part", "").strip()
+        name = model or f"{ARM.get(part, f'CPU part {part}' if part else 'processor')}, {name}"
+    size = f", {int(memory.read_text().split()[1]) / 2**20:.0f} GiB" if memory.exists() else ""
+    name = f"{name}, {os.cpu_count()} cores{size}"
     parts = (("NumPy", numpy), ("Numba", numba), ("scikit-learn", sklearn))
     versions = ", ".join(f"{part} {module.__version__}" for part, module in parts)
     return f"{name}, one thread; Python {platform.python_version()}, {versions}"
