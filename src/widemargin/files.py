@@ -157,7 +157,32 @@ class Saved:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Any:
-        """Read a file written by :meth:`save`."""
+        """Read a file that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The name of the file.
+
+        Returns
+        -------
+        object
+            What was saved, of this class.
+
+        Raises
+        ------
+        ValueError
+            If the file holds something else, or is damaged.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from widemargin import LinearSVC
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.npz")
+        >>> LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]).save(path)
+        >>> LinearSVC.load(path).predict([[3.0]]).tolist()
+        [1]
+        """
         return load(path, cls)
 
 

@@ -366,7 +366,29 @@ class TrainedByRun(SavedEstimator, ShownInNotebooks, CallbackSupportMixin, BaseE
         self.__dict__.update({name: value for name, value in given.items() if name not in ("self", "__class__")})
 
     def set_params(self, **parameters: Any) -> Any:
-        """As in scikit-learn; parameters of a part, such as ``solver__batch_size``, need a configured part."""
+        """Set parameters by name.
+
+        Parameters
+        ----------
+        **parameters : values
+            The parameters. Those of a configured solver are set as ``solver__batch_size=16``.
+
+        Returns
+        -------
+        self
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            If a nested parameter is set where the solver is a name: give a solver object.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVC, Pegasos
+        >>> LinearSVC(solver=Pegasos()).set_params(solver__batch_size=16).solver.batch_size
+        16
+        """
         for name in parameters:
             part, nested, own = name.partition("__")
             value = parameters.get(part, getattr(self, part, None))

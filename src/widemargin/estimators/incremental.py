@@ -164,79 +164,136 @@ class Archive:
 class IncrementalSVC(GrowingClassifier, KernelStream):
     """Kernel classification that follows the SVM of all examples so far, one example at a time.
 
-    After each example it is close to the minimum of
+    After each example it is close to the minimum of ::
 
-    .. math:: \\frac12 \\|w\\|^2 + C \\sum_i s_i \\max(0, 1 - y_i (\\langle w, \\Phi(x_i)\\rangle + b))
+        ½ ‖w‖² + C Σᵢ sᵢ max(0, 1 − yᵢ (⟨w, Φ(xᵢ)⟩ + b))
 
-    over the examples seen, which is the problem of :class:`SVC`. :meth:`duality_gap` says how close, :meth:`finish`
-    goes to the minimum, :meth:`unlearn` takes examples back. More than two classes are each trained against the rest.
+    over the examples seen, which is the problem of :class:`SVC`. :meth:`duality_gap` says how close,
+    :meth:`finish` goes to the minimum, :meth:`unlearn` takes examples back. More than two classes are
+    each trained against the rest. Use it for streams of up to some ten thousand remembered examples,
+    and for streams that drift.
 
     Parameters
     ----------
     C : float, default=1.0
+        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
+        smaller one a wider margin.
     kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
+        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is tanh(γ⟨x,
+        z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁).
     gamma : {"scale", "auto"} or float, default="scale"
-        Settled by the first call of ``fit`` or ``partial_fit``.
+        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), "auto" is 1/n_features.
+        It is settled by the first call of ``fit`` or ``partial_fit``.
     degree : int, default=3
+        The degree of the kernel "poly". Other kernels do not look at it.
     coef0 : float, default=0.0
-    solver : "auto" or a configured solver, default="auto"
-        ``Tracker(reprocess=3)`` and its other parameters; "auto" is ``Tracker()``.
+        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
+    solver : "auto" or Tracker, default="auto"
+        The method that learns an example. "auto" is ``Tracker()``; ``Tracker(reprocess=3)`` sets its
+        options.
     intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
-        "auto" is "unregularized" where the solver can, else "regularized", which adds 1 to the kernel.
+        What is done about the intercept. "unregularized" leaves it free, as LIBSVM does. "regularized"
+        adds 1 to the kernel. "none" leaves it out. "auto" is "unregularized" where the solver can do
+        that, else "regularized".
     memory : {"all", "support"}, default="all"
-        Whether all examples are remembered, or the support vectors alone. ``finish``, ``unlearn`` and ``duality_gap``
-        speak of the examples that are remembered.
-    window : int, optional
-        The last so many examples are remembered, older ones are forgotten: for streams that drift.
-    budget : int, optional
-        Most support vectors, of which the oldest one is forgotten first; other examples are not remembered.
-    class_weight : dict, "balanced" or None
-        "balanced" weighs an example by the numbers of examples seen up to it.
+        Which examples are remembered: all, or the support vectors alone. ``finish``, ``unlearn`` and
+        ``duality_gap`` speak of the examples that are remembered.
+    window : int or None, default=None
+        The number of examples that are remembered. Older ones are forgotten, which suits streams that
+        drift.
+    budget : int or None, default=None
+        The largest number of support vectors. The oldest one is forgotten first, and other examples are
+        not remembered.
+    class_weight : dict, "balanced" or None, default=None
+        The weights of the classes, by label. "balanced" gives all classes the same total weight; in
+        ``partial_fit`` it weighs an example by the counts seen up to it. None weighs every example the
+        same.
     cache_size : float, default=200
-        Megabytes for kernel values.
+        The memory for kernel values, in megabytes.
     max_iter : int, default=1
-        Passes of ``fit`` over the examples.
-    max_seconds : float, optional
-        Wall-clock limit of ``fit``; the model so far is kept, and the examples it has not seen are not remembered.
+        The number of passes that ``fit`` makes over the examples.
+    max_seconds : float or None, default=None
+        A wall-clock limit for ``fit``. The model at that time is kept, and examples it has not seen are
+        not remembered.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where it predicts: on a GPU with "cuda", or with "auto" if there is one; it learns on the CPU.
+        Where predictions are computed. "cuda" uses a GPU, "auto" uses one if there is one. Training is
+        always on the CPU.
     random_state : int, Generator, RandomState or None, default=None
-        Of the order in which ``fit`` sees the examples, and of the solver's draws. None is a fixed seed.
-    checkpoint, checkpoint_every, callbacks, verbose
-        As in :class:`LinearSVC`.
+        The source of random numbers, for the order in which ``fit`` sees the examples and for the
+        solver's draws. None is a fixed seed here.
+    checkpoint : str, path or None, default=None
+        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
+        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
+        from it. A file of other data or other parameters is refused.
+    checkpoint_every : float, default=60
+        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
+    callbacks : callable, list of callables or None, default=None
+        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
+        Returning ``True`` stops the training.
+    verbose : int, default=0
+        1 shows a progress bar on standard error, 0 shows nothing.
 
     Attributes
     ----------
     support_ : ndarray of shape (n_support,)
-        The numbers of the support vectors: examples are numbered as they arrive, from 0 on, those of ``fit`` by their
-        rows.
-    support_vectors_, n_support_, dual_coef_, intercept_, classes_, gamma_
-        As in :class:`SVC` with ``multi_class="ovr"``.
+        The numbers of the support vectors. Examples are numbered from 0 on as they arrive, those of
+        ``fit`` by their rows.
+    support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
+        The support vectors, in the order of ``support_``.
+    n_support_ : ndarray of shape (n_classes,)
+        The number of support vectors of each class.
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        The coefficients of the support vectors.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts, one per binary problem.
+    coef_ : ndarray of shape (n_problems, n_features)
+        The weights of the features, a row per binary problem. It exists for ``kernel="linear"`` only.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    gamma_ : float
+        The value of γ in use, which ``gamma="scale"`` takes from the data. It exists for the kernels
+        that have a γ.
     n_samples_seen_ : int
-        Examples that have arrived.
+        The number of examples that have arrived.
     online_error_ : float
-        The share of them that was predicted wrongly when it arrived, before it was learnt: the error of a stream.
-    certificate_ : Certificate or list of them
-        After :meth:`finish`, one for each binary problem; None when examples have come or gone since.
+        The share of the examples that was predicted wrongly when it arrived, before it was learnt.
+    certificate_ : Certificate, list of them or None
+        What :meth:`finish` has proven, one certificate for each binary problem. It is None before, and
+        when examples have come or gone since.
     history_ : History
-        ``objective`` takes the loss of each example when it was visited.
+        One row per checkpoint, with ``seconds``, ``visits``, ``online_error``, ``kernel_evals`` and
+        others. ``objective`` takes the loss of each example when it was visited.
     stop_reason_ : str
+        Why training ended: "max_iter", "max_seconds", "callback", "interrupted" (Ctrl-C),
+        "partial_fit", or after :meth:`finish` "tol".
+    n_iter_ : int
+        The number of epochs done, rounded up.
+    n_features_in_ : int
+        The number of features seen in ``fit`` or in the first ``partial_fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        The names of the features. It exists only if X was a frame whose columns have text as names.
+
+    See Also
+    --------
+    Tracker : The options of the method.
+    BudgetedSVC : Constant memory and time, for streams without end.
+    SVC : The exact machine of a whole data set.
 
     Notes
     -----
-    A stream in one call and in many is the same model, bit for bit, if ``gamma`` is a number.
+    A stream in one call and in many gives the same model, bit for bit, if ``gamma`` is a number.
 
     Examples
     --------
     >>> from sklearn.datasets import make_moons
     >>> from widemargin import IncrementalSVC
-    >>> X, y = make_moons(600, noise=0.1, random_state=0)
+    >>> X, y = make_moons(90, noise=0.1, random_state=0)
     >>> model = IncrementalSVC(C=10.0, gamma=1.0)
-    >>> for i in range(0, 600, 100):
-    ...     model = model.partial_fit(X[i : i + 100], y[i : i + 100], classes=[0, 1])
-    >>> bool(model.score(X, y) > 0.98), bool(model.duality_gap() < 0.1)
-    (True, True)
-    >>> bool(model.unlearn([3, 5]).finish(1e-3).certificate_.relative_gap <= 1e-3)
+    >>> for i in range(0, 90, 30):
+    ...     model = model.partial_fit(X[i : i + 30], y[i : i + 30], classes=[0, 1])
+    >>> model.n_samples_seen_
+    90
+    >>> bool(model.finish(1e-3).certificate_.relative_gap <= 1e-3)
     True
     """
 
@@ -430,13 +487,33 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
     @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Train anew on (X, y): ``max_iter`` passes over the examples in a random order.
+        """Train anew on (X, y), in ``max_iter`` passes over the examples in one random order.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, n_features)
+            The examples, dense or CSR, float32 or float64.
         y : array of shape (n,)
-        sample_weight : array of shape (n,), optional
+            The class labels, of any type.
+        sample_weight : array of shape (n,) or None, default=None
+            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, X, y or the weights make no sense; the message says what to do. The
+            estimator is then as it was before.
+
+        Examples
+        --------
+        >>> from widemargin import IncrementalSVC
+        >>> IncrementalSVC(gamma=1.0, random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]).stop_reason_
+        'max_iter'
         """
         started, X, y, weights = self._begin(X, y, sample_weight)
         self._start_anew()
@@ -457,19 +534,28 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     @all_or_nothing
     def finish(self, tol=1e-3, max_seconds=None):
-        """Go on to the SVM of the examples that are remembered, until the relative duality gap is at most ``tol``.
+        """Go on to the SVM of the remembered examples, until the relative duality gap is at most ``tol``.
 
-        ``certificate_`` then says what is proven. Training goes on from there.
+        ``certificate_`` then says what is proven. Training can go on from there.
 
         Parameters
         ----------
         tol : float, default=1e-3
-        max_seconds : float, optional
-            Wall-clock limit for each binary problem.
+            The relative duality gap to reach.
+        max_seconds : float or None, default=None
+            A wall-clock limit for each binary problem.
 
         Returns
         -------
         self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from widemargin import IncrementalSVC
+        >>> model = IncrementalSVC(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> model.finish(1e-3).stop_reason_
+        'tol'
         """
         check_is_fitted(self)
         self._refuse_without_state("finish")
@@ -539,9 +625,10 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     @all_or_nothing
     def unlearn(self, indices):
-        """Take examples back, as if they had never been there, up to what further steps would still change.
+        """Take examples back, as if they had never been there.
 
-        :meth:`finish` afterwards is the SVM of the others.
+        This holds up to what further steps would still change; :meth:`finish` afterwards gives the SVM
+        of the others.
 
         Parameters
         ----------
@@ -551,6 +638,19 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         Returns
         -------
         self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an example was never seen, or is not remembered any more.
+
+        Examples
+        --------
+        >>> from widemargin import IncrementalSVC
+        >>> model = IncrementalSVC(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> bool(3 in model.unlearn([3]).support_)
+        False
         """
         check_is_fitted(self)
         self._refuse_without_state("unlearn")
@@ -590,10 +690,23 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         return np.sort(remembered[order][found])
 
     def duality_gap(self):
-        """How far the model is from the SVM of the examples that are remembered, (P − D)/(C n).
+        """Return how far the model is from the SVM of the remembered examples, (P − D)/(C n).
 
-        Of several binary problems the mean. It bounds both P − P* and D* − D, over C n; with sample weights Σ Cᵢ stands
-        for C n. It takes the kernel values of all examples and all support vectors.
+        It bounds both P − P* and D* − D, over C n. Of several binary problems it is the mean, and with
+        sample weights Σ Cᵢ stands for C n. It takes the kernel values of all examples with all support
+        vectors.
+
+        Returns
+        -------
+        float
+            The normalised gap, which is 0 at the optimum.
+
+        Examples
+        --------
+        >>> from widemargin import IncrementalSVC
+        >>> model = IncrementalSVC(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> bool(model.duality_gap() >= 0.0)
+        True
         """
         check_is_fitted(self)
         self._refuse_without_state("duality_gap")

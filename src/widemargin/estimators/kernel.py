@@ -21,90 +21,148 @@ from .multiclass import Binaries, Decomposed
 
 @savable()
 class SVC(Decomposed):
-    """Kernel support vector classification.
+    """Kernel support vector classification with a proven duality gap.
 
-    For two classes it minimises
+    For two classes it minimises ::
 
-    .. math:: \\frac12 \\|w\\|^2 + C \\sum_i s_i \\max(0, 1 - y_i (\\langle w, \\Phi(x_i)\\rangle + b)),
+        ½ ‖w‖² + C Σᵢ sᵢ max(0, 1 − yᵢ (⟨w, Φ(xᵢ)⟩ + b)),
 
-    the problem of ``sklearn.svm.SVC`` at the same ``C``, until the relative duality gap is at most ``tol``.
+    the problem of ``sklearn.svm.SVC`` at the same ``C``, until the relative duality gap is at most
+    ``tol``. Use it for up to some hundred thousand examples on a CPU, more on a GPU.
+    :class:`BudgetedSVC` takes data of any length.
 
     Parameters
     ----------
     C : float, default=1.0
+        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
+        smaller one a wider margin.
     kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
-        A callable gets two sets of rows and returns their kernel values.
+        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is tanh(γ⟨x,
+        z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁). With "precomputed" X is the matrix of kernel
+        values. A callable gets two sets of rows and returns their kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
+        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), "auto" is 1/n_features.
     degree : int, default=3
+        The degree of the kernel "poly". Other kernels do not look at it.
     coef0 : float, default=0.0
+        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
     solver : {"auto", "smo", "sbp", "sdca", "pegasos", "perceptron"} or a configured solver, default="auto"
-        "auto" is "smo", the exact one. "sbp", the Stochastic Batch Perceptron, has a good classifier soonest and then
-        goes on to the same optimum; ``StochasticBatchPerceptron(nu=…)`` solves the slack-constrained form at that ν
-        and ignores C. "sdca" is exact too, one coordinate at a time; "pegasos" (Fig. 3 of its paper) and "perceptron"
-        (one pass: ``max_iter=1``) are for comparison.
+        The method that trains. "auto" is "smo", the exact one. "sbp", the Stochastic Batch Perceptron,
+        has a good classifier soonest and then goes on to the same optimum;
+        ``StochasticBatchPerceptron(nu=…)`` solves the slack-constrained form at that ν and ignores C.
+        "sdca" is exact too, one coordinate at a time. "pegasos" and "perceptron" are for comparison.
     multi_class : {"ovo", "ovr"}, default="ovo"
-        One classifier per pair of classes, as LIBSVM, or per class against the rest; with "sbp" the latter are
-        trained together and share every kernel row.
+        How more than two classes are told apart: one classifier per pair of classes, as in LIBSVM, or
+        one per class against the rest. With "sbp" the latter are trained together and share every
+        kernel row.
     intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
-        "auto" is "unregularized", as in LIBSVM, where the solver can ("smo", "sbp"), else "regularized", which adds
-        1 to the kernel.
-    class_weight : dict, "balanced" or None
+        What is done about the intercept. "unregularized" leaves it free, as LIBSVM does. "regularized"
+        adds 1 to the kernel. "none" leaves it out. "auto" is "unregularized" where the solver can do
+        that ("smo", "sbp"), else "regularized".
+    class_weight : dict, "balanced" or None, default=None
+        The weights of the classes, by label. "balanced" gives all classes the same total weight. None
+        weighs every example the same.
     cache_size : float or "auto", default="auto"
-        Megabytes for kernel rows; "auto" is 200, and half of the free memory of a GPU that is trained on.
+        The memory for kernel values, in megabytes. "auto" is 200, or half of the free memory of the GPU
+        that is trained on.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        Of the scores of one-vs-one classifiers: (n, n_classes), or (n, n_pairs).
+        The shape of the scores of one-vs-one classifiers: (n, n_classes) or (n, n_pairs).
     break_ties : bool, default=False
-        Whether equal votes of one-vs-one classifiers are decided by their scores; else the first class wins.
-    lam : float, optional
-        λ of each binary problem; overrides ``C``.
+        Whether equal votes of one-vs-one classifiers are decided by their scores. Otherwise the first
+        class wins.
+    lam : float or None, default=None
+        The factor λ = 1/(C n) of each binary problem. If it is given, ``C`` is not looked at.
     tol : float, default=1e-3
-        Relative duality gap (P − D)/P at which training stops.
+        The relative duality gap (P − D)/P at which training stops.
     max_iter : int, default=1000
-        Most epochs of each binary problem; an epoch visits as many variables as there are examples.
-    max_seconds : float, optional
-        Wall-clock limit for the whole fit; the model so far is kept.
+        The largest number of epochs of each binary problem. An epoch visits as many variables as there
+        are examples.
+    max_seconds : float or None, default=None
+        A wall-clock limit for the whole call, compilation and evaluation included. The model at that
+        time is kept, and ``stop_reason_`` says "max_seconds".
     early_stopping : bool, default=False
-        Hold out ``validation_fraction`` of the examples and stop when their weighted error has not improved at
-        ``n_iter_no_change`` checkpoints in a row; the best model seen is kept. The rule the SBP paper recommends.
+        Whether to hold out ``validation_fraction`` of the examples and to stop when their weighted
+        error has not improved at ``n_iter_no_change`` checkpoints in a row. The best model seen is
+        kept.
     validation_fraction : float, default=0.1
+        The share of the examples that ``early_stopping`` holds out, between 0 and 1.
     n_iter_no_change : int, default=3
+        The number of checkpoints without improvement after which ``early_stopping`` ends the training.
     warm_start : bool, default=False
-        Start ``fit`` from the dual variables of the last one, taken into the new box: the same optimum in less work
-        where data or parameters have changed a little. Needs as many examples, in the same order, and the same classes;
-        for "smo", "sdca" and "sbp", which is then at its second part.
-    n_jobs : int, optional
-        Threads that compute kernel values, −1 for all processors; they do not change the result.
+        Whether ``fit`` starts from the dual variables of the last fit. It reaches the same optimum with
+        less work where data or parameters have changed a little. It needs as many examples in the same
+        order, the same classes, and "smo", "sdca" or "sbp".
+    n_jobs : int or None, default=None
+        The number of threads that compute kernel values, −1 for all processors. It does not change the
+        result.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        "cuda" trains and predicts on a GPU, by torch (``pip install 'widemargin[gpu]'``): the solver is "smo" or
-        "sbp", and ``cache_size`` is memory of the GPU; "auto" does so where there is a GPU and one of these solvers.
-        The machine is the same, and predicts on the CPU where there is no GPU. Tensors of torch on the GPU are read
-        where they stand, and predictions for them are tensors there.
+        Where to train and predict. "cuda" does both on a GPU, by torch (``pip install
+        'widemargin[gpu]'``), with the solver "smo" or "sbp". "auto" does so where there is a GPU and
+        one of these solvers. Tensors on the GPU are read where they stand.
     random_state : int, Generator, RandomState or None, default=None
-        Of the order in which examples are looked at, and of what ``early_stopping`` holds out. None is a fixed seed,
-        for every solver: two fits to the same data are the same model.
-    checkpoint, checkpoint_every, callbacks, verbose
-        As in :class:`LinearSVC`.
+        The source of random numbers, for the order in which examples are looked at and for what
+        ``early_stopping`` holds out. None is a fixed seed here, so that two fits to the same data give
+        the same model.
+    checkpoint : str, path or None, default=None
+        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
+        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
+        from it. A file of other data or other parameters is refused.
+    checkpoint_every : float, default=60
+        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
+    callbacks : callable, list of callables or None, default=None
+        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
+        Returning ``True`` stops the training.
+    verbose : int, default=0
+        1 shows a progress bar on standard error, 0 shows nothing.
 
     Attributes
     ----------
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors, by class.
-    support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_
-        As in scikit-learn; ``coef_`` for the linear kernel only.
-    shape_fit_ : tuple
-        Shape of the training data, as in scikit-learn.
+        The rows of the support vectors in the training data, ordered by class.
+    support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
+        The support vectors. It is empty for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+        The number of support vectors of each class.
+    dual_coef_ : ndarray of shape (n_classes − 1, n_support) or (n_classes, n_support)
+        The coefficients of the support vectors, in scikit-learn's layout. With ``multi_class="ovr"``
+        and more than two classes there is a row per class.
+    intercept_ : ndarray of shape (n_problems,)
+        The intercepts of the binary problems.
+    coef_ : ndarray of shape (n_problems, n_features)
+        The weights of the features, a row per binary problem. It exists for ``kernel="linear"`` only.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    shape_fit_ : tuple of int
+        The shape of the training data.
     gamma_ : float
-        The γ in use, which ``gamma="scale"`` takes from the data.
-    certificate_ : Certificate or sequence of them
-        Primal value, dual value and gap of each binary problem; None for an indefinite kernel, for the best of
-        several models that early stopping kept, and for a problem
-        whose dual variables are too large for float32 kernel values and too many to compute it in float64.
+        The value of γ in use, which ``gamma="scale"`` takes from the data. It exists for the kernels
+        that have a γ.
+    certificate_ : Certificate, sequence of them or None
+        The primal value, the dual value and the gap between them, which bounds how far the objective is
+        above its minimum. There is one for each binary problem. It is None for an indefinite kernel,
+        for a model that early stopping kept, and where float32 kernel values are too coarse to prove
+        anything.
     history_ : History
-        With a column ``problem`` that numbers the binary problems.
+        One row per checkpoint, with the columns ``problem`` (the number of the binary problem),
+        ``seconds``, ``objective``, ``gap``, ``kernel_evals`` and other counters of work.
+        ``history_["gap"]`` is a column, ``history_.to_frame()`` a pandas frame.
     stop_reason_ : str
-        As in :class:`LinearSVC`, or "stalled": rounding allows no further progress.
-    n_iter_ : ndarray
-        Rounds (SMO) or visits of each binary problem.
+        Why training ended: "tol", "max_iter", "max_seconds", "early_stopping", "stalled" (rounding
+        allows no progress), "callback" or "interrupted" (Ctrl-C).
+    n_iter_ : ndarray of shape (n_problems,)
+        The number of rounds ("smo") or steps of each binary problem.
+    n_features_in_ : int
+        The number of features seen in ``fit`` or in the first ``partial_fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        The names of the features. It exists only if X was a frame whose columns have text as names.
+
+    See Also
+    --------
+    SVR : The same for regression.
+    svm_path : Many values of C, each from the solution before.
+    svm_grid : Cross-validation over C and γ.
+    compress : Fewer support vectors, for fast predictions.
+    BudgetedSVC : A fixed number of support vectors, for data of any length.
 
     Notes
     -----
@@ -114,10 +172,14 @@ class SVC(Decomposed):
     --------
     >>> from sklearn.datasets import make_moons
     >>> from widemargin import SVC
-    >>> X, y = make_moons(300, noise=0.1, random_state=0)
+    >>> X, y = make_moons(80, noise=0.1, random_state=0)
     >>> model = SVC(C=10.0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.98), bool(model.certificate_.relative_gap <= 1e-3)
-    (True, True)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    >>> bool(model.certificate_.relative_gap <= 1e-3)
+    True
+    >>> bool(model.n_support_.sum() == len(model.support_))
+    True
     """
 
     def __init__(
@@ -177,9 +239,36 @@ class SVC(Decomposed):
     @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Train on (X, y): dense or CSR, float32 or float64; or, with a precomputed kernel, on K(X, X).
+        """Train on (X, y), from scratch unless ``warm_start`` is set.
 
-        X, y and the weights may be tensors, on a GPU with ``device="cuda"`` or "auto".
+        A :class:`sklearn.exceptions.ConvergenceWarning` says when training ended short of ``tol``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or tensor of shape (n, n_features)
+            The examples, dense or CSR, float32 or float64. With a precomputed kernel it is K(X, X), of
+            shape (n, n). Tensors on a GPU need ``device="cuda"`` or "auto".
+        y : array of shape (n,)
+            The class labels, of any type.
+        sample_weight : array of shape (n,) or None, default=None
+            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, X, y or the weights make no sense; the message says what to do. The
+            estimator is then as it was before.
+
+        Examples
+        --------
+        >>> from widemargin import SVC
+        >>> SVC(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"]).stop_reason_
+        'tol'
         """
         self._fit(X, y, sample_weight)
         return self
@@ -201,37 +290,130 @@ class SVC(Decomposed):
 
 @savable()
 class SVR(Numeric, KernelMachine):
-    """Kernel support vector regression with an ε-tube.
+    """Kernel support vector regression with an ε-tube and a proven duality gap.
 
-    Minimises
+    It minimises ::
 
-    .. math:: \\frac12 \\|w\\|^2 + C \\sum_i s_i \\max(0, |\\langle w, \\Phi(x_i)\\rangle + b - y_i| - \\varepsilon),
+        ½ ‖w‖² + C Σᵢ sᵢ max(0, |⟨w, Φ(xᵢ)⟩ + b − yᵢ| − ε),
 
-    the problem of ``sklearn.svm.SVR``, until the relative duality gap is at most ``tol``.
+    the problem of ``sklearn.svm.SVR`` at the same parameters, until the relative duality gap is at most
+    ``tol``.
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, C, intercept, cache_size, lam, tol, max_iter, max_seconds, warm_start, n_jobs, \
-    device, random_state, checkpoint, checkpoint_every, callbacks, verbose
-        As in :class:`SVC`.
-    solver : {"auto", "smo", "sdca"} or a configured solver, default="auto"
-        Those of :class:`SVC` that solve the ε-insensitive loss; "auto" is "smo".
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
+        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is tanh(γ⟨x,
+        z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁). With "precomputed" X is the matrix of kernel
+        values. A callable gets two sets of rows and returns their kernel values.
+    gamma : {"scale", "auto"} or float, default="scale"
+        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), "auto" is 1/n_features.
+    degree : int, default=3
+        The degree of the kernel "poly". Other kernels do not look at it.
+    coef0 : float, default=0.0
+        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
+    C : float, default=1.0
+        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
+        smaller one a wider margin.
     epsilon : float, default=0.1
-        Errors up to this size cost nothing, in units of y.
+        The half-width of the tube, in units of y. Errors up to this size cost nothing.
+    solver : {"auto", "smo", "sdca"} or a configured solver, default="auto"
+        The method that trains: those of :class:`SVC` that solve the ε-insensitive loss. "auto" is
+        "smo".
+    intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
+        What is done about the intercept. "unregularized" leaves it free, as LIBSVM does. "regularized"
+        adds 1 to the kernel. "none" leaves it out. "auto" is "unregularized" where the solver can do
+        that ("smo"), else "regularized".
+    cache_size : float or "auto", default="auto"
+        The memory for kernel values, in megabytes. "auto" is 200, or half of the free memory of the GPU
+        that is trained on.
+    lam : float or None, default=None
+        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
+    tol : float, default=1e-3
+        The relative duality gap (P − D)/P at which training stops.
+    max_iter : int, default=1000
+        The largest number of epochs. An epoch visits as many variables as there are examples.
+    max_seconds : float or None, default=None
+        A wall-clock limit for the whole call, compilation and evaluation included. The model at that
+        time is kept, and ``stop_reason_`` says "max_seconds".
+    warm_start : bool, default=False
+        Whether ``fit`` starts from the dual variables of the last fit. It reaches the same optimum with
+        less work where data or parameters have changed a little. It needs as many examples in the same
+        order.
+    n_jobs : int or None, default=None
+        The number of threads that compute kernel values, −1 for all processors. It does not change the
+        result.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where to train and predict. "cuda" does both on a GPU, by torch (``pip install
+        'widemargin[gpu]'``), with the solver "smo". "auto" does so where there is a GPU and that
+        solver. Tensors on the GPU are read where they stand.
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers, for the order in which examples are looked at. None is a fixed
+        seed here, so that two fits to the same data give the same model.
+    checkpoint : str, path or None, default=None
+        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
+        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
+        from it. A file of other data or other parameters is refused.
+    checkpoint_every : float, default=60
+        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
+    callbacks : callable, list of callables or None, default=None
+        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
+        Returning ``True`` stops the training.
+    verbose : int, default=0
+        1 shows a progress bar on standard error, 0 shows nothing.
 
     Attributes
     ----------
-    support_, support_vectors_, dual_coef_, intercept_, coef_, gamma_, certificate_, history_, stop_reason_
-        As in :class:`SVC`.
+    support_ : ndarray of shape (n_support,)
+        The rows of the support vectors in the training data.
+    support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
+        The support vectors. It is empty for a precomputed kernel.
+    n_support_ : ndarray of shape (1,)
+        The number of support vectors.
+    dual_coef_ : ndarray of shape (1, n_support)
+        The coefficients of the support vectors.
+    intercept_ : ndarray of shape (1,)
+        The intercept.
+    coef_ : ndarray of shape (1, n_features)
+        The weights of the features. It exists for ``kernel="linear"`` only.
+    shape_fit_ : tuple of int
+        The shape of the training data.
+    gamma_ : float
+        The value of γ in use, which ``gamma="scale"`` takes from the data. It exists for the kernels
+        that have a γ.
+    certificate_ : Certificate or None
+        The primal value, the dual value and the gap between them, which bounds how far the objective is
+        above its minimum. It is None for an indefinite kernel, and where float32 kernel values are too
+        coarse to prove anything.
+    history_ : History
+        One row per checkpoint, with the columns ``seconds``, ``epochs``, ``steps``, ``objective``,
+        ``gap`` and the counters of work. ``history_["objective"]`` is a column, ``history_.to_frame()``
+        a pandas frame.
+    stop_reason_ : str
+        Why training ended: "tol", "max_iter", "max_seconds", "stalled" (rounding allows no progress),
+        "callback" or "interrupted" (Ctrl-C).
+    n_iter_ : int
+        The number of epochs done, rounded up.
+    n_features_in_ : int
+        The number of features seen in ``fit`` or in the first ``partial_fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        The names of the features. It exists only if X was a frame whose columns have text as names.
+
+    See Also
+    --------
+    SVC : The same for classification.
+    BudgetedSVR : A fixed number of support vectors, for data of any length.
+    compress : Fewer support vectors, for fast predictions.
 
     Examples
     --------
     >>> import numpy as np
     >>> from widemargin import SVR
-    >>> x = np.linspace(0, 6, 100)[:, None]
+    >>> x = np.linspace(0, 6, 60)[:, None]
     >>> model = SVR(C=10.0, epsilon=0.01).fit(x, np.sin(x[:, 0]))
     >>> bool(np.abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.1)
     True
+    >>> model.stop_reason_
+    'tol'
     """
 
     epsilon: float
@@ -270,7 +452,37 @@ class SVR(Numeric, KernelMachine):
     @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Train on (X, y); see :meth:`SVC.fit`."""
+        """Train on (X, y), from scratch unless ``warm_start`` is set.
+
+        A :class:`sklearn.exceptions.ConvergenceWarning` says when training ended short of ``tol``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or tensor of shape (n, n_features)
+            The examples, dense or CSR, float32 or float64. With a precomputed kernel it is K(X, X), of
+            shape (n, n). Tensors on a GPU need ``device="cuda"`` or "auto".
+        y : array of shape (n,)
+            The targets, numbers.
+        sample_weight : array of shape (n,) or None, default=None
+            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, X, y or the weights make no sense; the message says what to do. The
+            estimator is then as it was before.
+
+        Examples
+        --------
+        >>> from widemargin import SVR
+        >>> SVR(gamma=1.0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]).stop_reason_
+        'tol'
+        """
         started, X, y, weights = self._begin(X, y, sample_weight)
         task = self._task(X, y, started, 1)
         target = losses.Single(losses.EpsilonInsensitive(float(self.epsilon)))
@@ -289,5 +501,22 @@ class SVR(Numeric, KernelMachine):
 
     @as_given
     def predict(self, X):
-        """Predicted targets, of shape (n,)."""
+        """Return the predicted targets.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The predicted targets.
+
+        Examples
+        --------
+        >>> from widemargin import SVR
+        >>> SVR(gamma=1.0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]).predict([[0.5], [1.5]]).shape
+        (2,)
+        """
         return self._scores(X)[:, 0]

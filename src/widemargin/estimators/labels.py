@@ -162,7 +162,25 @@ class Labelled(ClassifierMixin, TrainedByRun):
 
     @as_given
     def decision_function(self, X):
-        """Scores: of shape (n,) for two classes (positive means ``classes_[1]``), else (n, n_classes)."""
+        """Return the scores of rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_classes)
+            The scores: for two classes one per row, positive for ``classes_[1]``, else one per class.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVC
+        >>> model = LinearSVC(random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> model.decision_function([[0.0], [3.0]]).shape
+        (2,)
+        """
         scores = self._scores(X)
         if self.classes_.size == 2:
             return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
@@ -170,13 +188,53 @@ class Labelled(ClassifierMixin, TrainedByRun):
 
     @as_given
     def predict(self, X):
-        """The labels with the highest score."""
+        """Return the predicted labels, those with the highest score.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The labels, from ``classes_``.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVC
+        >>> model = LinearSVC(random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> model.predict([[0.0], [3.0]]).tolist()
+        [0, 1]
+        """
         scores = self.decision_function(X)
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
     def score(self, X, y, sample_weight=None):
-        """The share of rows whose label is predicted, or of their weight."""
+        """Return the share of rows whose label is predicted, or of their weight.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+        y : array of shape (n,)
+            The true labels.
+        sample_weight : array of shape (n,) or None, default=None
+            The weights of the rows. None is 1 for each.
+
+        Returns
+        -------
+        float
+            The accuracy, from 0 to 1.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVC
+        >>> model = LinearSVC(random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> model.score([[0.0], [3.0]], [0, 1])
+        1.0
+        """
         return super().score(taken(X), hosted(y), hosted(sample_weight, "sample_weight"))
 
 
@@ -196,5 +254,27 @@ class Numeric(RegressorMixin, TrainedByRun):
         return X, y, check(sample_weight, y.size)
 
     def score(self, X, y, sample_weight=None):
-        """R² of the predictions."""
+        """Return R², the share of the variance of y that the predictions explain.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+        y : array of shape (n,)
+            The true targets.
+        sample_weight : array of shape (n,) or None, default=None
+            The weights of the rows. None is 1 for each.
+
+        Returns
+        -------
+        float
+            R², which is 1 for perfect predictions.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVR
+        >>> model = LinearSVR(C=100.0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+        >>> bool(model.score([[0.5], [1.5]], [0.5, 1.5]) > 0.9)
+        True
+        """
         return super().score(taken(X), hosted(y), hosted(sample_weight, "sample_weight"))

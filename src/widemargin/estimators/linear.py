@@ -279,108 +279,142 @@ def _blocks(shape: tuple[int, int]) -> list[np.ndarray]:
 class LinearSVC(StreamedClassifier, _Linear):
     """Linear support vector classification at any scale.
 
-    Minimises, with labels ±1 for two classes,
+    It minimises, with labels ±1 for two classes, ::
 
-    .. math:: \\frac{\\lambda}{2} \\|w\\|^2 + \\frac1n \\sum_i s_i \\, \\ell(y_i (\\langle w, x_i\\rangle + b)),
-              \\qquad \\lambda = \\frac{1}{C n},
+        λ/2 ‖w‖² + 1/n Σᵢ sᵢ ℓ(yᵢ (⟨w, xᵢ⟩ + b)),    λ = 1/(C n),
 
-    which is the problem of ``sklearn.svm.LinearSVC`` at the same ``C``. More classes are
-    treated one against the rest, or jointly.
+    where sᵢ are the weights of the examples. This is the problem of ``sklearn.svm.LinearSVC`` at the
+    same ``C`` and loss. More classes are trained one against the rest, or jointly. Use it for text and
+    other sparse data, for many examples, and wherever a linear model will do.
 
     Parameters
     ----------
     C : float, default=1.0
-        Trade-off: larger values fit the training set more closely.
+        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
+        smaller one a wider margin.
     loss : {"hinge", "squared_hinge", "log"}, default="hinge"
+        The loss ℓ of an example: max(0, 1 − z), its square, or log(1 + exp(−z)) at the margin z. "log"
+        is logistic regression, and gives probabilities.
     solver : {"auto", "sdca", "interior", "pegasos", "simba"} or a configured solver, default="auto"
-        The method, or a configured one: ``Pegasos(batch_size=16, average="weighted")``, ``SDCA(n_jobs=2)``. "sdca" is
-        exact, and stops at a proven duality gap; it has ``intercept="regularized"`` or "none" and
-        ``multi_class="ovr"``, and keeps a variable for each example and class. "pegasos" has all intercepts and the
-        joint losses, and learns from streams; its gap closes slowly, and is loose under a free intercept. Both want
-        features of like size. "interior" minds neither their sizes nor a large C (while C n ‖x‖² is below 1e20 or so,
-        where rounding ends what can be proven): some thirty passes to a gap of 1e-6, for data with few features (a pass
-        is n × d² work) and any loss but the log-loss. "auto" is "sdca" or "interior", whichever should arrive sooner
-        (docs/measurements/auto.md): the latter where C is large, rows are long or ``tol`` is small, where few features
-        differ much in size, and where the intercept is free; else it is "pegasos", and always so in ``partial_fit``.
-        "simba" reads one row and one column of the data per step, for features that are expensive to look at;
-        hinge only.
+        The method that trains. "auto" takes "sdca" or "interior", whichever should arrive sooner, and
+        "pegasos" where neither can be used. "sdca" is dual coordinate ascent: exact, with a proven gap,
+        for ``intercept="regularized"`` or "none" and ``multi_class="ovr"``. "interior" is an
+        interior-point method: exact, unmoved by the sizes of features and by a large C, for few
+        features and any loss but "log". "pegasos" is stochastic gradient descent: it has all intercepts
+        and the joint losses, and is what ``partial_fit`` uses. "simba" reads one row and one column per
+        step, for features that are expensive to look at, and has the hinge only. A solver object sets
+        the options of a method: ``Pegasos(batch_size=16)``.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
-        One classifier per class against the rest, or one joint loss: the multi-class
-        hinge (``loss="hinge"``) or the multi-class log-loss (``loss="log"``).
+        How more than two classes are told apart. "ovr" trains one classifier per class against the
+        rest. "crammer_singer" trains one joint loss: the multi-class hinge for ``loss="hinge"``, the
+        multi-class log-loss for ``loss="log"``.
     intercept : {"regularized", "none", "unregularized", "exact", "search"}, default="regularized"
-        "regularized": the weight of a constant feature, as in LIBLINEAR; "unregularized":
-        sub-gradient steps on b without penalty; "exact": b minimised inside each
-        mini-batch, for large batches; "search": an outer search over b.
-    class_weight : dict, "balanced" or None
-        Weights of the classes. Against the rest, the weight is that of the class's own examples.
-    cost_matrix : array of shape (n_classes, n_classes), optional
-        For ``multi_class="crammer_singer", loss="hinge"``: entry [r, y] is the cost of
-        predicting class r where class y is true.
-    lam : float, optional
-        λ itself; overrides ``C``.
+        What is done about the intercept b. "regularized" makes it the weight of a constant feature, as
+        LIBLINEAR does. "none" leaves it out. "unregularized" takes sub-gradient steps on b without a
+        penalty. "exact" minimises over b inside each mini-batch and is meant for large batches.
+        "search" is an outer search over b.
+    class_weight : dict, "balanced" or None, default=None
+        The weights of the classes, by label. "balanced" gives all classes the same total weight.
+        Against the rest, the weight is that of the class's own examples. None weighs every example the
+        same.
+    cost_matrix : array of shape (n_classes, n_classes) or None, default=None
+        The costs of errors, for ``multi_class="crammer_singer"`` with ``loss="hinge"``. Entry [r, y] is
+        the cost of predicting class r where class y is true.
+    lam : float or None, default=None
+        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
     tol : float, default=1e-3
-        "sdca": stop at this relative duality gap. "pegasos": there too, or when the objective changed by less than
-        this share of itself while the number of epochs doubled, and no step scaled to each feature gains more than
-        that. 0 switches it off.
+        The relative duality gap at which training stops. "pegasos", whose gap closes slowly, also stops
+        when the objective changed by less than this share of itself while the number of epochs doubled.
+        0 switches it off.
     max_iter : int, default=1000
-        Most epochs (passes over the examples).
-    max_seconds : float, optional
-        Wall-clock limit, everything included; the model so far is kept.
-    max_feature_reads : int, optional
-        Most stored entries of X that the solver may read (``history_["feature_reads"]``); the model so far is kept.
+        The largest number of epochs. An epoch looks at as many examples as there are.
+    max_seconds : float or None, default=None
+        A wall-clock limit for the whole call, compilation and evaluation included. The model at that
+        time is kept, and ``stop_reason_`` says "max_seconds".
+    max_feature_reads : int or None, default=None
+        The largest number of stored entries of X that the solver may read, which
+        ``history_["feature_reads"]`` counts. The model at that time is kept.
     early_stopping : bool, default=False
-        Hold out ``validation_fraction`` of the examples, stop when their error, weighted as the loss is
-        (``sample_weight``, ``class_weight``), has not improved for ``n_iter_no_change`` checkpoints, and keep the best
-        weights.
+        Whether to hold out ``validation_fraction`` of the examples and to stop when their weighted
+        error has not improved at ``n_iter_no_change`` checkpoints in a row. The best model seen is
+        kept.
+    validation_fraction : float, default=0.1
+        The share of the examples that ``early_stopping`` holds out, between 0 and 1.
+    n_iter_no_change : int, default=3
+        The number of checkpoints without improvement after which ``early_stopping`` ends the training.
     warm_start : bool, default=False
-        Go on from the last fit.
-    n_jobs : int, optional
-        Threads of "sdca" on sparse data with more features than examples, where they share the features of each row;
-        the result then depends on their number, within ``tol``, but never on timing. All else is done by one thread.
-    random_state : int, Generator, RandomState or None
-    checkpoint : str or path, optional
-        File from which a fit that was killed goes on, bit for bit; one of other data or parameters is refused. It is
-        written while ``fit`` runs, and removed at its end; after Ctrl-C or ``max_seconds`` it stays, and the next
-        ``fit`` goes on.
+        Whether ``fit`` goes on from the weights of the last fit.
+    n_jobs : int or None, default=None
+        The number of threads of "sdca" on sparse data with more features than examples; −1 is all
+        processors. The result depends on their number, within ``tol``, and never on timing. Everything
+        else uses one thread.
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers. The same integer gives the same model again; None draws a new seed
+        in each call.
+    checkpoint : str, path or None, default=None
+        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
+        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
+        from it. A file of other data or other parameters is refused.
     checkpoint_every : float, default=60
-        Seconds between two writes, at least; more where writing takes long. 0 writes as often as it can.
-    callbacks : callable or list of callables, optional
-        Called with a :class:`widemargin.running.Progress` at each checkpoint; returning
-        ``True`` stops the training.
+        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
+    callbacks : callable, list of callables or None, default=None
+        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
+        Returning ``True`` stops the training.
     verbose : int, default=0
-        1 shows a progress bar.
+        1 shows a progress bar on standard error, 0 shows nothing.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights of the features: one row for two classes, else one row per class.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray
+        The intercepts, one per row of ``coef_``.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     history_ : History
-        A row per checkpoint: seconds, epochs, counters, objective, …; ``history_.to_frame()``.
-    certificate_ : Certificate
-        Primal value, dual value, and the gap that bounds the distance to the optimum: at most ``tol`` of the objective
-        after "sdca" stopped by it. That of "pegasos" is some hundredths after a hundred epochs on features of unit
-        size, and often as large as the objective under a free intercept.
+        One row per checkpoint, with the columns ``seconds``, ``epochs``, ``steps``, ``objective``,
+        ``gap`` and the counters of work. ``history_["objective"]`` is a column, ``history_.to_frame()``
+        a pandas frame.
+    certificate_ : Certificate or None
+        The primal value, the dual value and the gap between them, which bounds how far the objective is
+        above its minimum. It is at most ``tol`` of the objective after "sdca" or "interior" stopped by
+        it. It is None after ``partial_fit`` and where the solver proves nothing.
     stop_reason_ : str
-        "tol", "max_iter", "max_seconds", "max_feature_reads", "early_stopping", "callback" or "interrupted".
+        Why training ended: "tol", "max_iter", "max_seconds", "max_feature_reads", "early_stopping",
+        "stalled" (rounding allows no progress), "callback", "interrupted" (Ctrl-C) or "partial_fit".
     n_iter_ : int
-        Epochs done.
+        The number of epochs done, rounded up.
+    n_features_in_ : int
+        The number of features seen in ``fit`` or in the first ``partial_fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        The names of the features. It exists only if X was a frame whose columns have text as names.
+
+    See Also
+    --------
+    LinearSVR : The same for regression.
+    SVC : With a kernel.
+    widemargin.data.train : Training on files that do not fit in memory.
 
     Notes
     -----
-    In ``partial_fit`` λ is 1/(C n) with n the number of examples seen so far, and "balanced" class weights come from
-    the counts so far. Steps that need a whole problem, ``intercept="search"`` and early stopping, belong to ``fit``.
+    In ``partial_fit`` λ is 1/(C n) with n the number of examples seen so far, and "balanced" class
+    weights come from the counts so far. ``intercept="search"`` and early stopping need all examples and
+    belong to ``fit``.
+
+    "sdca" and "pegasos" want features of like size: scale them first.
 
     Examples
     --------
     >>> from sklearn.datasets import make_classification
     >>> from widemargin import LinearSVC
-    >>> X, y = make_classification(n_samples=500, class_sep=2.0, random_state=0)
+    >>> X, y = make_classification(n_samples=60, class_sep=2.0, random_state=0)
     >>> model = LinearSVC(C=1.0, random_state=0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.9)
-    True
     >>> model.stop_reason_
     'tol'
+    >>> bool(model.certificate_.relative_gap <= 1e-3)
+    True
+    >>> model.predict(X[:3]).shape
+    (3,)
     """
 
     def __init__(
@@ -442,21 +476,37 @@ class LinearSVC(StreamedClassifier, _Linear):
     @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Train on (X, y).
+        """Train on (X, y), from scratch unless ``warm_start`` is set.
+
+        A :class:`sklearn.exceptions.ConvergenceWarning` says when training ended short of ``tol``.
 
         Parameters
         ----------
         X : array, sparse matrix or source of shape (n, n_features)
-            float32 and float64, dense C-ordered and CSR data are used without a copy; 64-bit indices that fit into 32
-            bits are narrowed. Data that is reached by row and by column only (:class:`widemargin.Source`) is learnt by
-            the solver "simba"; :class:`widemargin.TwoWays` holds a matrix in both layouts.
+            The examples. float32 and float64 data, dense in C order or CSR, is used without a copy.
+            Data that is reached by row and by column only (:class:`widemargin.Source`) is learnt by
+            "simba"; :class:`widemargin.TwoWays` holds a matrix in both layouts.
         y : array of shape (n,)
-            Class labels, of any type.
-        sample_weight : array of shape (n,), optional
+            The class labels, of any type.
+        sample_weight : array of shape (n,) or None, default=None
+            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
 
         Returns
         -------
         self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, X, y or the weights make no sense; the message says what to do. The
+            estimator is then as it was before.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVC
+        >>> LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"]).classes_.tolist()
+        ['no', 'yes']
         """
         started, X, y, weights = self._begin(X, y, sample_weight)
         codes = self._encode(y, goes_on=self.warm_start and hasattr(self, "classes_"))
@@ -471,7 +521,27 @@ class LinearSVC(StreamedClassifier, _Linear):
     @available_if(_is_logistic)
     @as_given
     def predict_log_proba(self, X):
-        """Logarithms of the probabilities of :meth:`predict_proba`."""
+        """Return the logarithms of the probabilities of :meth:`predict_proba`.
+
+        They are computed directly, so that they are finite where a probability rounds to 0.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            The logarithms, with a column per class in the order of ``classes_``.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVC
+        >>> model = LinearSVC(loss="log").fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> bool((model.predict_log_proba([[0.5], [2.5]]) < 0.0).all())
+        True
+        """
         scores = self._scores(X)
         if self.multi_class == "crammer_singer":
             return log_softmax(scores, axis=1)
@@ -482,10 +552,33 @@ class LinearSVC(StreamedClassifier, _Linear):
     @available_if(_is_logistic)
     @as_given
     def predict_proba(self, X):
-        """Probabilities of the classes, of shape (n, n_classes), where ``loss="log"``.
+        """Return the probabilities of the classes, for ``loss="log"`` only.
 
-        1/(1 + exp(−z)) of the score z; of several classes against the rest, each one's divided by their sum; of a joint
-        loss exp(z_c)/Σ exp(z_r).
+        For two classes they are 1/(1 + exp(−z)) of the score z. For several classes against the rest,
+        each of these is divided by their sum. For the joint loss they are exp(z_c)/Σ exp(z_r). For
+        other losses wrap the estimator in scikit-learn's ``CalibratedClassifierCV``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            The probabilities, with a column per class in the order of ``classes_``. Each row sums to 1.
+
+        Raises
+        ------
+        AttributeError
+            If the loss is another one.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVC
+        >>> model = LinearSVC(loss="log").fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> model.predict_proba([[0.5], [2.5]]).round(6).sum(axis=1).tolist()
+        [1.0, 1.0]
         """
         return np.exp(self.predict_log_proba(X))
 
@@ -494,42 +587,113 @@ class LinearSVC(StreamedClassifier, _Linear):
 class LinearSVR(StreamedRegressor, _Linear):
     """Linear support vector regression at any scale.
 
-    Minimises
+    It minimises ::
 
-    .. math:: \\frac{\\lambda}{2} \\|w\\|^2
-              + \\frac1n \\sum_i s_i \\max(0, |\\langle w, x_i\\rangle + b - y_i| - \\varepsilon)^p,
-              \\qquad \\lambda = \\frac{1}{C n},
+        λ/2 ‖w‖² + 1/n Σᵢ sᵢ max(0, |⟨w, xᵢ⟩ + b − yᵢ| − ε)ᵖ,    λ = 1/(C n),
 
-    with p = 1 for ``loss="epsilon_insensitive"`` and p = 2 for
-    ``loss="squared_epsilon_insensitive"``.
+    with p = 1 for ``loss="epsilon_insensitive"`` and p = 2 for ``loss="squared_epsilon_insensitive"``.
+    This is the problem of ``sklearn.svm.LinearSVR`` at the same ``C``, ``epsilon`` and loss.
 
     Parameters
     ----------
     epsilon : float, default=0.0
-        Errors up to this size cost nothing, in units of y.
+        The half-width of the tube, in units of y. Errors up to this size cost nothing.
     C : float, default=1.0
+        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
+        smaller one a wider margin.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
-    solver, intercept, lam, tol, max_iter, max_seconds, max_feature_reads, early_stopping, \
-    validation_fraction, n_iter_no_change, warm_start, n_jobs, random_state, checkpoint, checkpoint_every, callbacks, \
-    verbose
-        As in :class:`LinearSVC`; the validation error is the weighted mean absolute error. "auto" is "sdca" or
-        "interior", which stop when the relative duality gap is at most ``tol``.
+        The loss of an example: how far its error is outside the tube, or the square of that.
+    solver : {"auto", "sdca", "interior", "pegasos", "simba"} or a configured solver, default="auto"
+        The method that trains, as in :class:`LinearSVC`. "auto" takes "sdca" or "interior", which stop
+        at a proven gap, and "pegasos" where neither can be used. "simba" is for classification and is
+        refused.
+    intercept : {"regularized", "none", "unregularized", "exact", "search"}, default="regularized"
+        What is done about the intercept b. "regularized" makes it the weight of a constant feature, as
+        LIBLINEAR does. "none" leaves it out. "unregularized" takes sub-gradient steps on b without a
+        penalty. "exact" minimises over b inside each mini-batch and is meant for large batches.
+        "search" is an outer search over b.
+    lam : float or None, default=None
+        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
+    tol : float, default=1e-3
+        The relative duality gap at which training stops. "pegasos", whose gap closes slowly, also stops
+        when the objective changed by less than this share of itself while the number of epochs doubled.
+        0 switches it off.
+    max_iter : int, default=1000
+        The largest number of epochs. An epoch looks at as many examples as there are.
+    max_seconds : float or None, default=None
+        A wall-clock limit for the whole call, compilation and evaluation included. The model at that
+        time is kept, and ``stop_reason_`` says "max_seconds".
+    max_feature_reads : int or None, default=None
+        The largest number of stored entries of X that the solver may read, which
+        ``history_["feature_reads"]`` counts. The model at that time is kept.
+    early_stopping : bool, default=False
+        Whether to hold out ``validation_fraction`` of the examples and to stop when their weighted mean
+        absolute error has not improved at ``n_iter_no_change`` checkpoints in a row. The best model
+        seen is kept.
+    validation_fraction : float, default=0.1
+        The share of the examples that ``early_stopping`` holds out, between 0 and 1.
+    n_iter_no_change : int, default=3
+        The number of checkpoints without improvement after which ``early_stopping`` ends the training.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the weights of the last fit.
+    n_jobs : int or None, default=None
+        The number of threads of "sdca" on sparse data with more features than examples; −1 is all
+        processors. The result depends on their number, within ``tol``, and never on timing. Everything
+        else uses one thread.
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers. The same integer gives the same model again; None draws a new seed
+        in each call.
+    checkpoint : str, path or None, default=None
+        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
+        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
+        from it. A file of other data or other parameters is refused.
+    checkpoint_every : float, default=60
+        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
+    callbacks : callable, list of callables or None, default=None
+        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
+        Returning ``True`` stops the training.
+    verbose : int, default=0
+        1 shows a progress bar on standard error, 0 shows nothing.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
+        The weights of the features.
     intercept_ : ndarray of shape (1,)
-    history_, certificate_, stop_reason_, n_iter_
-        As in :class:`LinearSVC`.
+        The intercept.
+    history_ : History
+        One row per checkpoint, with the columns ``seconds``, ``epochs``, ``steps``, ``objective``,
+        ``gap`` and the counters of work. ``history_["objective"]`` is a column, ``history_.to_frame()``
+        a pandas frame.
+    certificate_ : Certificate or None
+        The primal value, the dual value and the gap between them, which bounds how far the objective is
+        above its minimum. It is at most ``tol`` of the objective after "sdca" or "interior" stopped by
+        it. It is None after ``partial_fit`` and where the solver proves nothing.
+    stop_reason_ : str
+        Why training ended: "tol", "max_iter", "max_seconds", "max_feature_reads", "early_stopping",
+        "stalled" (rounding allows no progress), "callback", "interrupted" (Ctrl-C) or "partial_fit".
+    n_iter_ : int
+        The number of epochs done, rounded up.
+    n_features_in_ : int
+        The number of features seen in ``fit`` or in the first ``partial_fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        The names of the features. It exists only if X was a frame whose columns have text as names.
+
+    See Also
+    --------
+    LinearSVC : The same for classification.
+    SVR : With a kernel.
 
     Examples
     --------
     >>> from sklearn.datasets import make_regression
     >>> from widemargin import LinearSVR
-    >>> X, y = make_regression(n_samples=500, n_features=5, noise=1.0, random_state=0)
+    >>> X, y = make_regression(n_samples=60, n_features=5, noise=1.0, random_state=0)
     >>> model = LinearSVR(C=10.0, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.95)
     True
+    >>> model.coef_.shape
+    (5,)
     """
 
     def __init__(
@@ -578,7 +742,36 @@ class LinearSVR(StreamedRegressor, _Linear):
     @all_or_nothing
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Train on (X, y); see :meth:`LinearSVC.fit`."""
+        """Train on (X, y), from scratch unless ``warm_start`` is set.
+
+        A :class:`sklearn.exceptions.ConvergenceWarning` says when training ended short of ``tol``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The examples. float32 and float64 data, dense in C order or CSR, is used without a copy.
+        y : array of shape (n,)
+            The targets, numbers.
+        sample_weight : array of shape (n,) or None, default=None
+            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, X, y or the weights make no sense; the message says what to do. The
+            estimator is then as it was before.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVR
+        >>> LinearSVR().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]).stop_reason_
+        'tol'
+        """
         started, X, y, weights = self._begin(X, y, sample_weight)
         self._start_anew()
         self._fit_problem(self._problem_of_part(X, y, weights), started, X, y, None)
@@ -586,5 +779,22 @@ class LinearSVR(StreamedRegressor, _Linear):
 
     @as_given
     def predict(self, X):
-        """Predicted targets, of shape (n,)."""
+        """Return the predicted targets.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The predicted targets.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVR
+        >>> LinearSVR().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]).predict([[0.5], [1.5]]).shape
+        (2,)
+        """
         return self._scores(X)[:, 0]

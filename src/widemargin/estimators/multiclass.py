@@ -412,7 +412,29 @@ class Decomposed(Labelled, KernelMachine):
 
     @as_given
     def decision_function(self, X):
-        """Scores; for two classes of shape (n,), positive meaning ``classes_[1]``."""
+        """Return the scores of rows.
+
+        For two classes a positive score means ``classes_[1]``. For more, the scores of one-vs-one
+        classifiers are votes, with the scores of the pairs deciding between equals, unless
+        ``decision_function_shape="ovo"`` asks for the pairs themselves.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n,), (n, n_classes) or (n, n_pairs)
+            The scores.
+
+        Examples
+        --------
+        >>> from widemargin import SVC
+        >>> model = SVC(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> (model.decision_function([[0.0], [3.0]]) > 0.0).tolist()
+        [False, True]
+        """
         check_is_fitted(self)
         if self._in_pairs() and self.decision_function_shape == "ovr":
             return self._votes(X)[1]
@@ -458,7 +480,28 @@ class Decomposed(Labelled, KernelMachine):
 
     @as_given
     def predict(self, X):
-        """Labels: by the sign, by votes of the pairs, or by the highest score against the rest."""
+        """Return the predicted labels.
+
+        They are decided by the sign of the score for two classes, by the votes of the pairs, or by the
+        highest score against the rest.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The labels, from ``classes_``.
+
+        Examples
+        --------
+        >>> from widemargin import SVC
+        >>> model = SVC(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"])
+        >>> model.predict([[0.0], [3.0]]).tolist()
+        ['no', 'yes']
+        """
         check_is_fitted(self)
         if self._in_pairs():
             return self.classes_[self._votes(X)[int(self.break_ties)].argmax(axis=1)]

@@ -28,18 +28,34 @@ class SavedEstimator(Saved):
     TRAINING: tuple[str, ...] = ("_state", "_counts", "_seen", "_kind", "_passes", "_seconds")
 
     def save(self, path: str | os.PathLike[str], *, state: bool = True, **header: Any) -> None:
-        """Write parameters and all that was learnt to a ``.npz`` file; :meth:`load` predicts and goes on from it.
+        """Write the parameters and all that was learnt to a ``.npz`` file.
 
-        Callbacks are left out, with a warning.
+        The file holds arrays and a JSON header, never pickled objects. Callbacks are left out, with a
+        warning.
 
         Parameters
         ----------
         path : str or path
-            The old file stays until the new one is whole.
+            The name of the file. The old file stays until the new one is whole.
         state : bool, default=True
-            Whether training can go on from the file. Without its state an estimator predicts the same, and
-            ``partial_fit``, ``warm_start`` and the like are refused; the file is smaller.
-        header : further entries of the file's JSON header
+            Whether training can go on from the file. Without its state an estimator predicts the same
+            and the file is smaller, but ``partial_fit``, ``warm_start`` and the like are refused.
+        **header : values
+            Further entries of the file's JSON header.
+
+        Raises
+        ------
+        TypeError
+            If a parameter is a function, such as a callable kernel: pickle the estimator instead.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from widemargin import LinearSVC
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.npz")
+        >>> LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]).save(path)
+        >>> LinearSVC.load(path).predict([[3.0]]).tolist()
+        [1]
         """
         check_is_fitted(self)
         for name, value in self.get_params(deep=False).items():  # type: ignore[attr-defined]

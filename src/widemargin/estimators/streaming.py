@@ -195,19 +195,40 @@ class StreamedClassifier(Labelled, Streamed):
     @available_if(lambda estimator: estimator._can_stream())
     @all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Train on more examples: one pass over them, in the order given. A call that is refused changes nothing.
+        """Train on more examples, from where the last call ended.
+
+        The examples are visited once, in the order given. A call that is refused changes nothing.
 
         Parameters
         ----------
-        X, y : as in :meth:`fit`
-        classes : array
-            All the labels that will come, needed at the first call. :class:`BudgetedSVC` takes new ones at a later
-            call too, which names the old ones as well, and so does :class:`IncrementalSVC`.
-        sample_weight : array of shape (n,), optional
+        X : array or sparse matrix of shape (n, n_features)
+            The examples, dense or CSR, float32 or float64.
+        y : array of shape (n,)
+            The class labels, of any type.
+        classes : array or None, default=None
+            All the labels that will come, which the first call needs. :class:`BudgetedSVC` and
+            :class:`IncrementalSVC` take new ones at a later call too, which names the old ones as well.
+        sample_weight : array of shape (n,) or None, default=None
+            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
 
         Returns
         -------
         self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a label is not among the classes that were announced.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVC
+        >>> model = LinearSVC(random_state=0)
+        >>> for part in ([[0.0], [3.0]], [[1.0], [2.0]]):
+        ...     model = model.partial_fit(part, [0, 1], classes=[0, 1])
+        >>> model.stop_reason_
+        'partial_fit'
         """
         self._refuse_without_state("partial_fit")
         self._check_parameters()
@@ -284,16 +305,29 @@ class StreamedRegressor(Numeric, Streamed):
     @available_if(lambda estimator: estimator._can_stream())
     @all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
-        """Train on more examples: one pass over them, in the order given. A call that is refused changes nothing.
+        """Train on more examples, from where the last call ended.
+
+        The examples are visited once, in the order given. A call that is refused changes nothing.
 
         Parameters
         ----------
-        X, y : as in :meth:`fit`
-        sample_weight : array of shape (n,), optional
+        X : array or sparse matrix of shape (n, n_features)
+            The examples, dense or CSR, float32 or float64.
+        y : array of shape (n,)
+            The targets, numbers.
+        sample_weight : array of shape (n,) or None, default=None
+            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
 
         Returns
         -------
         self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVR
+        >>> LinearSVR(random_state=0).partial_fit([[0.0], [1.0]], [0.0, 1.0]).stop_reason_
+        'partial_fit'
         """
         self._refuse_without_state("partial_fit")
         self._check_parameters()
