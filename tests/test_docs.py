@@ -61,9 +61,7 @@ ROOT = Path(__file__).parents[1]
 DOCS, TUTORIALS = ROOT / "docs", ROOT / "examples" / "tutorials"
 #: Pages, by their path in docs, that do not run yet.
 NOT_YET: set[str] = {
-    "guide/all.md",
     "guide/cluster.md",
-    "measurements/compare.md",
 }
 #: Pages whose python blocks other files run, in processes of their own.
 ELSEWHERE = {"README.md": "test_readme.py", "extend.md": "test_extending.py"}
