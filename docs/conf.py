@@ -1,9 +1,12 @@
 """The site: ``make docs`` builds it into docs/_build/html, offline and without warnings."""
 
+import logging
 import sys
 from pathlib import Path
 
 import widemargin
+
+logging.getLogger("widemargin").setLevel("ERROR")  # no word of compilation in what tutorials print
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -22,7 +25,15 @@ extensions = [
     "mathml",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "tutorials/*.py", "tutorials/*.ipynb", "tutorials/*.md5", "tutorials/*.zip", "**.codeobj.json"]
+exclude_patterns = [
+    "_build",
+    "tutorials/*.py",
+    "tutorials/*.ipynb",
+    "tutorials/*.md5",
+    "tutorials/*.zip",
+    "tutorials/sg_execution_times.rst",
+    "**.codeobj.json",
+]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
@@ -40,6 +51,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
+    "write_computation_times": False,
     "show_memory": False,
     "min_reported_time": 1e9,
     "show_signature": False,
@@ -58,7 +70,7 @@ html_theme_options = {
     "logo": {"text": "widemargin"},
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": [],
