@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: demo test test-gpu test-kill check docs bench clean
+.PHONY: demo test test-gpu test-kill test-versions check docs dist bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,12 +34,16 @@ test-gpu: $(VENV)/.gpu
 test-kill: $(VENV)/.dev
 	$(BIN)/python tests/killing.py random 2
 
+# some of the tests on Python 3.11 to 3.14, with the oldest and newest dependencies; ONLY="oldest 3.13" for some
+test-versions:
+	$(PYTHON) tests/versions.py $(ONLY)
+
 check: $(VENV)/.dev
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests benchmarks examples docs README.md CHANGELOG.md
+	$(BIN)/codespell src tests benchmarks examples docs README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
 
 $(VENV)/.docs: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
@@ -50,8 +54,16 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+$(VENV)/.dist: $(VENV)/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dist]'
+	touch $@
+
+# sdist and wheel, into dist; each is installed in an environment of its own and tried there
+dist: $(VENV)/.dist
+	$(BIN)/python tests/distributions.py
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.peers.linear
 
 clean:
-	rm -rf $(VENV) docs/_build docs/tutorials docs/api/generated .numba_cache .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venvs dist docs/_build docs/tutorials docs/api/generated .numba_cache .pytest_cache .mypy_cache .ruff_cache
