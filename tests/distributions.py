@@ -11,16 +11,15 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from pathlib import Path
 
 from versions import ROOT, VENVS, made
 
 DIST = ROOT / "dist"
 #: What tests and the site need, of a checkout.
 NEEDED = (
-    "Makefile", "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "LICENSE",
-    "docs/conf.py", "docs/index.md", "examples/demo.py", "examples/tutorials/README.txt", "tests/conftest.py",
-    "tests/smoke.py", "benchmarks/peers/linear.py", "src/widemargin/py.typed",
+    "Makefile", "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff",
+    "LICENSE", "docs/conf.py", "docs/index.md", "examples/demo.py", "examples/tutorials/README.txt",
+    "tests/conftest.py", "tests/smoke.py", "benchmarks/peers/linear.py", "src/widemargin/py.typed",
 )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import widemargin
+
 ROOT = Path(__file__).parents[1]
 
 PREPARED = """
@@ -67,3 +69,34 @@ def test_an_example_runs_after_the_install_line_alone(block):
     script = PREPARED.format(absent=absent) + block
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, env=os.environ)
     assert done.returncode == 0, done.stderr
+
+
+def measured(kind, name):
+    """Milliseconds of (this library, scikit-learn, the rival's own) in docs/measurements/peers.md."""
+    linear, kernel = (ROOT / "docs/measurements/peers.md").read_text(encoding="utf-8").split("\n## Kernel machines\n")
+    section = re.search(rf"### {name}: .*?\n\n(.*?)\n\n", linear if kind == "linear" else kernel, re.DOTALL)[1]
+    contenders, column = (
+        (("widemargin LinearSVC, tol", "scikit-learn LinearSVC, tol", "liblinear-official, tol"), 2)
+        if kind == "linear"
+        else (("widemargin SVC, tol", "scikit-learn SVC, tol", "libsvm-official, tol"), 1)
+    )
+    cells = {row.split("|")[1].strip(): row.split("|")[column + 1] for row in section.splitlines()}
+    return [float(re.search(r"[\d.]+", cells[each].replace(",", ""))[0]) for each in contenders]
+
+
+def test_ratios_are_those_that_were_measured():
+    found = re.findall(
+        r"^\| (linear|kernel), (\w+) \| (\S+) ms \| (\S+) × \| (\S+) × \|$",
+        (ROOT / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert len(found) == 7
+    for kind, name, *numbers in found:
+        ours, *rivals = measured(kind, name)
+        assert [float(number) for number in numbers] == [ours, *(round(rival / ours, 1) for rival in rivals)]
+
+
+def test_the_version_is_the_same_everywhere():
+    assert f"\nversion: {widemargin.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    first = re.search(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1]
+    assert first == "Unreleased" or first.startswith(f"{widemargin.__version__} (")

@@ -1,6 +1,6 @@
 """The tests on each Python and with the oldest and newest dependencies, one environment each: ``make test-versions``.
 
-``python tests/versions.py`` makes them in .venvs and prints a line for each; ``python tests/versions.py oldest 3.13`` makes
+``python tests/versions.py`` makes them in .venvs and prints a line for each, ``python tests/versions.py oldest 3.13``
 those named. Pythons are looked for on the path, among pyenv's and among uv's; those that are not there are named
 as skipped. The oldest dependencies are the lower bounds of pyproject.toml, each in its last patch.
 """
@@ -83,7 +83,7 @@ def made(folder, python, requirements, constraints=()):
 
 
 def versions_in(python):
-    """"numpy 2.4.6, …" as installed."""
+    """ "numpy 2.4.6, …" as installed."""
     listed = subprocess.run(
         [python, "-m", "pip", "--disable-pip-version-check", "list", "--format", "json"],
         capture_output=True, check=True,
@@ -106,7 +106,8 @@ def tried(environment, selection):
     installed = time.perf_counter() - since
     said = subprocess.run(
         [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", *selection],
-        cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "machine_code")}, stdout=subprocess.PIPE, text=True,
+        cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "machine_code")}, text=True,
+        stdout=subprocess.PIPE,
     )  # fmt: skip
     (folder / "tests.log").write_text(said.stdout, encoding="utf-8")
     lines = [line for line in said.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
