@@ -68,29 +68,81 @@ class Stopwatch:
 @savable()
 @dataclass
 class History:
-    """One row per checkpoint, as columns.
+    """The course of a training: one row per checkpoint, read by column.
 
-    Columns are ``seconds`` (training only), ``epochs``, the counters, ``objective``
-    and, where they were measured, ``gap``, ``validation_error`` and others;
-    what a row lacks is NaN.
+    Every fitted estimator has one as ``history_``. The columns are ``seconds`` (training only),
+    ``epochs``, the counters of work, ``objective`` and, where they were measured, ``gap``,
+    ``validation_error`` and others. What a row lacks is NaN.
 
+    Parameters
+    ----------
+    rows : list of dict, default=[]
+        The rows, each with its values by column.
+
+    Attributes
+    ----------
+    columns : list of str
+        The names of the columns, in order of appearance.
+
+    See Also
+    --------
+    widemargin.plots.convergence : A picture of a history.
+
+    Examples
+    --------
+    >>> from widemargin.history import History
     >>> history = History()
     >>> history.append(seconds=0.1, steps=10, objective=0.5)
     >>> history.append(seconds=0.2, steps=20, objective=0.4)
-    >>> history["objective"]
-    array([0.5, 0.4])
+    >>> history["objective"].tolist(), len(history)
+    ([0.5, 0.4], 2)
     """
 
     rows: list[dict[str, float]] = field(default_factory=list)
 
     def append(self, counters: Counters | None = None, **columns: float) -> None:
-        """Add a checkpoint; the counters become columns of their own names."""
+        """Add a checkpoint.
+
+        Parameters
+        ----------
+        counters : Counters or None, default=None
+            The work done so far, whose counters become columns of their own names.
+        **columns : float
+            Further values, by column.
+
+        Examples
+        --------
+        >>> from widemargin.history import History
+        >>> history = History()
+        >>> history.append(seconds=0.1, steps=10, objective=0.5)
+        """
         if counters is not None:
             columns = {**vars(counters), **columns}
         self.rows.append(columns)
 
     def followed_by(self, later: History) -> History:
-        """The rows of two runs; seconds and counters of the later one go on from those of the first."""
+        """Return the rows of two runs, one after the other.
+
+        Seconds and counters of the later run go on from those of the first.
+
+        Parameters
+        ----------
+        later : History
+            The rows that come after these.
+
+        Returns
+        -------
+        History
+            The rows of both.
+
+        Examples
+        --------
+        >>> from widemargin.history import History
+        >>> history = History()
+        >>> history.append(seconds=0.1, steps=10, objective=0.5)
+        >>> history.followed_by(history)["steps"].tolist()
+        [10.0, 20.0]
+        """
         names = ("seconds", *vars(Counters()))
         before = {name: self.last(name) for name in names}
         rows = [{k: v + before[k] if k in before else v for k, v in row.items()} for row in later.rows]
@@ -124,7 +176,26 @@ class History:
         return np.array([row.get(column, np.nan) for row in self.rows])
 
     def last(self, column: str) -> float:
-        """The last number in a column; 0 if there is none."""
+        """Return the last number in a column, or 0 if there is none.
+
+        Parameters
+        ----------
+        column : str
+            The name of the column.
+
+        Returns
+        -------
+        float
+            The number.
+
+        Examples
+        --------
+        >>> from widemargin.history import History
+        >>> history = History()
+        >>> history.append(seconds=0.1, steps=10, objective=0.5)
+        >>> history.last("steps")
+        10.0
+        """
         found = [row[column] for row in self.rows if column in row]
         return float(found[-1]) if found else 0.0
 
@@ -135,7 +206,26 @@ class History:
         return iter(self.rows)
 
     def to_frame(self) -> Any:
-        """The table as a pandas DataFrame."""
+        """Return the table as a pandas DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row per checkpoint.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> from widemargin.history import History
+        >>> history = History()
+        >>> history.append(seconds=0.1, steps=10, objective=0.5)
+        >>> history.to_frame().shape
+        (1, 3)
+        """
         try:
             import pandas as pd
         except ImportError as missing:

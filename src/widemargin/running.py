@@ -44,19 +44,41 @@ FIRST_LOOK = 2**22
 
 @dataclass
 class Progress:
-    """Where a run stands; what callbacks get.
+    """Where a training stands: what callbacks get at each checkpoint.
+
+    A callback that returns ``True`` stops the training.
 
     Attributes
     ----------
-    steps, epochs : int, float
-        Work done in this run.
-    max_epochs : float
-        Work planned for this run.
-    seconds : float
-        Training time so far, evaluation not counted.
-    row : dict
-        The checkpoint's row of the history; empty between checkpoints.
+    solver : Solver
+        The solver at work.
+    problem : object
+        The problem that it solves.
+    state : object
+        Its state, to be looked at and not changed.
     history : History
+        The checkpoints so far.
+    steps : int
+        The steps done in this run.
+    epochs : float
+        The epochs done in this run.
+    max_epochs : float
+        The epochs planned for this run.
+    seconds : float
+        The training time so far, evaluation not counted.
+    row : dict
+        The checkpoint's row of the history. It is empty between checkpoints.
+    finish : callable or None
+        What :meth:`model` does to a model, so that it takes the user's own rows.
+
+    Examples
+    --------
+    >>> from widemargin import LinearSVC
+    >>> def enough(progress):
+    ...     return progress.epochs >= 2
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> LinearSVC(solver="pegasos", tol=0, callbacks=enough, random_state=0).fit(X, y).stop_reason_
+    'callback'
     """
 
     solver: Any
@@ -71,7 +93,23 @@ class Progress:
     finish: Callable[[Any], Any] | None = None
 
     def model(self) -> Any:
-        """A finished copy of the current model; its ``decision_function`` takes what that of the estimator takes."""
+        """Return a finished copy of the current model.
+
+        Returns
+        -------
+        model
+            A model whose ``decision_function`` takes what that of the estimator takes.
+
+        Examples
+        --------
+        >>> from widemargin import LinearSVC
+        >>> shapes = []
+        >>> def look(progress):
+        ...     shapes.append(progress.model().decision_function([[1.5]]).shape)
+        >>> model = LinearSVC(callbacks=look, random_state=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> shapes[0]
+        (1, 1)
+        """
         model = self.solver.model(self.problem, self.state)
         return model if self.finish is None else self.finish(model)
 

@@ -72,37 +72,39 @@ def warmup(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> dict[str, Warmed]:
-    """Compile what fits and predictions need and keep it on disk, so that those of later processes start at once.
+    """Compile what fits and predictions need, so that later processes start at once.
 
-    Processes of their own fit the estimators to a few examples. What is on disk already is not compiled again, so
-    that a second call takes as long as starting Python. Of machines with kernels, the RBF kernel is compiled, and of
-    the losses and solvers those by default; give an estimator with other parameters for other loops.
+    Processes of their own fit the estimators to a few examples. What is on disk already is not compiled
+    again. Of kernels, losses and solvers those by default are compiled; give an estimator with other
+    parameters for others.
 
     Parameters
     ----------
-    estimators : str, estimator, or several of them, optional
-        "LinearSVC", "LinearSVR", "SVC", "SVR", "BudgetedSVC", "BudgetedSVR", "IncrementalSVC" or
-        "StochasticBatchPerceptron", for their default parameters, or an estimator with others, such as
-        ``SVC(kernel="poly")``, which is not changed. By default all those named.
-    dtypes : {"float64", "float32"} or several of them
-    layouts : {"dense", "sparse"} or several of them
-    n_jobs : int, optional
-        Processes at a time; by default, and for −1, as many as there are processors. Each takes up to 0.8 GB of memory.
+    estimators : str, estimator, several of them or None, default=None
+        Names of estimators or "StochasticBatchPerceptron", for default parameters, or estimators such
+        as ``SVC(kernel="poly")``, which are not changed. None takes all names.
+    dtypes : str or several of them, default=("float64", "float32")
+        The types of the data.
+    layouts : str or several of them, default=("dense", "sparse")
+        The layouts of the data.
+    n_jobs : int or None, default=None
+        The number of processes at a time, each of up to 0.8 GB. None and −1 take as many as there are
+        processors.
     verbose : int, default=0
         1 writes a line to standard error for each part.
 
     Returns
     -------
     dict of str to Warmed
-        For each estimator and kind of data ``compiled``, how many loops were not on disk, and ``seconds``.
+        For each estimator and kind of data ``compiled``, how many loops were not on disk, and
+        ``seconds``.
 
     Examples
     --------
     >>> import widemargin
     >>> done = widemargin.warmup("LinearSVC", dtypes="float64", layouts="dense")
-    >>> again = widemargin.warmup("LinearSVC", dtypes="float64", layouts="dense")
-    >>> {part: warmed.compiled for part, warmed in again.items()}
-    {'LinearSVC, float64, dense': 0}
+    >>> list(done)
+    ['LinearSVC, float64, dense']
     """
     kinds = [
         (one_of("dtypes", dtype, DTYPES), one_of("layouts", layout, LAYOUTS))

@@ -47,32 +47,61 @@ class Source(Protocol):
         """(number of examples, number of features)."""
 
     def row(self, i: int) -> Any:
-        """The features of example i."""
+        """Return the features of example i.
+
+        Parameters
+        ----------
+        i : int
+            The place of the example.
+
+        Returns
+        -------
+        array or sparse array
+            As many values as there are features.
+        """
 
     def column(self, j: int) -> Any:
-        """Feature j of all examples."""
+        """Return feature j of all examples.
+
+        Parameters
+        ----------
+        j : int
+            The place of the feature.
+
+        Returns
+        -------
+        array or sparse array
+            As many values as there are examples.
+        """
 
 
 class TwoWays:
     """A matrix that is read by row and by column where it lies, such as a memory map.
 
-    SIMBA never copies it nor looks it through. Other solvers read ``rows``, and copy them if they are in Fortran order.
+    SIMBA never copies it nor looks it through. Other solvers read ``rows``, and copy them if they are
+    in Fortran order.
 
     Parameters
     ----------
     rows : array or sparse matrix of shape (n, d)
-        float32 or float64, in C or Fortran order, or CSR.
-    columns : array or sparse matrix of shape (n, d), optional
-        The same matrix, laid out for reading columns: in Fortran order, or CSC. Without it columns are read from
-        ``rows`` where they stand, which takes a memory access for each entry (on disk: a page).
+        The matrix: float32 or float64, in C or Fortran order, or CSR.
+    columns : array, sparse matrix or None, default=None
+        The same matrix, laid out for reading columns: in Fortran order, or CSC. Without it columns are
+        read from ``rows`` where they stand, which takes a memory access (on disk, a page) for each
+        entry. Sparse rows need it.
+
+    See Also
+    --------
+    Source : What data must offer to be read so.
 
     Examples
     --------
     >>> import numpy as np
     >>> from widemargin import LinearSVC, Simba, TwoWays
-    >>> X = np.random.default_rng(0).normal(size=(300, 10))
+    >>> X = np.random.default_rng(0).normal(size=(60, 10))
     >>> data = TwoWays(X, np.asfortranarray(X))
-    >>> LinearSVC(solver=Simba(nu=1e-3), max_iter=1, tol=0, random_state=0).fit(data, X[:, 0] > 0.0).coef_.shape
+    >>> model = LinearSVC(solver=Simba(nu=1e-3), max_iter=1, tol=0, random_state=0)
+    >>> model.fit(data, X[:, 0] > 0.0).coef_.shape
     (1, 10)
     """
 
@@ -114,11 +143,49 @@ class TwoWays:
             raise ValueError(f"{name} must be float32 or float64, got {given.dtype}: convert them")
 
     def row(self, i: int) -> Any:
-        """The features of example i."""
+        """Return the features of example i.
+
+        Parameters
+        ----------
+        i : int
+            The place of the example.
+
+        Returns
+        -------
+        array or sparse array
+            As many values as there are features.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin import TwoWays
+        >>> data = TwoWays(np.array([[1.0, 2.0], [3.0, 4.0]]))
+        >>> data.row(1).tolist()
+        [3.0, 4.0]
+        """
         return _line(self.by_rows, i)
 
     def column(self, j: int) -> Any:
-        """Feature j of all examples."""
+        """Return feature j of all examples.
+
+        Parameters
+        ----------
+        j : int
+            The place of the feature.
+
+        Returns
+        -------
+        array or sparse array
+            As many values as there are examples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin import TwoWays
+        >>> data = TwoWays(np.array([[1.0, 2.0], [3.0, 4.0]]))
+        >>> data.column(1).tolist()
+        [2.0, 4.0]
+        """
         return _line(self.by_columns, j)
 
 

@@ -21,17 +21,34 @@ from .sides import run_side_by_side
 
 @dataclass
 class SVMGrid:
-    """What :func:`svm_grid` found.
+    """What :func:`widemargin.svm_grid` found.
 
     Attributes
     ----------
-    Cs, gammas : list
-        As they were given.
+    Cs : list of float
+        The values of C, as they were given.
+    gammas : list
+        The values of γ, as they were given.
     scores : ndarray of shape (n_gammas, n_Cs, n_folds)
-        Share of the held-out examples of each fold that are classified correctly; NaN for machines that Ctrl-C left
-        unfinished.
-    gaps : ndarray of the same shape
-        The largest relative duality gap of the machines of a fold, NaN where a kernel is indefinite.
+        The share of the held-out examples of each fold that are classified correctly. It is NaN for
+        machines that Ctrl-C left unfinished.
+    gaps : ndarray of shape (n_gammas, n_Cs, n_folds)
+        The largest relative duality gap of the machines of a fold. It is NaN where a kernel is
+        indefinite.
+    mean : ndarray of shape (n_gammas, n_Cs)
+        The mean score over the folds.
+    best_params : dict
+        The ``"C"`` and ``"gamma"`` with the best mean score, and of equals the smallest C.
+    best_score : float
+        The best mean score.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import svm_grid
+    >>> grid = svm_grid(*make_moons(60, noise=0.2, random_state=0), Cs=[1.0, 10.0], cv=3)
+    >>> sorted(grid.best_params), grid.mean.shape
+    (['C', 'gamma'], (1, 2))
     """
 
     Cs: list[float]
@@ -62,35 +79,45 @@ class SVMGrid:
 def svm_grid(X, y, Cs, *, gammas=("scale",), cv=5, sample_weight=None, **parameters):
     """Cross-validate :class:`SVC` for all pairs of a C and a γ.
 
-    On a GPU (``device="cuda"``) the machines of all folds and all C of a γ are trained side by side: a kernel row is
-    computed once for all of them, and the scores of held-out examples come with training. On the CPU each fold goes
-    through the C from the smallest to the largest, each from the solution of the one before.
+    On a GPU (``device="cuda"``) the machines of all folds and all C of a γ are trained side by side and
+    share kernel rows. On the CPU each fold goes through the C from the smallest to the largest, each
+    from the solution of the one before.
 
     Parameters
     ----------
-    X, y : as in :meth:`SVC.fit`
+    X : array or sparse matrix of shape (n, n_features)
+        The examples, as in :meth:`SVC.fit`.
+    y : array of shape (n,)
+        The class labels.
     Cs : sequence of float
-    gammas : sequence of float, "scale" or "auto"
-        On a GPU "scale" is that of all examples, held-out ones among them.
+        The values of C.
+    gammas : sequence of float, "scale" or "auto", default=("scale",)
+        The values of γ. On a GPU "scale" is that of all examples, held-out ones among them.
     cv : int, cross-validation generator or an iterable, default=5
-        As in scikit-learn; a number makes stratified folds.
-    sample_weight : array of shape (n,), optional
-        For training; scores count examples.
-    **parameters : of :class:`SVC`
+        The folds, as in scikit-learn. A number makes stratified folds.
+    sample_weight : array of shape (n,) or None, default=None
+        The weights of the examples, for training. Scores count examples.
+    **parameters : values
+        Further parameters of :class:`SVC`.
 
     Returns
     -------
     SVMGrid
+        The scores and gaps of all machines, and the best parameters.
+
+    See Also
+    --------
+    svm_path : The machines themselves, for many C.
 
     Examples
     --------
     >>> from sklearn.datasets import make_moons
     >>> from widemargin import SVC, svm_grid
-    >>> X, y = make_moons(200, noise=0.2, random_state=0)
-    >>> grid = svm_grid(X, y, Cs=[0.1, 1.0, 10.0], gammas=[0.5, 2.0])
-    >>> model = SVC(**grid.best_params).fit(X, y)
+    >>> X, y = make_moons(60, noise=0.2, random_state=0)
+    >>> grid = svm_grid(X, y, Cs=[1.0, 10.0], gammas=[0.5, 2.0], cv=3)
     >>> grid.scores.shape
-    (2, 3, 5)
+    (2, 2, 3)
+    >>> model = SVC(**grid.best_params).fit(X, y)
     """
     for name in ("C", "gamma", "lam", "early_stopping", "checkpoint", "warm_start"):
         if parameters.get(name):

@@ -19,26 +19,39 @@ from .sides import Sides
 
 
 def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
-    """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before; on a GPU all at once.
+    """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before.
+
+    On a GPU (``device="cuda"``) the machines are trained side by side and share kernel rows.
 
     Parameters
     ----------
-    X, y : as in :meth:`SVC.fit`, two classes
+    X : array or sparse matrix of shape (n, n_features)
+        The examples, as in :meth:`SVC.fit`.
+    y : array of shape (n,)
+        The labels, of two classes.
     Cs : sequence of float
-        In any order; they are trained from the smallest to the largest.
-    **parameters : of :class:`SVC`; with ``device="cuda"`` the machines are trained side by side and share kernel rows
+        The values of C, in any order. They are trained from the smallest to the largest.
+    sample_weight : array of shape (n,) or None, default=None
+        The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+    **parameters : values
+        Further parameters of :class:`SVC`.
 
     Returns
     -------
     list of SVC
-        In the order of ``Cs``; after Ctrl-C only those that were trained by then, the last one with
-        ``stop_reason_`` "interrupted".
+        The machines, in the order of ``Cs``. After Ctrl-C there are only those trained by then, the
+        last one with ``stop_reason_`` "interrupted".
+
+    See Also
+    --------
+    svm_grid : Cross-validation over C and γ.
+    pareto_path : The front of norm and loss.
 
     Examples
     --------
     >>> from sklearn.datasets import make_moons
     >>> from widemargin import svm_path
-    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> X, y = make_moons(60, noise=0.2, random_state=0)
     >>> [model.C for model in svm_path(X, y, [0.1, 1.0, 10.0])]
     [0.1, 1.0, 10.0]
     """
@@ -100,15 +113,26 @@ def _in_turn(asked: list[float], values: list[float], train: Callable[[float, SV
 
 @dataclass
 class ParetoPath:
-    """Points of the front, in the order of the parameters given.
+    """The points of :func:`widemargin.pareto_path`, in the order of the parameters given.
 
     Attributes
     ----------
-    norms, hinges : ndarray
-        ‖w‖ and the mean (weighted) hinge loss on the training examples.
+    norms : ndarray
+        The norms ‖w‖ of the machines.
+    hinges : ndarray
+        Their mean (weighted) hinge losses on the training examples.
     nus : ndarray
-        hinges / norms: the ν whose optimum a point is, where it is one (Lemma 2.1 of the SBP paper).
+        hinges / norms: the ν whose optimum a point is, where it is one.
     models : list of SVC
+        The machines.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import pareto_path
+    >>> path = pareto_path(*make_moons(60, noise=0.2, random_state=0), Cs=[1.0, 10.0])
+    >>> len(path), path.models[0].C
+    (2, 1.0)
     """
 
     norms: np.ndarray
@@ -123,31 +147,44 @@ class ParetoPath:
 def pareto_path(
     X: Any, y: Any, *, nus: Any = None, Cs: Any = None, sample_weight: Any = None, **parameters: Any
 ) -> ParetoPath:
-    """The front of (‖w‖, mean hinge) of two-class kernel SVMs, each point starting from the one before.
+    """Compute the front of (‖w‖, mean hinge) of two-class kernel SVMs.
 
-    With ``Cs`` the points are optima of ½‖w‖² + C Σ hinge, solved to ``tol`` (by SMO unless ``solver`` is given); with
-    ``nus`` they are those of the slack-constrained form, max {margin : ‖w‖ ≤ 1, mean slack ≤ ν}, by the Stochastic
-    Batch Perceptron, which come near the front soon and reach it slowly.
+    With ``Cs`` the points are optima of ½‖w‖² + C Σ hinge, solved to ``tol``. With ``nus`` they are
+    those of the slack-constrained form, max {margin : ‖w‖ ≤ 1, mean slack ≤ ν}, by the Stochastic Batch
+    Perceptron, which come near the front soon and reach it slowly. Each point starts from the one
+    before.
 
     Parameters
     ----------
-    X, y : as in :meth:`SVC.fit`, two classes
-    nus : sequence of float ≥ 0
-    Cs : sequence of float > 0
-        One of the two is given, in any order.
-    sample_weight : as in :meth:`SVC.fit`
-    **parameters : of :class:`SVC`; with ``nus`` the solver is a StochasticBatchPerceptron, whose ν is replaced
+    X : array or sparse matrix of shape (n, n_features)
+        The examples, as in :meth:`SVC.fit`.
+    y : array of shape (n,)
+        The labels, of two classes.
+    nus : sequence of float or None, default=None
+        The values of ν ≥ 0, in any order. Give these or ``Cs``.
+    Cs : sequence of float or None, default=None
+        The values of C > 0, in any order. Give these or ``nus``.
+    sample_weight : array of shape (n,) or None, default=None
+        The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+    **parameters : values
+        Further parameters of :class:`SVC`. With ``nus`` the solver is a StochasticBatchPerceptron,
+        whose ν is replaced.
 
     Returns
     -------
     ParetoPath
-        In the order given; after Ctrl-C only the points that were trained by then.
+        The points, in the order given. After Ctrl-C there are only those trained by then.
+
+    See Also
+    --------
+    widemargin.plots.pareto : A picture of the front.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import make_moons
     >>> from widemargin import pareto_path
-    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> X, y = make_moons(60, noise=0.2, random_state=0)
     >>> path = pareto_path(X, y, Cs=[0.1, 1.0, 10.0])
     >>> bool((np.diff(path.norms) > 0).all()), bool((np.diff(path.hinges) < 0).all())
     (True, True)

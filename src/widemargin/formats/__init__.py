@@ -33,19 +33,34 @@ def export(model: Any, path: str | os.PathLike[str], format: str | None = None) 
 
     Parameters
     ----------
-    model : a fitted estimator
+    model : fitted estimator
+        The estimator to write.
     path : str or path
-        The old file stays until the new one is whole.
-    format : {"npz", "libsvm", "liblinear", "onnx"}, optional
-        "npz" is this library's own, as ``model.save(path)`` writes it, and the only one that training goes on from.
-        "libsvm" and "liblinear" are the text of those programs, "onnx" a graph with the input ``X`` and the outputs
-        ``label`` and ``scores`` (a regressor's is ``scores`` alone). Not given: by the ending of the name.
+        The name of the file. The old file stays until the new one is whole.
+    format : {"npz", "libsvm", "liblinear", "onnx"} or None, default=None
+        "npz" is this library's own, as ``model.save(path)`` writes it, and the only one that training
+        goes on from. "libsvm" and "liblinear" are the text of those programs. "onnx" is a graph with
+        the input ``X`` and the outputs ``label`` and ``scores``; a regressor has ``scores`` alone. None
+        goes by the ending of the name.
+
+    Raises
+    ------
+    ValueError
+        If the model does not fit the format; the message says why.
+
+    See Also
+    --------
+    load : Reading what was written.
 
     Examples
     --------
-    >>> import widemargin
-    >>> widemargin.export(model, "model.onnx")  # doctest: +SKIP
-    >>> widemargin.export(model, "heart_scale.model", "libsvm")  # doctest: +SKIP
+    >>> import os, tempfile
+    >>> from widemargin import LinearSVC, export, load
+    >>> model = LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.liblinear")
+    >>> export(model, path)
+    >>> load(path).predict([[3.0]]).tolist()
+    [1]
     """
     if format is None:
         ending = Path(path).suffix.lower()
@@ -66,23 +81,41 @@ def export(model: Any, path: str | os.PathLike[str], format: str | None = None) 
 
 
 def load(path: str | os.PathLike[str], cls: type = object, *, n_features: int | None = None) -> Any:
-    """The object in a file: an estimator, a model, a solver's state or whatever else was saved.
+    """Read a file: an estimator, a model, a solver's state or whatever else was saved.
 
     Model text of LIBSVM and LIBLINEAR is recognised, and becomes an estimator that predicts.
 
     Parameters
     ----------
     path : str or path
-    cls : type, optional
-        What it must be.
-    n_features : int, optional
-        Of LIBSVM's text, which does not say how many features there are: those it names, if not given.
+        The name of the file.
+    cls : type, default=object
+        The class that the object must have.
+    n_features : int or None, default=None
+        The number of features of LIBSVM's text, which does not tell. None takes those it names.
+
+    Returns
+    -------
+    object
+        What was saved.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or holds an object of another class.
+
+    See Also
+    --------
+    export : Writing models.
 
     Examples
     --------
+    >>> import os, tempfile
     >>> import widemargin
-    >>> model = widemargin.load("model.npz")  # doctest: +SKIP
-    >>> model = widemargin.load("heart_scale.model", n_features=13)  # doctest: +SKIP
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.npz")
+    >>> widemargin.LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]).save(path)
+    >>> type(widemargin.load(path)).__name__
+    'LinearSVC'
     """
     with open(path, "rb") as file:
         first = file.read(64).split()

@@ -40,7 +40,28 @@ BALANCED = 1e-9
 
 @savable()
 class Certificate(NamedTuple):
-    """Primal value, dual value and their difference, which bounds the suboptimality of the model."""
+    """What is proven of a model: primal value, dual value and their difference.
+
+    The objective of the model is at most ``gap`` above its minimum. Fitted estimators have it as
+    ``certificate_``.
+
+    Attributes
+    ----------
+    primal : float
+        The objective of the model.
+    dual : float
+        A lower bound of the minimum.
+    gap : float
+        primal − dual.
+    relative_gap : float
+        The gap as a share of the primal value: 0.01 means at most 1 % above the minimum.
+
+    Examples
+    --------
+    >>> from widemargin.problems.objective import Certificate
+    >>> Certificate(primal=2.0, dual=1.5, gap=0.5).relative_gap
+    0.25
+    """
 
     primal: float
     dual: float

@@ -641,14 +641,27 @@ class Work:
 class Interior(Solver):
     """Interior-point method for linear machines on data with few features.
 
+    It needs some thirty passes to a gap of 1e-6, whatever the sizes of the features and of C. A pass
+    takes n × d² operations.
+
     Parameters
     ----------
-    max_features : int
-        Data with more features is refused.
+    max_features : int, default=2000
+        The largest number of features. Data with more is refused.
 
     Notes
     -----
-    Losses: hinge, squared hinge, (squared) ε-insensitive. Intercepts: "regularized", "unregularized", "none".
+    It has the losses hinge, squared hinge and (squared) ε-insensitive, and the intercepts
+    "regularized", "unregularized" and "none".
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import LinearSVC, Interior
+    >>> X, y = make_classification(n_samples=60, class_sep=2.0, random_state=0)
+    >>> model = LinearSVC(C=1e3, solver=Interior(), tol=1e-6).fit(X, y)
+    >>> bool(model.certificate_.relative_gap <= 1e-6)
+    True
     """
 
     max_features: int = WIDEST

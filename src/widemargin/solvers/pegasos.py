@@ -535,28 +535,40 @@ class State(protocol.State):
 @savable()
 @dataclass
 class Pegasos(Solver):
-    """Primal stochastic sub-gradient solver, with all the options of the paper.
+    """Primal stochastic sub-gradient descent, with all the options of its paper.
+
+    It is the solver of linear machines that learns from streams and has every intercept and loss.
 
     Parameters
     ----------
-    step : {"bottou", "pegasos", "norma", "constant"} or a policy object
-        Step sizes: :class:`Bottou` (default), the paper's :class:`InverseTime`,
-        :class:`Norma`, :class:`Constant`.
-    average : {"weighted", "suffix", "uniform", "none"}
-        What is output: the mean of all iterates with weights ∝ t, of the last half to
-        three quarters of them, of all of them, or the last iterate.
-    sampling : {"permutation", "iid", "fixed"}
-        A new permutation each epoch, independent draws, or one permutation.
-    batch_size : int
-        Examples per step.
-    projection : bool
-        Project onto a ball that holds the optimum after each step.
-    search_epochs : int
-        With ``intercept="search"``: epochs of the first runs; later ones are longer.
+    step : {"bottou", "pegasos", "norma", "constant"} or a policy object, default="bottou"
+        The sizes of the steps. "bottou" is η₀/(1 + λη₀t) with η₀ found by trial runs on a sample,
+        "pegasos" the paper's 1/(λt), "norma" p/(λ√t), "constant" 0.01. The policies :class:`Bottou`,
+        :class:`InverseTime`, :class:`Norma` and :class:`Constant` have parameters.
+    average : {"weighted", "suffix", "uniform", "none"}, default="weighted"
+        What is returned: the mean of all iterates with weights ∝ t, the mean of the last half to three
+        quarters of them, the mean of all, or the last iterate.
+    sampling : {"permutation", "iid", "fixed"}, default="permutation"
+        The order of visits: a new permutation each epoch, independent draws, or one permutation.
+    batch_size : int, default=1
+        The number of examples of a step.
+    projection : bool, default=False
+        Whether each step is followed by a projection onto a ball that holds the optimum.
+    search_epochs : int, default=1
+        The epochs of the first runs of ``intercept="search"``. Later ones are longer.
 
     Notes
     -----
     ``Pegasos(step="pegasos", average="none", sampling="iid")`` is Fig. 1 of the paper to the letter.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import LinearSVC, Pegasos
+    >>> X, y = make_classification(n_samples=60, class_sep=2.0, random_state=0)
+    >>> model = LinearSVC(solver=Pegasos(batch_size=4), tol=0, max_iter=20, random_state=0).fit(X, y)
+    >>> model.stop_reason_, model.n_iter_
+    ('max_iter', 20)
     """
 
     step: Any = "bottou"

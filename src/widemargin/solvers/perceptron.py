@@ -27,12 +27,23 @@ def _(rule, t, y, f, c, cap, weight, diagonal):
 @savable()
 @dataclass
 class KernelPerceptron(KernelVisits):
-    """The kernel Perceptron. One pass has a guarantee; more passes fit the training set without bound.
+    """The kernel Perceptron, for comparison.
+
+    One pass (``max_iter=1``) has a guarantee. More passes fit the training set without bound.
 
     Parameters
     ----------
-    sampling : {"permutation", "iid"}
-        A new permutation each epoch, or independent draws.
+    sampling : {"permutation", "iid"}, default="permutation"
+        The order of visits: a new permutation each epoch, or independent draws.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, KernelPerceptron
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = SVC(solver=KernelPerceptron(sampling="iid"), max_iter=1, tol=0).fit(X, y)
+    >>> model.stop_reason_
+    'max_iter'
     """
 
     minimises = False

@@ -179,11 +179,50 @@ class Solver:
     # -- parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Hyper-parameters by name, as scikit-learn's searches want them."""
+        """Return the hyper-parameters by name, as scikit-learn's searches want them.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            It is there for scikit-learn; solvers have no nested parameters.
+
+        Returns
+        -------
+        dict
+            The values by name.
+
+        Examples
+        --------
+        >>> from widemargin import SDCA
+        >>> SDCA(n_jobs=2).get_params()["n_jobs"]
+        2
+        """
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     def set_params(self, **params: Any) -> Solver:
-        """Set hyper-parameters by name."""
+        """Set hyper-parameters by name.
+
+        Parameters
+        ----------
+        **params : values
+            The new values.
+
+        Returns
+        -------
+        self
+            The solver.
+
+        Raises
+        ------
+        ValueError
+            If the solver has no such parameter.
+
+        Examples
+        --------
+        >>> from widemargin import SDCA
+        >>> SDCA().set_params(n_jobs=2).n_jobs
+        2
+        """
         names = list(self.get_params())
         for name, value in params.items():
             if name not in names:

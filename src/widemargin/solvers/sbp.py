@@ -722,20 +722,34 @@ class BatchPerceptron(BatchSteps):
 @savable()
 @dataclass
 class StochasticBatchPerceptron(BatchPerceptron):
-    """Kernel classification in the slack-constrained form, with the fewest kernel values to a good classifier.
+    """The Stochastic Batch Perceptron: a good kernel classifier from the fewest kernel values.
+
+    With ``nu`` it solves the slack-constrained form. Without it, it finds the ν of C on a sample and
+    later hands over to SMO, which goes on to the optimum.
 
     Parameters
     ----------
-    nu : float, optional
-        Slack per example, in units of ‖w‖ = 1. Without it the problem's C-form is solved: see the head of this file.
-    batch_size : int
-        Points drawn from p* per step; 1 is Algorithm 1.
-    average : {"t", "suffix", "uniform"}
-        All iterates with weights t, the last half to three quarters of them, or all alike (the paper's).
-    step : float
-        Multiplies the paper's η₀.
-    tol : float
-        Relative duality gap to which SMO refines, without ``nu``; the run stops at its own ``tol``.
+    nu : float or None, default=None
+        The slack per example, in units of ‖w‖ = 1. None solves the C-form of the problem.
+    batch_size : int, default=16
+        The number of points drawn in each step. 1 is Algorithm 1 of the paper.
+    average : {"t", "suffix", "uniform"}, default="t"
+        The mean that is returned: of all iterates with weights t, of the last half to three quarters of
+        them, or of all alike, as in the paper.
+    step : float, default=1.0
+        A factor of the paper's step size η₀.
+    tol : float, default=1e-3
+        The relative duality gap to which SMO refines, without ``nu``. Estimators put their own ``tol``
+        here.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, StochasticBatchPerceptron
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = SVC(solver=StochasticBatchPerceptron(batch_size=4), C=10.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
     """
 
     for_device = "sbp"

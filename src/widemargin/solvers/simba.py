@@ -679,33 +679,51 @@ class Workspace:
 @savable()
 @dataclass
 class Simba(Solver):
-    """SIMBA: linear classifiers in the slack-constrained form, learnt from one row and one column per step.
+    """SIMBA: linear classifiers learnt from one row and one column per step.
+
+    It solves the slack-constrained form. Use it where looking at a feature is what costs, with a
+    :class:`Source`.
 
     Parameters
     ----------
-    nu : float or None
-        Mean slack per example, for a margin of rows of size 1; None finds the ν of the problem's C on a sample.
-    primal : {"adaptive", "averaging", "fixed"}
-        The step of w: zᵢ/√(2t) is added; or the sum of all z is divided by √(2t); or by √(2T), as printed.
-    dual : {"quadratic", "exponential"}
-        The factor of importance: 1 − ηv + η²v², or exp(−ηv).
-    rate : {"adaptive", "fixed"}
-        η = √(log n/t), or √(log n/T).
-    columns : {"squared", "absolute", "scaled"}
-        Columns are drawn in proportion to w_j², |w_j|, or |w_j| times the root mean square of feature j, which takes a
-        pass over the data.
-    horizon : int or None
-        T, for what is "fixed".
-    rows_per_step, columns_per_step : int
-        How many are drawn in each step; w and v are means over them.
-    size : float or None
-        An upper bound of the rows' norms, with the constant 1 of a regularised intercept; None takes a pass to find it.
-    level_sample : int or None
-        The final level is found on so many examples, and so are the objective and, unless given, the other quantities:
-        nothing else is read, and nothing is certified. None takes all, or 1,000 of data that is not in memory.
-    ascent_after : int or None
-        After so many steps go on by dual ascent (SDCA) from the coefficients of the rows drawn, to a proven gap; None
-        never does. An epoch of it reads all rows.
+    nu : float or None, default=None
+        The mean slack per example, for a margin of rows of size 1. None finds the ν of the problem's C
+        on a sample.
+    primal : {"adaptive", "averaging", "fixed"}, default="adaptive"
+        The step of w. zᵢ/√(2t) is added, or the sum of all z is divided by √(2t), or by √(2T) as
+        printed in the paper.
+    dual : {"quadratic", "exponential"}, default="quadratic"
+        The factor of an example's importance: 1 − ηv + η²v², or exp(−ηv).
+    rate : {"adaptive", "fixed"}, default="adaptive"
+        The rate η: √(log n/t), or √(log n/T).
+    columns : {"squared", "absolute", "scaled"}, default="squared"
+        How columns are drawn: in proportion to wⱼ², to the size of wⱼ, or to the size of wⱼ times the
+        root mean square of feature j, which takes a pass over the data.
+    horizon : int or None, default=None
+        The number of steps T, for what is "fixed".
+    rows_per_step : int, default=1
+        The number of rows drawn in each step; w takes their mean.
+    columns_per_step : int, default=1
+        The number of columns drawn in each step; v takes their mean.
+    size : float or None, default=None
+        An upper bound of the norms of the rows, with the constant 1 of a regularised intercept. None
+        takes a pass to find it.
+    level_sample : int or None, default=None
+        The number of examples on which the final level and the objective are found. Nothing else is
+        read then, and nothing is certified. None takes all, or 1,000 of data that is not in memory.
+    ascent_after : int or None, default=None
+        The number of steps after which dual ascent (SDCA) goes on from the rows drawn, to a proven gap.
+        An epoch of it reads all rows. None never does.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import LinearSVC, Simba
+    >>> X, y = make_classification(n_samples=60, class_sep=2.0, random_state=0)
+    >>> solver = Simba(nu=1e-3, rows_per_step=4)
+    >>> model = LinearSVC(solver=solver, tol=0, max_iter=5, random_state=0).fit(X, y)
+    >>> model.stop_reason_
+    'max_iter'
     """
 
     nu: float | None = None

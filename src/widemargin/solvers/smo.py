@@ -760,24 +760,36 @@ class DualSolver(Solver):
 @savable()
 @dataclass
 class SMO(DualSolver):
-    """Exact dual solver for kernel classification and regression.
+    """Sequential minimal optimisation: the exact solver of kernel machines.
+
+    It is what :class:`SVC` and :class:`SVR` use by default.
 
     Parameters
     ----------
-    working_set : int
-        Most variables that a round takes up; as many free ones of the round before stay in.
-    tol : float
-        Relative duality gap at which episodes stop refining; the run stops at its own ``tol``.
-    slack, first_slack : float
-        A variable at its bound leaves the active set when its margin is this far from being violated; the second
-        is for the set chosen by the sample.
-    sample : int
-        The first episode takes one in this many examples; 1 starts with all.
-    max_rounds : int
-        Most rounds of one episode.
-    onward : bool
-        For starts near the solution: episodes go to ``tol`` at once, not to a tenth of the gap at first, since the
-        responses that each ends with are dear; and the model is w(α), no multiple of it.
+    working_set : int, default=256
+        The largest number of variables that a round takes up. As many free ones of the round before
+        stay in.
+    tol : float, default=1e-3
+        The relative duality gap at which episodes stop refining. Estimators put their own ``tol`` here.
+    slack : float, default=0.3
+        How far a variable at its bound must be from violating its margin to leave the active set.
+    first_slack : float, default=0.1
+        The same for the active set that the sample chooses.
+    sample : int, default=8
+        The first episode takes one in this many examples. 1 starts with all.
+    max_rounds : int, default=2000
+        The largest number of rounds of one episode.
+    onward : bool, default=False
+        Whether the start is near the solution, so that episodes go to ``tol`` at once. The model is
+        then w(α) and no multiple of it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, SMO
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> bool(SVC(solver=SMO(working_set=64)).fit(X, y).certificate_.relative_gap <= 1e-3)
+    True
     """
 
     working_set: int = 256

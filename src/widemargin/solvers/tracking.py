@@ -889,25 +889,35 @@ class Workspace:
 class Tracker(Solver):
     """Approximate incremental SVMs: PROCESS and REPROCESS steps for each example that arrives.
 
-    A step of this solver is an example. Further passes see the examples of the problem again, in the same order.
+    It is the method of :class:`IncrementalSVC`. A step is an example.
 
     Parameters
     ----------
-    algorithm : {"lasvm", "process", "random"}
-        "random" is Algorithm 1 of the paper and "process" its Algorithm 2, which know the responses of all examples;
-        "lasvm" keeps the support vectors alone. With a free intercept it works in pairs.
-    choose : {"greedy", "random"}
-        REPROCESS takes the vector that gains most, or draws one. The paper's theorems are about "random".
-    reprocess : int or "auto"
-        REPROCESS steps for each example; "auto" takes as many as hold ``gap``.
-    average : bool
+    algorithm : {"lasvm", "process", "random"}, default="lasvm"
+        "lasvm" keeps the support vectors alone. "random" is Algorithm 1 of the paper and "process" its
+        Algorithm 2, which know the responses of all examples. A free intercept makes it work in pairs.
+    choose : {"greedy", "random"}, default="greedy"
+        Which vector REPROCESS takes: the one that gains most, or one that is drawn. The paper's
+        theorems are about "random".
+    reprocess : int or "auto", default=1
+        The number of REPROCESS steps for each example. "auto" takes as many as hold ``gap``.
+    average : bool, default=False
         Whether the model is the mean over the REPROCESS steps of the last example.
-    gap : float
-        For "auto": the largest normalised gap (P − D)/ΣC of the vectors.
-    window : int, optional
-        Examples that are remembered; the others are forgotten when they are so old.
-    budget : int, optional
-        Most vectors; the oldest one is forgotten first.
+    gap : float, default=0.01
+        The largest normalised gap (P − D)/ΣC of the vectors, for ``reprocess="auto"``.
+    window : int or None, default=None
+        The number of examples that are remembered. Older ones are forgotten.
+    budget : int or None, default=None
+        The largest number of vectors. The oldest one is forgotten first.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import IncrementalSVC, Tracker
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = IncrementalSVC(C=10.0, gamma=1.0, solver=Tracker(reprocess=3)).fit(X, y)
+    >>> model.n_samples_seen_
+    60
     """
 
     algorithm: str = "lasvm"
