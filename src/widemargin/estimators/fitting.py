@@ -35,6 +35,7 @@ from ..problems.layout import refuse_unless_finite
 from ..progress import ProgressBar
 from ..running import STOPPED, Outcome, Progress, run
 from .checkpointing import opened
+from .expected import ExpectedElsewhere
 from .notebooks import ShownInNotebooks
 from .saving import SavedEstimator
 
@@ -99,6 +100,7 @@ def check_rows(
         )
     except (ValueError, TypeError) as error:
         said = str(error)
+        refuse_columns_without_numbers(X)
         if "could not convert string to float" in said or "float() argument" in said:
             lacks = [name for name in ("shape", "row", "column") if not hasattr(X, name)]
             if lacks and (callable(getattr(X, "row", None)) or callable(getattr(X, "column", None))):
@@ -121,6 +123,20 @@ def check_rows(
         return _summed(checked)
     X, y = checked
     return _summed(X), y
+
+
+def refuse_columns_without_numbers(X: Any) -> None:
+    """Name the columns of a frame that hold texts, categories or dates; nothing else is a frame's fault."""
+    if not hasattr(X, "columns") or not hasattr(X, "shape"):
+        return
+    found = [name for name in X.columns if (kind := np.asarray(X[name])).dtype.kind in "mM" or _is_text(kind)]
+    if found:
+        shown = ", ".join(repr(name) for name in found[:5]) + (", …" if len(found) > 5 else "")
+        raise ValueError(
+            f"X must hold numbers, and its column{'s' if len(found) > 1 else ''} {shown} "
+            f"{'do' if len(found) > 1 else 'does'} not: encode categories before the estimator, "
+            "make_column_transformer((OneHotEncoder(), columns), remainder='passthrough'), or drop them"
+        )
 
 
 def _check_distant(
@@ -323,7 +339,7 @@ class Shown:
     finish: Callable[[Any], Any] | None = None
 
 
-class TrainedByRun(SavedEstimator, ShownInNotebooks, CallbackSupportMixin, BaseEstimator):
+class TrainedByRun(SavedEstimator, ShownInNotebooks, ExpectedElsewhere, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that train with :func:`widemargin.running.run`.
 
     After ``fit`` they have ``history_``, ``certificate_``, ``stop_reason_``, ``n_iter_``.
