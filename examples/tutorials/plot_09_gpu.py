@@ -61,7 +61,7 @@ print(grid.best_params)
 # ----------------
 #
 # One H200, a relative gap of 1e-3, float32 tensors that lie on the GPU, medians of three fits; the CPU is one core of
-# the same machine. :doc:`/guide/gpu` has all lines, and the command that measures them.
+# the same machine. :doc:`/notes/gpu` has all lines, and the command that measures them.
 
 measured = {
     "mnist, 8 against the rest\n60,000 × 784": (0.073, 16.0),
