@@ -78,7 +78,7 @@ class Pool:
         return np.array(found, np.int64)
 
     def margins(self, learner: Any, places: np.ndarray) -> np.ndarray:
-        """How sure the learner is of these examples: |f|, or how far the highest score is above the next."""
+        """How sure the learner is of these examples: ``|f|``, or how far the highest score is above the next."""
         since = time.perf_counter()
         score = getattr(learner, "decision_function", None) or getattr(learner, "predict_proba", None)
         if score is None:
@@ -107,7 +107,7 @@ class RandomTeacher:
 
 
 class ActiveTeacher:
-    """Draws some examples at random and chooses the one that the learner is least sure of (smallest |f|).
+    """Draws some examples at random and chooses the one that the learner is least sure of (smallest ``|f|``).
 
     Parameters
     ----------
@@ -126,8 +126,9 @@ class ActiveTeacher:
 class StreamTeacher:
     """Takes examples as they come and asks for a label only where it is worth one, within a budget.
 
-    An example is worth a label if it is among the share of those seen lately that the learner is least sure of: |f| is
-    at most a threshold, which falls with every such example and rises with every other.
+    An example is worth a label if it is among the share of those seen lately that the learner is least
+    sure of: ``|f|`` is at most a threshold, which falls with every such example and rises with every
+    other.
 
     Parameters
     ----------

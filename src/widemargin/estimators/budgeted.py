@@ -427,7 +427,7 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
         The number of epochs done, rounded up.
     n_features_in_ : int
         The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         The names of the features. It exists only if X was a frame whose columns have text as names.
 
     See Also
@@ -639,7 +639,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
         The number of epochs done, rounded up.
     n_features_in_ : int
         The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         The names of the features. It exists only if X was a frame whose columns have text as names.
 
     See Also

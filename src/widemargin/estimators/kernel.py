@@ -153,7 +153,7 @@ class SVC(Decomposed):
         The number of rounds ("smo") or steps of each binary problem.
     n_features_in_ : int
         The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         The names of the features. It exists only if X was a frame whose columns have text as names.
 
     See Also
@@ -395,7 +395,7 @@ class SVR(Numeric, KernelMachine):
         The number of epochs done, rounded up.
     n_features_in_ : int
         The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         The names of the features. It exists only if X was a frame whose columns have text as names.
 
     See Also

@@ -386,7 +386,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         The number of epochs done, rounded up.
     n_features_in_ : int
         The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         The names of the features. It exists only if X was a frame whose columns have text as names.
 
     See Also
@@ -676,7 +676,7 @@ class LinearSVR(StreamedRegressor, _Linear):
         The number of epochs done, rounded up.
     n_features_in_ : int
         The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         The names of the features. It exists only if X was a frame whose columns have text as names.
 
     See Also
