@@ -264,8 +264,8 @@ def test_a_learning_curve_is_one_minus_the_scores_of_scikit_learn(rng):
 def test_a_scaling_curve_has_the_counters_of_its_fits_and_their_power(rng):
     X, y = two_clouds(rng, n=80)
     passes = LinearSVC(solver="pegasos", max_iter=3, tol=0)
-    axes = plots.scaling_curve({"passes": passes}, X, y, sizes=[0.25, 0.5, 1.0], column="visits")
-    np.testing.assert_array_equal(axes.get_lines()[0].get_xydata(), [[20, 60], [40, 120], [80, 240]])
+    axes = plots.scaling_curve({"passes": passes}, X, y, sizes=[0.25, 0.5, 1.0], column="feature_reads")
+    np.testing.assert_array_equal(axes.get_lines()[0].get_xydata(), [[20, 120], [40, 240], [80, 480]])
     assert labels_of(axes) == ["passes: n^1.00"]
 
 
