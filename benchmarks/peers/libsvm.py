@@ -1,7 +1,8 @@
 """Kernel machines beside scikit-learn's SVC (LIBSVM): the same problem, the same cache, one thread.
 
 ``python -m benchmarks.peers.libsvm [a9a] [usps] [letter] [mnist]``. Compilation is off the clock. That both solved the
-same problem is asserted by their dual objectives.
+same problem is asserted by their dual objectives. :mod:`.kernel_peers` has more libraries, and two classes of some of
+the rows; here are several classes, and all rows.
 """
 
 import os

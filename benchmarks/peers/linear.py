@@ -1,6 +1,6 @@
 """Linear machines beside scikit-learn: epochs, memory, start-up. ``make bench`` runs this.
 
-Whole fits are in :mod:`.linear_peers`.
+Whole fits, beside more libraries, are in :mod:`.linear_peers`; here is what an epoch, a start and memory cost.
 
 One thread; compilation and evaluation off the clock; contenders take turns; the same λ, loss and regularised
 intercept for all (asserted where it matters by the objective reached).

@@ -5,7 +5,8 @@
 Ours stops at a relative duality gap of 1e-3. LIBLINEAR gets the loosest of four tolerances with which its objective is
 within 1e-3 of the optimum too. The bias is a constant feature and regularised in both; ε = 0.1, C = 1; features and
 targets of the regression sets are standardised, the others have their labels for targets. Processor seconds, medians of
-three; the optimum is that of a run to 1e-7, and no objective may be below it.
+three; the optimum is that of a run to 1e-7, and no objective may be below it. The frame of ``widemargin bench`` has
+classifiers alone.
 """
 
 import os
