@@ -42,6 +42,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
+	$(BIN)/mypy --strict tests/typing/user.py
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests benchmarks examples docs README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
 

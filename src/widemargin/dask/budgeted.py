@@ -13,6 +13,7 @@ only, which Dask computes again to the same bits.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -223,23 +224,23 @@ class BudgetedSVC(ClusterClassifier, _BudgetedOnCluster):
 
     def __init__(
         self,
-        budget=500,
+        budget: int = 500,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        lam=1e-4,
-        step="pegasos",
-        maintenance="merge",
-        max_iter=1,
-        batch_size=1,
-        multi_class="crammer_singer",
-        class_weight=None,
-        refit=True,
-        random_state=None,
-        client=None,
-    ):
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        lam: float | None = 1e-4,
+        step: Any = "pegasos",
+        maintenance: Any = "merge",
+        max_iter: int = 1,
+        batch_size: int = 1,
+        multi_class: str = "crammer_singer",
+        class_weight: Mapping[Any, float] | str | None = None,
+        refit: Any = True,
+        random_state: Any = None,
+        client: Any = None,
+    ) -> None:
         self._keep(locals())
 
 
@@ -262,20 +263,20 @@ class BudgetedSVR(ClusterRegressor, _BudgetedOnCluster):
 
     def __init__(
         self,
-        budget=500,
+        budget: int = 500,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        lam=1e-4,
-        epsilon=0.1,
-        step="norma",
-        maintenance="merge",
-        max_iter=1,
-        batch_size=1,
-        refit=True,
-        random_state=None,
-        client=None,
-    ):
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        lam: float | None = 1e-4,
+        epsilon: float = 0.1,
+        step: Any = "norma",
+        maintenance: Any = "merge",
+        max_iter: int = 1,
+        batch_size: int = 1,
+        refit: Any = True,
+        random_state: Any = None,
+        client: Any = None,
+    ) -> None:
         self._keep(locals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import dask
 import dask.array as da
@@ -77,7 +77,7 @@ class OnCluster(TrainedByRun):
     _fit_parts: Callable[..., None]
 
     @all_or_nothing
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on (X, y), where they lie.
 
         Parameters
@@ -168,7 +168,7 @@ class OnCluster(TrainedByRun):
             raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {known} features as input")
         return X
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """As in scikit-learn; of Dask collections a lazy number, which ``float(…)`` or ``.compute()`` computes."""
         model = self.to_local()
         if not is_dask(X):
@@ -212,12 +212,12 @@ class ClusterClassifier(ClassifierMixin, OnCluster):
             outputs,
         )
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Labels of the rows; lazy for Dask collections."""
         check_is_fitted(self)
         return self._on_blocks(X, "predict", self.classes_.dtype)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Scores: of shape (n,) for two classes, else (n, n_classes); lazy for Dask collections."""
         check_is_fitted(self)
         width = None if self.classes_.size == 2 else self.classes_.size
@@ -241,7 +241,7 @@ class ClusterRegressor(RegressorMixin, OnCluster):
     numeric = True
     score = OnCluster.score
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Predicted targets, of shape (n,); lazy for Dask collections."""
         check_is_fitted(self)
         return self._on_blocks(X, "predict", np.float64)

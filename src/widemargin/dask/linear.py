@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -114,23 +116,23 @@ class LinearSVC(ClusterClassifier, _LinearOnCluster):
 
     def __init__(
         self,
-        C=1.0,
+        C: float = 1.0,
         *,
-        loss="hinge",
-        solver="auto",
-        intercept="regularized",
-        class_weight=None,
-        lam=None,
-        tol=1e-3,
-        max_iter=1000,
-        max_seconds=None,
-        random_state=None,
-        client=None,
-        checkpoint=None,
-        checkpoint_every=60,
-        callbacks=None,
-        verbose=0,
-    ):
+        loss: str = "hinge",
+        solver: Any = "auto",
+        intercept: str = "regularized",
+        class_weight: Mapping[Any, float] | str | None = None,
+        lam: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        random_state: Any = None,
+        client: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self._keep(locals())
 
     def _check_parameters(self) -> None:
@@ -162,22 +164,22 @@ class LinearSVR(ClusterRegressor, _LinearOnCluster):
     def __init__(
         self,
         *,
-        epsilon=0.0,
-        C=1.0,
-        loss="epsilon_insensitive",
-        solver="auto",
-        intercept="regularized",
-        lam=None,
-        tol=1e-3,
-        max_iter=1000,
-        max_seconds=None,
-        random_state=None,
-        client=None,
-        checkpoint=None,
-        checkpoint_every=60,
-        callbacks=None,
-        verbose=0,
-    ):
+        epsilon: float = 0.0,
+        C: float = 1.0,
+        loss: str = "epsilon_insensitive",
+        solver: Any = "auto",
+        intercept: str = "regularized",
+        lam: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        random_state: Any = None,
+        client: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self._keep(locals())
 
     def _check_parameters(self) -> None:

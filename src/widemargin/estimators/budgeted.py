@@ -6,7 +6,8 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -460,28 +461,28 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
 
     def __init__(
         self,
-        budget=500,
+        budget: int = 500,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        lam=1e-4,
-        step="pegasos",
-        maintenance="merge",
-        max_iter=1,
-        max_bytes=None,
-        batch_size=1,
-        multi_class="crammer_singer",
-        class_weight=None,
-        max_seconds=None,
-        device="cpu",
-        random_state=None,
-        checkpoint=None,
-        checkpoint_every=60,
-        callbacks=None,
-        verbose=0,
-    ):
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        lam: float | None = 1e-4,
+        step: Any = "pegasos",
+        maintenance: Any = "merge",
+        max_iter: int = 1,
+        max_bytes: float | str | None = None,
+        batch_size: int = 1,
+        multi_class: str = "crammer_singer",
+        class_weight: Mapping[Any, float] | str | None = None,
+        max_seconds: float | None = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self._keep(locals())
 
     def _check_parameters(self) -> None:
@@ -499,7 +500,7 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train anew on (X, y), in ``max_iter`` passes, each in an order of its own.
 
         Parameters
@@ -660,27 +661,27 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
 
     def __init__(
         self,
-        budget=500,
+        budget: int = 500,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        lam=1e-4,
-        epsilon=0.1,
-        step="norma",
-        maintenance="merge",
-        max_iter=1,
-        max_bytes=None,
-        batch_size=1,
-        max_seconds=None,
-        device="cpu",
-        random_state=None,
-        checkpoint=None,
-        checkpoint_every=60,
-        callbacks=None,
-        verbose=0,
-    ):
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        lam: float | None = 1e-4,
+        epsilon: float = 0.1,
+        step: Any = "norma",
+        maintenance: Any = "merge",
+        max_iter: int = 1,
+        max_bytes: float | str | None = None,
+        batch_size: int = 1,
+        max_seconds: float | None = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self._keep(locals())
 
     def _check_parameters(self) -> None:
@@ -692,7 +693,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train anew on (X, y), in ``max_iter`` passes, each in an order of its own.
 
         Parameters
@@ -727,7 +728,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
         return self
 
     @as_given
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Return the predicted targets.
 
         Parameters

@@ -76,7 +76,16 @@ class SVMGrid:
         return float(np.nanmax(self.mean))
 
 
-def svm_grid(X, y, Cs, *, gammas=("scale",), cv=5, sample_weight=None, **parameters):
+def svm_grid(
+    X: Any,
+    y: Any,
+    Cs: Any,
+    *,
+    gammas: Any = ("scale",),
+    cv: Any = 5,
+    sample_weight: Any = None,
+    **parameters: Any,
+) -> SVMGrid:
     """Cross-validate :class:`SVC` for all pairs of a C and a γ.
 
     On a GPU (``device="cuda"``) the machines of all folds and all C of a γ are trained side by side and

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from os import PathLike
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -314,28 +315,28 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     def __init__(
         self,
-        C=1.0,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
         *,
-        solver="auto",
-        intercept="auto",
-        memory="all",
-        window=None,
-        budget=None,
-        class_weight=None,
-        cache_size=200,
-        max_iter=1,
-        max_seconds=None,
-        device="cpu",
-        random_state=None,
-        checkpoint=None,
-        checkpoint_every=60,
-        callbacks=None,
-        verbose=0,
-    ):
+        solver: Any = "auto",
+        intercept: str = "auto",
+        memory: Any = "all",
+        window: int | None = None,
+        budget: int | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        cache_size: float | str = 200,
+        max_iter: int = 1,
+        max_seconds: float | None = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self._keep(locals())
 
     # -- parameters
@@ -486,7 +487,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train anew on (X, y), in ``max_iter`` passes over the examples in one random order.
 
         Parameters
@@ -533,7 +534,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         return self
 
     @all_or_nothing
-    def finish(self, tol=1e-3, max_seconds=None):
+    def finish(self, tol: float = 1e-3, max_seconds: float | None = None) -> Self:
         """Go on to the SVM of the remembered examples, until the relative duality gap is at most ``tol``.
 
         ``certificate_`` then says what is proven. Training can go on from there.
@@ -624,7 +625,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         return replace(problem, y=np.ascontiguousarray(problem.signs[q]))
 
     @all_or_nothing
-    def unlearn(self, indices):
+    def unlearn(self, indices: Any) -> Self:
         """Take examples back, as if they had never been there.
 
         This holds up to what further steps would still change; :meth:`finish` afterwards gives the SVM
@@ -689,7 +690,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
             )
         return np.sort(remembered[order][found])
 
-    def duality_gap(self):
+    def duality_gap(self) -> float:
         """Return how far the model is from the SVM of the remembered examples, (P − D)/(C n).
 
         It bounds both P − P* and D* − D, over C n. Of several binary problems it is the mean, and with

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
 
@@ -184,35 +186,35 @@ class SVC(Decomposed):
 
     def __init__(
         self,
-        C=1.0,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
         *,
-        solver="auto",
-        multi_class="ovo",
-        intercept="auto",
-        class_weight=None,
-        cache_size="auto",
-        decision_function_shape="ovr",
-        break_ties=False,
-        lam=None,
-        tol=1e-3,
-        max_iter=1000,
-        max_seconds=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=3,
-        warm_start=False,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        checkpoint=None,
-        checkpoint_every=60,
-        callbacks=None,
-        verbose=0,
-    ):
+        solver: Any = "auto",
+        multi_class: str = "ovo",
+        intercept: str = "auto",
+        class_weight: Mapping[Any, float] | str | None = None,
+        cache_size: float | str = "auto",
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        lam: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 3,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self._keep(locals())
 
     def _check_parameters(self) -> None:
@@ -238,7 +240,7 @@ class SVC(Decomposed):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on (X, y), from scratch unless ``warm_start`` is set.
 
         A :class:`sklearn.exceptions.ConvergenceWarning` says when training ended short of ``tol``.
@@ -420,29 +422,29 @@ class SVR(Numeric, KernelMachine):
 
     def __init__(
         self,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
         *,
-        C=1.0,
-        epsilon=0.1,
-        solver="auto",
-        intercept="auto",
-        cache_size="auto",
-        lam=None,
-        tol=1e-3,
-        max_iter=1000,
-        max_seconds=None,
-        warm_start=False,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        checkpoint=None,
-        checkpoint_every=60,
-        callbacks=None,
-        verbose=0,
-    ):
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        solver: Any = "auto",
+        intercept: str = "auto",
+        cache_size: float | str = "auto",
+        lam: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self._keep(locals())
 
     def _check_parameters(self) -> None:
@@ -451,7 +453,7 @@ class SVR(Numeric, KernelMachine):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on (X, y), from scratch unless ``warm_start`` is set.
 
         A :class:`sklearn.exceptions.ConvergenceWarning` says when training ended short of ``tol``.
@@ -500,7 +502,7 @@ class SVR(Numeric, KernelMachine):
         return self
 
     @as_given
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Return the predicted targets.
 
         Parameters

@@ -161,7 +161,7 @@ class Labelled(ClassifierMixin, TrainedByRun):
         return class_weights(self.class_weight, self.classes_, self._counts)
 
     @as_given
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Return the scores of rows.
 
         Parameters
@@ -187,7 +187,7 @@ class Labelled(ClassifierMixin, TrainedByRun):
         return scores
 
     @as_given
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Return the predicted labels, those with the highest score.
 
         Parameters
@@ -211,7 +211,7 @@ class Labelled(ClassifierMixin, TrainedByRun):
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted, or of their weight.
 
         Parameters
@@ -253,7 +253,7 @@ class Numeric(RegressorMixin, TrainedByRun):
             raise type(error)(f"y must hold numbers for a regression: {error}") from error
         return X, y, check(sample_weight, y.size)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R², the share of the variance of y that the predictions explain.
 
         Parameters

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
@@ -419,30 +421,30 @@ class LinearSVC(StreamedClassifier, _Linear):
 
     def __init__(
         self,
-        C=1.0,
+        C: float = 1.0,
         *,
-        loss="hinge",
-        solver="auto",
-        multi_class="ovr",
-        intercept="regularized",
-        class_weight=None,
-        cost_matrix=None,
-        lam=None,
-        tol=1e-3,
-        max_iter=1000,
-        max_seconds=None,
-        max_feature_reads=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=3,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        checkpoint=None,
-        checkpoint_every=60,
-        callbacks=None,
-        verbose=0,
-    ):
+        loss: str = "hinge",
+        solver: Any = "auto",
+        multi_class: str = "ovr",
+        intercept: str = "regularized",
+        class_weight: Mapping[Any, float] | str | None = None,
+        cost_matrix: Any = None,
+        lam: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        max_feature_reads: float | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 3,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self._keep(locals())
 
     # -- what is minimised
@@ -475,7 +477,7 @@ class LinearSVC(StreamedClassifier, _Linear):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on (X, y), from scratch unless ``warm_start`` is set.
 
         A :class:`sklearn.exceptions.ConvergenceWarning` says when training ended short of ``tol``.
@@ -520,7 +522,7 @@ class LinearSVC(StreamedClassifier, _Linear):
 
     @available_if(_is_logistic)
     @as_given
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the probabilities of :meth:`predict_proba`.
 
         They are computed directly, so that they are finite where a probability rounds to 0.
@@ -551,7 +553,7 @@ class LinearSVC(StreamedClassifier, _Linear):
 
     @available_if(_is_logistic)
     @as_given
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities of the classes, for ``loss="log"`` only.
 
         For two classes they are 1/(1 + exp(−z)) of the score z. For several classes against the rest,
@@ -699,27 +701,27 @@ class LinearSVR(StreamedRegressor, _Linear):
     def __init__(
         self,
         *,
-        epsilon=0.0,
-        C=1.0,
-        loss="epsilon_insensitive",
-        solver="auto",
-        intercept="regularized",
-        lam=None,
-        tol=1e-3,
-        max_iter=1000,
-        max_seconds=None,
-        max_feature_reads=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=3,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        checkpoint=None,
-        checkpoint_every=60,
-        callbacks=None,
-        verbose=0,
-    ):
+        epsilon: float = 0.0,
+        C: float = 1.0,
+        loss: str = "epsilon_insensitive",
+        solver: Any = "auto",
+        intercept: str = "regularized",
+        lam: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        max_feature_reads: float | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 3,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: float = 60,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self._keep(locals())
 
     def _check_parameters(self) -> None:
@@ -741,7 +743,7 @@ class LinearSVR(StreamedRegressor, _Linear):
 
     @all_or_nothing
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on (X, y), from scratch unless ``warm_start`` is set.
 
         A :class:`sklearn.exceptions.ConvergenceWarning` says when training ended short of ``tol``.
@@ -778,7 +780,7 @@ class LinearSVR(StreamedRegressor, _Linear):
         return self
 
     @as_given
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Return the predicted targets.
 
         Parameters

@@ -411,7 +411,7 @@ class Decomposed(Labelled, KernelMachine):
     # -- predicting
 
     @as_given
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Return the scores of rows.
 
         For two classes a positive score means ``classes_[1]``. For more, the scores of one-vs-one
@@ -479,7 +479,7 @@ class Decomposed(Labelled, KernelMachine):
             yield slice(0, X.shape[0]), i, np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)])
 
     @as_given
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Return the predicted labels.
 
         They are decided by the sign of the score for two classes, by the votes of the pairs, or by the

@@ -18,7 +18,7 @@ from .labels import class_weights
 from .sides import Sides
 
 
-def svm_path(X, y, Cs, *, sample_weight=None, **parameters):
+def svm_path(X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, **parameters: Any) -> list[SVC]:
     """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before.
 
     On a GPU (``device="cuda"``) the machines are trained side by side and share kernel rows.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -194,7 +194,7 @@ class StreamedClassifier(Labelled, Streamed):
 
     @available_if(lambda estimator: estimator._can_stream())
     @all_or_nothing
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on more examples, from where the last call ended.
 
         The examples are visited once, in the order given. A call that is refused changes nothing.
@@ -304,7 +304,7 @@ class StreamedRegressor(Numeric, Streamed):
 
     @available_if(lambda estimator: estimator._can_stream())
     @all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on more examples, from where the last call ended.
 
         The examples are visited once, in the order given. A call that is refused changes nothing.

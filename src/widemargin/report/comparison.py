@@ -60,7 +60,8 @@ def settled(setting: Setting, X: Any) -> Setting:
 
 def contenders(examples: Examples, setting: Setting) -> dict[str, Any]:
     """The estimators that are compared, by name; the setting is a settled one."""
-    lam, limit = 1.0 / (setting.C * examples.n), {"max_seconds": setting.max_seconds, "random_state": 0}
+    lam = 1.0 / (setting.C * examples.n)
+    limit: dict[str, Any] = {"max_seconds": setting.max_seconds, "random_state": 0}
     kernel = {"gamma": setting.gamma, **limit}
     linear = ["sdca", "pegasos"] + (["interior"] if examples.X.shape[1] <= NARROW else [])
     # averaged, as SGD is at its best
