@@ -26,6 +26,10 @@ class Measurement(Experiment):
     #: The heading of its section.
     title = ""
 
+    def header(self, parts):
+        """What it adds to the page's head."""
+        return ""
+
 
 def place_of(page, quick):
     """The repository's own files, or those of a trial."""
@@ -68,7 +72,7 @@ def bench(names=("all",), quick=False, again=False, idle=False):
 def text(name, place, quick=False):
     """A page of all results that are there."""
     there = [(name, each, parts) for each in experiments(name) if (parts := each.load(place.results))]
-    lines = [modules(name)[0].HEAD]
+    lines = [modules(name)[0].HEAD, *(f"{said}\n" for _, each, parts in there if (said := each.header(parts)))]
     if quick:
         lines.append("**A quick run: less data and fewer repetitions. It shows that everything runs, not more.**\n")
     for _, experiment, parts in there:

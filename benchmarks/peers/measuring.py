@@ -6,6 +6,7 @@ take turns, so that a busy moment hits all alike.
 
 import ctypes
 import importlib.metadata
+import platform
 import re
 import signal
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers.frame import canvas, markdown
+from benchmarks.papers.frame import canvas, machine, markdown
 
 #: Packages of the rivals.
 PACKAGES = (
@@ -23,14 +24,18 @@ PACKAGES = (
 )  # fmt: skip
 
 
+#: Kinds of machines → packages that have no distribution for them: pip finds none.
+NOWHERE = {"aarch64": ("scikit-learn-intelex", "snapml")}
+
+
 def versions():
-    """Package → version, or nothing where it is not installed."""
-    found = {}
+    """The machine, and package → version, or why it is not here."""
+    found, kind = {"machine": machine()}, platform.machine()
     for name in PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = ""
+            found[name] = f"no distribution for {kind}" if name in NOWHERE.get(kind, ()) else "not installed"
     return found
 
 

@@ -76,3 +76,15 @@ def test_exponents_are_those_of_powers(measuring, rng):
 
     sizes, power = np.array([10.0, 20.0, 80.0]), rng.uniform(-1.0, 3.0)
     assert scaling.slope(sizes, rng.uniform(0.1, 9.0) * sizes**power) == pytest.approx(power)
+
+
+def test_only_what_pip_finds_nowhere_has_no_distribution(measuring, monkeypatch):
+    import platform
+
+    kind = platform.machine()
+    monkeypatch.setattr(measuring, "PACKAGES", ("numpy", "no-such-thing", "neither-this"))
+    monkeypatch.setattr(measuring, "NOWHERE", {kind: ("neither-this",), "abacus": ("no-such-thing",)})
+    found = measuring.versions()
+    assert found["numpy"] == np.__version__
+    assert (found["no-such-thing"], found["neither-this"]) == ("not installed", f"no distribution for {kind}")
+    assert "cores" in found["machine"]
