@@ -64,8 +64,8 @@ print(grid.best_params)
 # the same machine. :doc:`/notes/gpu` has all lines, and the command that measures them.
 
 measured = {
-    "mnist, 8 against the rest\n60,000 × 784": (0.073, 16.0),
-    "a9a\n32,561 × 123": (0.129, 3.9),
+    "mnist, 8 against the rest\n60,000 × 784": (0.067, 16.0),
+    "a9a\n32,561 × 123": (0.104, 3.9),
 }
 figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
 places = np.arange(len(measured))
