@@ -44,7 +44,7 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/mypy --strict tests/typing/user.py
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests benchmarks examples docs README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
+	$(BIN)/codespell --skip 'docs/_build,docs/tutorials,docs/api/generated' src tests benchmarks examples docs README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
 
 $(VENV)/.docs: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
