@@ -70,7 +70,7 @@ def check_all(X, matrix, outputs, rng):
 #: Each is compiled anew; read-only arrays are types of their own to Numba.
 COMBINATIONS = [
     *(("dense", None, dtype, "own") for dtype in (np.float32, np.float64)),
-    *(("csr", index, dtype, "own") for index in (np.int32, np.int64) for dtype in (np.float32, np.float64)),
+    *(("csr", index, dtype, "own") for index, dtype in ((np.int32, np.float64), (np.int64, np.float32))),
     ("dense", None, np.float64, "read-only"),
     ("csr", np.int32, np.float64, "read-only"),
 ]

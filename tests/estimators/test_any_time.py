@@ -80,8 +80,7 @@ def objective(model, X, y, C):
 LIMITS = (0.2, 2.0, 4.0, 7.0, 10.0, 20.0, 40.0, 1e4)
 
 
-@pytest.mark.parametrize("intercept", ["none", "regularized"])
-@pytest.mark.parametrize("C", [1.0, 1e3])
+@pytest.mark.parametrize(("C", "intercept"), [(1.0, "regularized"), (1e3, "none")])
 @pytest.mark.parametrize("solver", ["smo", "sdca", "sbp"])
 def test_more_time_is_not_worse_and_nothing_is_worse_than_zero(solver, C, intercept, clock, rng):
     X, y = overlapping(rng, 150)
@@ -169,7 +168,7 @@ def test_of_many_small_pairs_that_are_out_of_time_none_is_worse_than_zero(clock,
             assert np.all(scores[(y == i) | (y == j), p] == 0.0)
 
 
-@pytest.mark.parametrize("after", [1, 2, 5, 12])
+@pytest.mark.parametrize("after", [1, 5])
 @pytest.mark.parametrize(("kind", "solver"), [(SVC, "smo"), (SVC, "sdca"), (SVC, "sbp"), (SVR, "smo")])
 def test_after_an_interrupt_the_model_is_no_worse_than_zero(kind, solver, after, rng, monkeypatch):
     X, y = overlapping(rng, 300)

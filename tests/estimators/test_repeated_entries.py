@@ -15,7 +15,6 @@ ESTIMATORS = [
     SVC(solver="sbp", random_state=0),
     SVR(random_state=0),
     BudgetedSVC(budget=20, random_state=0),
-    BudgetedSVC(budget=20, kernel="laplacian", maintenance="remove", random_state=0),
     BudgetedSVR(budget=20, random_state=0),
 ]
 

@@ -47,7 +47,6 @@ OTHERS = [
     SVC(kernel="laplacian"),
     SVC(kernel=product),
     SVR(kernel="linear"),
-    BudgetedSVC(budget=40, kernel="linear", maintenance="remove", random_state=0),
     BudgetedSVC(budget=40, gamma=0.1, random_state=0),
     LinearSVC(max_iter=50),
     LinearSVC(solver="pegasos", max_iter=20, random_state=0),

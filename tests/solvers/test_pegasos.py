@@ -126,15 +126,10 @@ def assert_same_state(one, other):
 # ---------------------------------------------------------------- the textbook
 
 #: Every loss in both layouts, with 32 and 64-bit indices; each pair is a compilation of some seconds.
-DOUBLE = [(name, "dense") for name in textbook.LOSSES] + [
-    ("hinge", "csr"),
-    ("squared_hinge", "csr_int64"),
-    ("epsilon", "csr"),
-    ("squared_epsilon", "csr"),
-    ("ovr_hinge", "csr"),
-    ("multiclass_hinge", "csr"),
-]
-SINGLE = [("squared_epsilon", "dense32"), ("log", "csr32_int64"), ("multiclass_log", "csr32_int64")]
+#: Dense rows with every loss, sparse ones of both kinds with one each; that sparse rows give the run of dense ones is
+#: tested below.
+DOUBLE = [(name, "dense") for name in textbook.LOSSES] + [("hinge", "csr"), ("squared_hinge", "csr_int64")]
+SINGLE = [("squared_epsilon", "dense32"), ("log", "csr32_int64")]
 POLICIES = (InverseTime(), Norma(), Norma(0.3), Constant(0.05), Bottou(0.7))
 
 

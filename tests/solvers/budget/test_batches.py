@@ -47,7 +47,7 @@ def test_a_batch_of_margin_perceptron_steps_goes_back_to_its_ball_once(budget, r
 
 
 def test_batches_in_parts_are_batches_in_one_and_the_last_may_be_short(rng):
-    problem = make(rng, n=100, sparse=True)
+    problem = make(rng, n=100)
     solver = solver_of(Remove("smallest"), batch_size=16, sampling="permutation")
     whole, parts = (solver.init(problem, np.random.default_rng(3)) for _ in range(2))
     solver.advance(problem, whole, 14)
