@@ -52,14 +52,14 @@ def run(command):
 # ``train`` writes a model, and with ``--history`` a line of JSON at each look at the run. ``evaluate`` takes any file
 # that has the same features; here one of another format. Solvers with parameters are written as in Python.
 
-run(
+_ = run(
     "widemargin train train.svm -q --solver 'Pegasos(batch_size=4)' --tol 0 --max-iter 32 --random-state 0"
     " --history run.jsonl -o model.npz"
 )
-run("widemargin evaluate model.npz test.csv")
+_ = run("widemargin evaluate model.npz test.csv")
 
 # %%
-# ``relative_gap`` is the certificate: the objective is at most that share above the least one. The history was written
+# ``relative_gap`` is the certificate: no machine saves more than that share of the objective. The history was written
 # while the command ran, so you can watch a long run, from Python or from anything that reads JSON.
 
 with open(os.path.join(folder.name, "run.jsonl")) as lines:
@@ -79,7 +79,7 @@ plt.show()
 #
 # A line for each example goes to standard output, or to ``-o``. ``--scores`` adds the numbers behind the label.
 
-run("widemargin predict model.npz test.csv --scores -o answers.txt")
+_ = run("widemargin predict model.npz test.csv --scores -o answers.txt")
 with open(os.path.join(folder.name, "answers.txt")) as answers:
     print("".join(answers.readlines()[:4]))
 
@@ -89,7 +89,7 @@ with open(os.path.join(folder.name, "answers.txt")) as answers:
 #
 # ``tune`` tries a grid on few rows, and the best third on all. It says where the grid was too narrow.
 
-run("widemargin tune train.svm -q -e SVC --Cs 1,10 --gammas 0.01,0.1 -o tuned.npz")
+_ = run("widemargin tune train.svm -q -e SVC --Cs 1,10 --gammas 0.01,0.1 -o tuned.npz")
 
 # %%
 # When something is wrong

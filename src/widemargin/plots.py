@@ -195,7 +195,7 @@ def decision_boundary(estimator: Any, X: Any, y: Any = None, *, resolution: int 
     ax.set_xlim(horizontal[0], horizontal[-1])
     ax.set_ylim(vertical[0], vertical[-1])
     names = [str(name) for name in getattr(X, "columns", ("feature 0", "feature 1"))]
-    ax.legend(frameon=True, framealpha=0.8, fontsize="small")
+    ax.legend(frameon=True, framealpha=0.8, fontsize="small", loc="upper right")
     return _labelled(ax, names[0], names[1], legend=False, grid=False)
 
 

@@ -867,7 +867,8 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     old = old.whole() if isinstance(old, PairsModel) else old
     if not isinstance(old, KernelModel) or not isinstance(old.vectors, (DenseRows, CSRRows)):
         raise TypeError(
-            f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', got {model!r}"
+            f"compress takes a kernel machine with support vectors, such as SVC with kernel='rbf', "
+            f"or the last step of a pipeline, got {model!r}"
         )
     ways = _ways(old, budget, maintenance)
     small, n = copy.copy(model), shape(old.vectors)[0]
