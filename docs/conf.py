@@ -31,6 +31,7 @@ exclude_patterns = [
     "tutorials/*.ipynb",
     "tutorials/*.md5",
     "tutorials/*.zip",
+    "sg_execution_times.rst",
     "tutorials/sg_execution_times.rst",
     "**.codeobj.json",
 ]
