@@ -315,16 +315,17 @@ def test_a_folder_that_can_only_be_read_is_read(workshop, tmp_path, monkeypatch)
     machine_code.folders.cache_clear()
 
 
-def test_a_full_disk_is_no_hindrance_and_is_told_once(workshop, monkeypatch, caplog):
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), RuntimeError("no compiled object yet")])
+def test_what_cannot_be_kept_is_no_hindrance_and_is_told_once(workshop, monkeypatch, caplog, failure):
     def full(*paths):
-        raise OSError(28, "No space left on device")
+        raise failure
 
     loops = workshop.loops()
     monkeypatch.setattr(os, "replace", full)
     assert [loops.result(), loops.result(0.5)] == [3, 3.5]
     assert workshop.files() == []
     (said,) = [record.getMessage() for record in caplog.records if record.name == "widemargin"]
-    assert "No space left on device" in said
+    assert str(failure) in said
 
 
 def test_what_nobody_asks_for_is_removed_in_the_end(workshop):

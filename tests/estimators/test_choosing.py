@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from widemargin import LinearSVC, LinearSVR
 from widemargin.core import losses
 from widemargin.core.rows import as_rows
-from widemargin.estimators.choosing import RULE, SHORT_EPOCHS, Facts
+from widemargin.estimators.choosing import RULE, Facts
 from widemargin.problems.linear import Problem
 
 
@@ -27,11 +27,6 @@ def test_what_makes_dual_ascent_slower_never_speaks_for_it(rng):
                 assert RULE.prefers_interior(facts._replace(**harder))
         else:
             assert not RULE.prefers_interior(facts._replace(d=facts.d + int(more)))
-
-
-def test_few_rows_are_left_to_dual_ascent_for_a_thousand_epochs(rng):
-    facts = some_facts(rng)._replace(n=int(rng.integers(10, 500)), tol=1e-3, squared=False)
-    assert not RULE.prefers_interior(facts._replace(kappa=SHORT_EPOCHS))
 
 
 def problem_of(X, y, C, weights=None, loss=losses.Hinge, intercept="regularized"):

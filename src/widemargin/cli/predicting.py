@@ -73,7 +73,8 @@ def predict(**given: Any) -> None:
     model, like = loaded(given["model"], given["n_features"])
     if given["proba"] and not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"--proba needs a model of the log-loss, and {given['model']} holds {model!r:.80}: train one with --loss log, or leave --proba out"
+            f"--proba needs a model of the log-loss, and {given['model']} holds {model!r:.80}: "
+            "train one with --loss log, or leave --proba out"
         )
     with replacing(given["output"]) if given["output"] else nullcontext(sys.stdout.buffer) as file:
         for X, _ in chunks_of(model, like, given, labelled=False):

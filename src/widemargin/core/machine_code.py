@@ -267,7 +267,7 @@ class MachineCode(_Cache):
             folder.mkdir(parents=True, exist_ok=True)
             unfinished.write_bytes(pickle.dumps((words, dumps(data._reduce()))))
             os.replace(unfinished, file)
-        except OSError as failure:
+        except (OSError, RuntimeError) as failure:  # no room, or a library without an object to keep
             _remove([unfinished])
             _say_that_it_is_lost(folder, str(failure))
         else:

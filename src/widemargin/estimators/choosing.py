@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from ..core import losses
 
-#: With so few examples an epoch takes microseconds, and dual ascent may take this many.
-FEW_ROWS, SHORT_EPOCHS = 500, 1000.0
 #: Steps of the interior point that are to be reckoned with, and operations a second that are certainly made.
 STEPS, PER_SECOND = 40, 1e9
 #: Operations at most for the sake of a certificate alone, some minutes' work.
@@ -71,8 +69,7 @@ class Rule(NamedTuple):
         """Whether dual ascent should take longer to a gap of ``tol`` than the interior point."""
         ascent = facts.kappa * (1e-3 / facts.tol) ** self.power * (self.squared if facts.squared else 1.0)
         equations = self.equations * facts.d**3 / (facts.n * facts.entries)
-        interior = self.epochs + self.per_entry * facts.entries + equations
-        return ascent > (interior if facts.n >= FEW_ROWS else max(interior, SHORT_EPOCHS))
+        return ascent > self.epochs + self.per_entry * facts.entries + equations
 
 
 RULE = Rule()
