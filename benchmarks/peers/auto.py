@@ -527,15 +527,16 @@ regularised intercept, or none, `solver="auto"` is "interior" where
 
 κ (10⁻³/`tol`)^p × (q for squared losses) > a + b k + c d³/(n k),
 
-where κ is C times the mean of sᵢ‖xᵢ‖² with the constant feature of the intercept counted (so many epochs does
-"sdca" take, about), k is the mean number of entries of a row, and n × d are the sizes; else it is "sdca". Where
-"sdca" cannot go (`intercept="unregularized"`), it is "interior" while that takes 10¹² operations or less,
-and "pegasos" beyond. All that is for fits that go on to `tol`: with `early_stopping`, `warm_start`, `max_feature_reads`, `tol=0` or fewer than 100 epochs it is "sdca", or
-"pegasos" where that cannot go; with `max_seconds` the interior point must be sure to take half of it or less, by
-its number of operations at 10⁹ a second. Under any limit it is "interior" where there are at most 200 features and
-the largest is more than 100 times the size of the median one, if "sdca" could go, too; these two bounds are older than
-this page. Before sets of fewer than 500 rows were measured, their right side was 1,000 at least: of 30 such cases with
-a choice 7 took more than 1.5 times the best solver's time, the worst 64 times or more."""
+where κ is C times the mean of sᵢ‖xᵢ‖² with the constant feature of the intercept counted (so many epochs does "sdca"
+take, about), k is the mean number of entries of a row, and n × d are the sizes; else it is "sdca". Where "sdca"
+cannot go (`intercept="unregularized"`), it is "interior" while that takes 10¹² operations or less, and "pegasos"
+beyond. All that is for fits that go on to `tol`: with `early_stopping`, `warm_start`, `max_feature_reads`, `tol=0` or
+fewer than 100 epochs it is "sdca", or "pegasos" where that cannot go; with `max_seconds` the interior point must be
+sure to take half of it or less, by its number of operations at 10⁹ a second. Under any limit it is "interior" where
+there are at most 200 features and the largest is more than 100 times the size of the median one, if "sdca" could go,
+too; these two bounds are older than this page. Before sets of fewer than 500 rows were measured, their right side was
+1,000 at least: of 30 such cases with a choice 7 took more than 1.5 times the best solver's time, the worst 64 times
+or more."""
 
     def table(self, parts):
         cases = {name: (runs, found) for name, (runs, _, found) in counted(parts).items() if has_choice(name, runs)}
