@@ -1,7 +1,28 @@
-"""widemargin: support vector machines at any scale.
+"""Support vector machines at any scale.
 
-The public names are imported on first use, so that ``import widemargin`` costs
-next to nothing.
+>>> from widemargin import LinearSVC
+>>> model = LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+>>> model.stop_reason_, model.certificate_.relative_gap < 1e-3
+('tol', True)
+
+LinearSVC, LinearSVR
+    linear machines: exact, any-time, on streams
+SVC, SVR
+    kernel machines, exact, on a CPU or a GPU
+BudgetedSVC, BudgetedSVR
+    kernel machines with a fixed number of vectors, for streams and files of any length
+IncrementalSVC
+    kernel machines that learn and unlearn, example by example
+svm_path, svm_grid, pareto_path, compress
+    machines for many values of C and γ, fronts of margin against slack, small machines from large ones
+load, export
+    machines from and to files of this library, LIBSVM, LIBLINEAR and ONNX
+Pegasos, SDCA, Interior, Simba, SMO, StochasticBatchPerceptron, KernelPerceptron, BudgetedSGD, Tracker
+    solvers with parameters of their own, for ``solver=``
+data, plots, teaching, warmup
+    files and chunks; pictures; which example to label next; compilation ahead
+
+The names are imported on first use, so that ``import widemargin`` costs next to nothing.
 """
 
 from importlib import import_module
