@@ -40,6 +40,7 @@ import doctest
 import importlib
 import importlib.util
 import io
+import logging
 import os
 import re
 import runpy
@@ -53,6 +54,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
+import sklearn
 
 from widemargin import backends, cli
 from widemargin.data import write_data
@@ -143,7 +145,12 @@ def data():
 
 @pytest.fixture
 def folder(data, tmp_path, monkeypatch):
-    """An empty folder to work in, with nothing shown on a screen and nothing compiled ahead."""
+    """An empty folder to work in, with nothing shown on a screen and nothing compiled ahead.
+
+    What a page sets for the whole process is set back.
+    """
+    logger, configured = logging.getLogger("widemargin"), sklearn.get_config()
+    level = logger.level
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("MPLBACKEND", "Agg")
@@ -152,6 +159,8 @@ def folder(data, tmp_path, monkeypatch):
     if importlib.util.find_spec("matplotlib"):
         importlib.import_module("matplotlib").use("Agg")
     yield tmp_path
+    logger.setLevel(level)
+    sklearn.set_config(**configured)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
     for name in set(sys.modules) - before:  # files of a page are no modules of the next
