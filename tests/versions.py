@@ -26,15 +26,13 @@ SUBSET = (
     "tests/test_files.py",
     "tests/test_models.py",
     "tests/test_plots.py",
-    "tests/core/test_rows.py",
-    "tests/core/test_losses.py",
-    "tests/core/test_kernels.py",
+    "tests/test_api.py",
     "tests/data",
     "tests/formats",
     "tests/cli/test_commands.py",
-    "tests/estimators/test_contract.py",
-    "tests/estimators/test_saving.py",
-    "tests/on_dask",
+    "tests/estimators/test_expected.py",
+    "tests/estimators/test_notebooks.py",
+    "tests/on_dask/test_actors.py",
 )
 SHOWN = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "dask")
 
