@@ -53,16 +53,25 @@ def convergence(
 
     Parameters
     ----------
-    estimators : a fitted estimator, a History, a sequence of them, or a mapping from names to them
-    x, y : str
-        Columns of the history.
-    optimum : float, optional
-        Draw y − optimum on a logarithmic axis instead of y.
-    ax : matplotlib Axes, optional
+    estimators : fitted estimator, History, or sequence or mapping of them
+        What has a history. The keys of a mapping are the names in the legend.
+    x : str, default="seconds"
+        The column of the history along the horizontal axis.
+    y : str, default="objective"
+        The column of the history along the vertical axis.
+    optimum : float or None, default=None
+        The least value of y. If it is given, y − optimum is drawn on a logarithmic axis instead of y.
+    ax : matplotlib.axes.Axes or None, default=None
+        The axes to draw into. None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes that were drawn into.
+
+    See Also
+    --------
+    widemargin.history.History : The numbers.
 
     Examples
     --------
@@ -96,12 +105,19 @@ def pareto(paths: Any, *, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    paths : a path, a sequence of them, or a mapping from names to paths
-    ax : matplotlib Axes, optional
+    paths : ParetoPath, or sequence or mapping of them
+        What :func:`widemargin.pareto_path` returned. The keys of a mapping are the names in the legend.
+    ax : matplotlib.axes.Axes or None, default=None
+        The axes to draw into. None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes that were drawn into.
+
+    See Also
+    --------
+    widemargin.pareto_path : The numbers.
 
     Examples
     --------
@@ -137,19 +153,25 @@ def decision_boundary(estimator: Any, X: Any, y: Any = None, *, resolution: int 
 
     Parameters
     ----------
-    estimator : a fitted classifier
-        Of this library or of scikit-learn; also a pipeline, whose support vectors are not drawn.
+    estimator : fitted classifier
+        The classifier, of this library or of scikit-learn. It may be a pipeline, whose support vectors are not drawn.
     X : array or frame of shape (n, 2)
-        Examples to draw. They settle how far the picture goes.
-    y : array of shape (n,), optional
-        Their labels, as colours and markers.
+        The examples to draw. They settle how far the picture goes.
+    y : array of shape (n,) or None, default=None
+        Their labels, shown as colours and markers.
     resolution : int, default=200
-        Points of the grid along each axis at which the classifier is asked.
-    ax : matplotlib Axes, optional
+        The number of points of the grid along each axis at which the classifier is asked.
+    ax : matplotlib.axes.Axes or None, default=None
+        The axes to draw into. None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes that were drawn into.
+
+    See Also
+    --------
+    margins : For any number of features.
 
     Examples
     --------
@@ -211,17 +233,27 @@ def margins(estimator: Any, X: Any, y: Any, *, bins: Any = 40, water: float | No
 
     Parameters
     ----------
-    estimator : a fitted classifier
+    estimator : fitted classifier
+        The classifier, of this library or of scikit-learn.
     X : array, sparse matrix or frame of shape (n, n_features)
+        The examples.
     y : array of shape (n,)
-    bins : int or sequence of edges, default=40
-    water : float ≥ 0, optional
-        Also draw the level of this mean slack.
-    ax : matplotlib Axes, optional
+        Their labels.
+    bins : int or sequence of float, default=40
+        The number of bins, or their edges.
+    water : float or None, default=None
+        The mean slack, at least 0, whose level is drawn too.
+    ax : matplotlib.axes.Axes or None, default=None
+        The axes to draw into. None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes that were drawn into.
+
+    See Also
+    --------
+    decision_boundary : Where the margins lie, for two features.
 
     Examples
     --------
@@ -266,19 +298,21 @@ def vectors(estimator: Any, shape: tuple[int, int] | None = None, *, each: int =
 
     Parameters
     ----------
-    estimator : a fitted kernel machine
-        With ``support_vectors_`` and ``dual_coef_``: exact, budgeted, incremental or compressed. A vector stands in
-        the row of the class it speaks for most. The rows of a regressor are the vectors that raise and that lower its
-        predictions.
-    shape : (height, width), optional
-        Of an image; square by default.
+    estimator : fitted kernel machine
+        A machine with ``support_vectors_`` and ``dual_coef_``: exact, budgeted, incremental or compressed. A vector
+        stands in the row of the class it speaks for most. The rows of a regressor are the vectors that raise and that
+        lower its predictions.
+    shape : (height, width) or None, default=None
+        The size of an image in pixels. None is a square.
     each : int, default=10
-        Most vectors of a class.
-    ax : matplotlib Axes, optional
+        The largest number of vectors of a class that are drawn.
+    ax : matplotlib.axes.Axes or None, default=None
+        The axes to draw into. None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes that were drawn into.
 
     Examples
     --------
@@ -324,16 +358,21 @@ def confusion_matrix(estimator: Any, X: Any, y: Any, *, normalize: str | None = 
 
     Parameters
     ----------
-    estimator : a fitted classifier
+    estimator : fitted classifier
+        The classifier, of this library or of scikit-learn.
     X : array, sparse matrix or frame of shape (n, n_features)
+        The examples.
     y : array of shape (n,)
-    normalize : {"true", "pred", "all"}, optional
-        Show shares of the true labels, of the predicted ones, or of all, instead of counts.
-    ax : matplotlib Axes, optional
+        Their labels.
+    normalize : {"true", "pred", "all"} or None, default=None
+        What the numbers are shares of: the true labels, the predicted ones, or all. None shows counts.
+    ax : matplotlib.axes.Axes or None, default=None
+        The axes to draw into. None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes that were drawn into.
 
     Examples
     --------
@@ -363,19 +402,28 @@ def stream(estimators: Any, X: Any, y: Any, *, part: int = 100, measure: str = "
 
     Parameters
     ----------
-    estimators : an estimator with ``partial_fit``, a sequence of them, or a mapping from names to them
+    estimators : estimator with ``partial_fit``, or sequence or mapping of them
+        The estimators, which stay as they are. The keys of a mapping are the names in the legend.
     X : array or sparse matrix of shape (n, n_features)
+        The examples.
     y : array of shape (n,)
+        Their labels.
     part : int, default=100
-        Rows of a part; there is a point after each.
+        The number of rows of a part. There is a point after each.
     measure : {"gap", "error"}, default="gap"
         "gap" is ``duality_gap()`` after a part, which :class:`widemargin.IncrementalSVC` has. "error" is the share of a
         part that was predicted wrongly just before it was learnt.
-    ax : matplotlib Axes, optional
+    ax : matplotlib.axes.Axes or None, default=None
+        The axes to draw into. None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes that were drawn into.
+
+    See Also
+    --------
+    learning_curve : The error of fits to more and more examples.
 
     Examples
     --------
@@ -413,19 +461,29 @@ def learning_curve(
 
     Parameters
     ----------
-    estimators : an estimator, a sequence of them, or a mapping from names to them
+    estimators : estimator, or sequence or mapping of them
+        The estimators, which stay as they are. The keys of a mapping are the names in the legend.
     X : array, sparse matrix or frame of shape (n, n_features)
+        The examples.
     y : array of shape (n,)
-    sizes : sequence of float or int, optional
-        Shares of the training examples, or their numbers; by default 0.1, 0.18, 0.32, 0.56, 1.
+        Their labels, or the targets of a regressor.
+    sizes : sequence of float or int, or None, default=None
+        Shares of the training examples, or their numbers. None is 0.1, 0.18, 0.32, 0.56, 1.
     cv : int or splitter, default=5
+        The number of folds, or a splitter of scikit-learn.
     random_state : int, default=0
-        Of the order in which examples are added.
-    ax : matplotlib Axes, optional
+        The seed of the order in which examples are added.
+    ax : matplotlib.axes.Axes or None, default=None
+        The axes to draw into. None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes that were drawn into.
+
+    See Also
+    --------
+    scaling_curve : What the fits take.
 
     Examples
     --------
@@ -466,21 +524,30 @@ def scaling_curve(
 
     Parameters
     ----------
-    estimators : an estimator of this library, a sequence of them, or a mapping from names to them
+    estimators : estimator of this library, or sequence or mapping of them
+        The estimators, which stay as they are. The keys of a mapping are the names in the legend.
     X : array or sparse matrix of shape (n, n_features)
+        The examples.
     y : array of shape (n,)
-    sizes : sequence of float or int, optional
-        Shares of the examples, or their numbers; by default 1/16, 1/8, 1/4, 1/2, 1.
+        Their labels, or the targets of a regressor.
+    sizes : sequence of float or int, or None, default=None
+        Shares of the examples, or their numbers. None is 1/16, 1/8, 1/4, 1/2, 1.
     column : str, default="seconds"
-        A column of the history whose last entry is drawn: ``seconds`` of training, which leaves out compilation, or a
+        The column of the history whose last entry is drawn: ``seconds`` of training, which leaves out compilation, or a
         counter, such as ``kernel_evals`` or ``feature_reads``.
     random_state : int, default=0
-        Of the order of the examples.
-    ax : matplotlib Axes, optional
+        The seed of the order of the examples.
+    ax : matplotlib.axes.Axes or None, default=None
+        The axes to draw into. None makes a new figure.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes that were drawn into.
+
+    See Also
+    --------
+    learning_curve : What the fits are worth.
 
     Examples
     --------

@@ -28,16 +28,40 @@ __all__ = ["ActiveTeacher", "Lesson", "Pool", "RandomTeacher", "StreamTeacher", 
 class Pool:
     """Examples without labels, those that were chosen or passed over set aside.
 
+    :func:`teach` makes it, and gives it to the teacher. Its length is the number of examples left.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, n_features)
+        The examples.
+    rng : numpy.random.Generator
+        The source of random numbers.
+
     Attributes
     ----------
     X : array or sparse matrix
+        The examples.
     rng : numpy.random.Generator
+        The source of random numbers, also for teachers.
     unseen : ndarray of bool
         Which examples are left.
     kernel_evals : int
         Kernel values that scores of examples have taken.
     seconds : float
         The time that scores have taken.
+
+    See Also
+    --------
+    teach : The lesson.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.teaching import Pool
+    >>> pool = Pool([[0.0], [1.0], [2.0]], np.random.default_rng(0))
+    >>> pool.remove(1)
+    >>> len(pool), pool.unseen.tolist()
+    (2, [True, False, True])
     """
 
     def __init__(self, X: Any, rng: np.random.Generator) -> None:
@@ -52,7 +76,22 @@ class Pool:
         return self._left
 
     def remove(self, i: int) -> None:
-        """Set example i aside."""
+        """Set an example aside, so that it is not drawn again.
+
+        Parameters
+        ----------
+        i : int
+            The place of the example.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin.teaching import Pool
+        >>> pool = Pool([[0.0], [1.0], [2.0]], np.random.default_rng(0))
+        >>> pool.remove(0)
+        >>> len(pool)
+        2
+        """
         if not self.unseen[i]:
             raise ValueError(f"the teacher chose example {i} of the pool, which was chosen or passed over before")
         last, place = self._order[self._left - 1], self._place[i]
@@ -62,11 +101,50 @@ class Pool:
         self.unseen[i] = False
 
     def draw(self, size: int) -> np.ndarray:
-        """The places of so many examples that are left, at random; of all if there are no more."""
+        """Return the places of some examples that are left, at random.
+
+        Parameters
+        ----------
+        size : int
+            The number of examples. If fewer are left, all of them are drawn.
+
+        Returns
+        -------
+        ndarray of int
+            Their places, all different.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin.teaching import Pool
+        >>> pool = Pool([[0.0], [1.0], [2.0]], np.random.default_rng(0))
+        >>> sorted(pool.draw(10).tolist())
+        [0, 1, 2]
+        """
         return self._order[self.rng.choice(self._left, min(size, self._left), replace=False)]
 
     def upcoming(self, size: int) -> np.ndarray:
-        """The places of the next so many examples that are left, in the order of the pool."""
+        """Return the places of the next examples that are left, in the order of the pool.
+
+        Parameters
+        ----------
+        size : int
+            The number of examples. If fewer are left, all of them are returned.
+
+        Returns
+        -------
+        ndarray of int
+            Their places.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin.teaching import Pool
+        >>> pool = Pool([[0.0], [1.0], [2.0]], np.random.default_rng(0))
+        >>> pool.remove(1)
+        >>> pool.upcoming(2).tolist()
+        [0, 2]
+        """
         while self._next < self.unseen.size and not self.unseen[self._next]:
             self._next += 1
         found: list[int] = []
@@ -78,7 +156,31 @@ class Pool:
         return np.array(found, np.int64)
 
     def margins(self, learner: Any, places: np.ndarray) -> np.ndarray:
-        """How sure the learner is of these examples: ``|f|``, or how far the highest score is above the next."""
+        """Return how sure the learner is of some examples.
+
+        Parameters
+        ----------
+        learner : classifier with ``decision_function`` or ``predict_proba``
+            The fitted learner.
+        places : array of int
+            The places of the examples.
+
+        Returns
+        -------
+        ndarray of shape (len(places),)
+            The size ``|f|`` of the score for two classes, else how far the highest score is above the next.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin import LinearSVC
+        >>> from widemargin.teaching import Pool
+        >>> learner = LinearSVC(random_state=0).fit([[-2.0], [-1.0], [1.0], [2.0]], [0, 0, 1, 1])
+        >>> pool = Pool([[0.1], [3.0]], np.random.default_rng(0))
+        >>> unsure, sure = pool.margins(learner, np.array([0, 1]))
+        >>> bool(unsure < sure)
+        True
+        """
         since = time.perf_counter()
         score = getattr(learner, "decision_function", None) or getattr(learner, "predict_proba", None)
         if score is None:
@@ -100,7 +202,20 @@ def _vectors(learner: Any) -> int:
 
 
 class RandomTeacher:
-    """Chooses at random: what others are to be measured against."""
+    """Chooses at random: what others are to be measured against.
+
+    See Also
+    --------
+    ActiveTeacher : Chooses what the learner is least sure of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.teaching import Pool, RandomTeacher
+    >>> pool = Pool([[0.0], [1.0], [2.0]], np.random.default_rng(0))
+    >>> RandomTeacher()(None, pool) in (0, 1, 2)
+    True
+    """
 
     def __call__(self, learner: Any, pool: Pool) -> int | None:
         return int(pool.draw(1)[0]) if len(pool) else None
@@ -112,7 +227,22 @@ class ActiveTeacher:
     Parameters
     ----------
     pool : int, default=50
-        How many are drawn, the paper's number.
+        The number of examples that are drawn. The default is the paper's number.
+
+    See Also
+    --------
+    RandomTeacher : Chooses at random.
+    StreamTeacher : Takes examples as they come.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import LinearSVC
+    >>> from widemargin.teaching import ActiveTeacher, Pool
+    >>> learner = LinearSVC(random_state=0).fit([[-2.0], [-1.0], [1.0], [2.0]], [0, 0, 1, 1])
+    >>> pool = Pool([[5.0], [0.1], [-5.0]], np.random.default_rng(0))
+    >>> ActiveTeacher(pool=3)(learner, pool)
+    1
     """
 
     def __init__(self, pool: int = 50) -> None:
@@ -133,12 +263,36 @@ class StreamTeacher:
     Parameters
     ----------
     share : float, default=0.1
-        The share of the examples seen that may be asked for.
+        The share of the examples seen that may be asked for, at most 1.
     explore : float, default=0.05
-        The share of the examples for which a label is asked, within the budget, however sure the learner is: what has
+        The share of the examples for which a label is asked, within the budget, however sure the learner is. What has
         changed unnoticed is found by them alone.
     step : float, default=0.1
-        By which share of itself, at most, the threshold moves.
+        The share of itself by which the threshold moves, at most. It is below 1.
+
+    Attributes
+    ----------
+    threshold : float
+        The threshold now; NaN before the first example.
+    seen : int
+        The number of examples that came.
+    asked : int
+        The number of labels that were asked for.
+
+    See Also
+    --------
+    ActiveTeacher : Chooses from the whole pool.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.teaching import StreamTeacher, teach
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> learner, teacher = BudgetedSVC(budget=20, random_state=0), StreamTeacher(share=0.2)
+    >>> lesson = teach(learner, X, teacher, X[:, 0] > 0.0, random_state=0)
+    >>> lesson.stop_reason, bool(teacher.asked <= 0.2 * teacher.seen)
+    ('teacher', True)
     """
 
     #: Examples that are scored at once; the learner does not change until a label comes.
@@ -173,7 +327,7 @@ class StreamTeacher:
 
 @dataclass
 class Lesson:
-    """What :func:`teach` returns.
+    """What :func:`teach` returns: which labels were asked for, and how the learner got on.
 
     Attributes
     ----------
@@ -186,6 +340,17 @@ class Lesson:
         Their labels.
     stop_reason : str
         "labels", "pool" (nothing is left), "teacher" (it returned None), "interrupted" or "error".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.teaching import RandomTeacher, teach
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> learner = BudgetedSVC(budget=20, random_state=0)
+    >>> lesson = teach(learner, X, RandomTeacher(), X[:, 0] > 0.0, random_state=0)
+    >>> len(lesson.indices), lesson.stop_reason, int(lesson.history_.last("labels"))
+    (50, 'pool', 50)
     """
 
     history_: History = field(default_factory=History)
@@ -212,29 +377,37 @@ def teach(
     Parameters
     ----------
     learner : classifier with ``partial_fit``
-        It is trained in place; one that is fitted already goes on.
+        The learner. It is trained in place; one that is fitted already goes on.
     pool : array or sparse matrix of shape (n, n_features)
-        Examples without labels.
-    teacher : RandomTeacher, ActiveTeacher, StreamTeacher or any callable of (learner, pool)
+        The examples without labels.
+    teacher : RandomTeacher, ActiveTeacher, StreamTeacher or callable
+        The teacher. It is called with the learner and the :class:`Pool`, and returns the place of the example to be
+        labelled next, or None to end the lesson.
     oracle : array of shape (n,), or callable
         The labels, or who knows them: called with the place of an example in the pool.
     labels : int, default=500
-        How many labels to ask for in all.
+        The number of labels to ask for in all.
     start : int, default=10
-        The first of them, for examples drawn at random and learnt together.
-    classes : array, optional
-        All labels there are; needed where ``oracle`` is a callable and the learner is not fitted.
-    test : (X, y), optional
-        Examples to measure the error on.
-    every : int, optional
-        Measure after so many labels; by default ever more seldom, some thirty times in all.
-    random_state : int, Generator, RandomState or None
+        The number of the first of them, for examples drawn at random and learnt together.
+    classes : array or None, default=None
+        All labels there are. They are needed where ``oracle`` is a callable and the learner is not fitted.
+    test : (X, y) or None, default=None
+        Examples to measure the error on, and their labels.
+    every : int or None, default=None
+        The number of labels after which the error is measured again. None measures ever more seldom, some thirty times
+        in all.
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers. The same integer gives the same lesson again.
 
     Returns
     -------
     Lesson
-        Also after Ctrl-C. An error of the oracle, the teacher or the learner carries the lesson so far as its attribute
-        ``lesson``; the labels given by then have been learnt.
+        What was asked and measured, also after Ctrl-C. An error of the oracle, the teacher or the learner carries the
+        lesson so far as its attribute ``lesson``; the labels given by then have been learnt.
+
+    See Also
+    --------
+    widemargin.plots.convergence : A picture of the lesson's history, ``x="labels"``, ``y="test_error"``.
 
     Examples
     --------

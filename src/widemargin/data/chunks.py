@@ -54,9 +54,27 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What one look through all the data found.
+    """What one look through all the data found, which :meth:`ChunkedSource.summary` returns.
 
-    ``labels`` are the distinct targets, or None where there are more than ten thousand; ``skipped`` the lines left out.
+    Attributes
+    ----------
+    n_rows : int
+        The number of examples.
+    n_features : int
+        The number of features.
+    n_entries : int
+        The number of stored values of X.
+    labels : ndarray or None
+        The distinct targets, sorted. None where there are more than ten thousand.
+    skipped : int
+        The number of lines left out, of text with ``on_bad_line="skip"``.
+
+    Examples
+    --------
+    >>> from widemargin.data import InMemory
+    >>> found = InMemory([[0.5, 1.0], [0.0, 2.0], [1.5, 0.0]], [1, 0, 1]).summary()
+    >>> found.n_rows, found.n_features, found.labels.tolist()
+    (3, 2, [0, 1])
     """
 
     n_rows: int
@@ -146,6 +164,36 @@ class Gathered:
 class ChunkedSource:
     """Examples that are read in chunks, or as a whole.
 
+    :func:`open_data` gives such a source; :class:`InMemory` and :class:`Generated` are others. Each loop over it begins
+    with the first example. Chunks are (X, y), with the queries' numbers as a third where they were asked for; X is
+    dense or CSR. Together with what is needed to read the next one, a chunk takes no more than ``max_memory``, unless
+    one row does.
+
+    Parameters
+    ----------
+    max_memory : int or str, default=268435456
+        The memory that reading may take, chunks included: a number of bytes, or text such as "512 MB".
+
+    Attributes
+    ----------
+    name : str
+        What the source is called in sentences.
+    again : bool
+        Whether it can be read again from the beginning.
+    n_features : int or None
+        The number of features, where it is known.
+    skipped : int
+        The number of lines left out in the last pass.
+    faults : list of str
+        What was wrong with the first of them.
+
+    See Also
+    --------
+    open_data : Opens a file as a source.
+    train : Trains a model chunk after chunk.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from widemargin.data import Generated
     >>> source = Generated(lambda k: (np.full((100, 3), float(k)), np.full(100, k % 2)), 5, max_memory="8 kB")
@@ -154,10 +202,6 @@ class ChunkedSource:
     >>> X, y = source.load()
     >>> X.shape, source.summary().labels.tolist()
     ((500, 3), [0, 1])
-
-    Each loop over it begins with the first example. Chunks are (X, y), with the queries' numbers as a third where
-    they were asked for; X is dense or CSR. Together with what is needed to read the next one, a chunk takes no more
-    than ``max_memory``, unless one row does.
     """
 
     #: What it is called in sentences.
@@ -240,10 +284,28 @@ class ChunkedSource:
             yield self._given(piece)
 
     def shuffled(self, rng: np.random.Generator) -> Iterator[tuple]:
-        """All examples once, in chunks, in random order: parts from all over the source are shuffled together.
+        """Yield all examples once, in chunks and in random order.
 
-        A source without parts (compressed text, standard input) is read in order, and rows are exchanged between
-        neighbouring chunks only.
+        Parts from all over the source are shuffled together. A source without parts (compressed text, standard input)
+        is read in order, and rows are exchanged between neighbouring chunks only.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The source of random numbers. Each call goes on with it, so that each epoch has its own order.
+
+        Returns
+        -------
+        iterator of tuples
+            The chunks (X, y), as a loop over the source gives them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin.data import InMemory
+        >>> source = InMemory(np.arange(6.0)[:, None], np.arange(6))
+        >>> sorted(float(x) for X, y in source.shuffled(np.random.default_rng(0)) for x in X[:, 0])
+        [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
         """
         width, size = self._width(), self.max_memory / COPIES
         self._begin_pass()
@@ -265,7 +327,22 @@ class ChunkedSource:
             yield self._given(kept)
 
     def load(self) -> tuple:
-        """All of it, (X, y), in memory once."""
+        """Return all examples at once, which are in memory only once.
+
+        Returns
+        -------
+        X : array or CSR matrix of shape (n, n_features)
+            The rows.
+        y : array of shape (n,)
+            The targets. The queries' numbers follow as a third where they were asked for.
+
+        Examples
+        --------
+        >>> from widemargin.data import InMemory
+        >>> X, y = InMemory([[0.5, 1.0], [0.0, 2.0]], [1, 0]).load()
+        >>> X.tolist(), y.tolist()
+        ([[0.5, 1.0], [0.0, 2.0]], [1, 0])
+        """
         gathered = Gathered()
         self._begin_pass()
         for part in self._in_order():
@@ -279,7 +356,19 @@ class ChunkedSource:
         return gathered.take(self.n_features)
 
     def summary(self) -> Summary:
-        """Look through all of it, once: rows, features, labels."""
+        """Count rows, features and labels in one pass over all the data, which is kept for the next call.
+
+        Returns
+        -------
+        Summary
+            The numbers, and the labels as ``labels``.
+
+        Examples
+        --------
+        >>> from widemargin.data import InMemory
+        >>> InMemory([[0.5, 1.0], [0.0, 2.0]], [1, 0]).summary().n_rows
+        2
+        """
         if self._summary is None:
             self.need_again("looked through first")
             self._begin_pass()
@@ -296,14 +385,45 @@ class ChunkedSource:
         return self._summary
 
     def like(self) -> dict[str, Any]:
-        """What other data must be opened with for the same features; of a source that was read."""
+        """Return the options with which other data is opened for the same features.
+
+        Ask a source that was read: test data is then opened as the training data was understood.
+
+        Returns
+        -------
+        dict
+            Options of :func:`open_data`. There are none where rows are taken as they are.
+
+        Examples
+        --------
+        >>> from widemargin.data import InMemory
+        >>> InMemory([[0.5, 1.0], [0.0, 2.0]], [1, 0]).like()
+        {}
+        """
         return {}
 
     def _seen_width(self, width: int) -> int:
         return width if self.n_features is None else self.n_features
 
     def need_again(self, what: str) -> None:
-        """Refuse a second pass over what can be read only once."""
+        """Refuse a second pass over what can be read only once, such as a pipe.
+
+        Parameters
+        ----------
+        what : str
+            What the pass is for, as the end of the sentence "and must be …".
+
+        Examples
+        --------
+        >>> from widemargin.data import InMemory
+        >>> source = InMemory([[0.5, 1.0], [0.0, 2.0]], [1, 0])
+        >>> source.need_again("read for each epoch")
+        >>> source.again = False
+        >>> source.need_again("read for each epoch")
+        Traceback (most recent call last):
+        ValueError: the data can be read only once, and must be read for each epoch:
+        give n_features (and, to train, classes), or store it in a file
+        """
         if not self.again:
             raise ValueError(
                 f"{self.name} can be read only once, and must be {what}: give n_features (and, to train, classes), or "
@@ -328,11 +448,26 @@ class Generated(ChunkedSource):
     Parameters
     ----------
     make : callable
-        ``make(k)`` returns (X, y) of part k, the same whenever it is asked.
+        The maker of examples. ``make(k)`` returns (X, y) of part k, the same whenever it is asked.
     parts : int
-        Number of parts.
-    max_memory : int or str
-        As in :func:`open_data`.
+        The number of parts.
+    max_memory : int or str, default=268435456
+        The memory that reading may take, chunks included: a number of bytes, or text such as "512 MB".
+
+    See Also
+    --------
+    InMemory : Arrays as a source.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.data import Generated
+    >>> def make(k):
+    ...     X = np.random.default_rng(k).normal(size=(50, 2))
+    ...     return X, X[:, 0] > 0.0
+    >>> source = Generated(make, parts=4)
+    >>> source.summary().n_rows
+    200
     """
 
     def __init__(self, make: Callable[[int], tuple], parts: int, max_memory: Any = MAX_MEMORY) -> None:

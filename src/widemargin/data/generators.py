@@ -31,18 +31,41 @@ class RareGroups:
 
     Parameters
     ----------
-    n, d : int
-        Number of rows for which the rule shall hold, and of features.
+    n : int
+        The number of rows for which the rule shall hold.
+    d : int
+        The number of features.
     rng : numpy.random.Generator
-        Draws the directions.
-    groups : int
-        G, the number of rare groups.
-    share : float
+        The source of random numbers, which draws the directions.
+    groups : int, default=4
+        The number G of rare groups.
+    share : float, default=0.001
         The share of each rare group among the rows.
-    norm2 : float
-        B², the square of the separator's norm.
-    flipped : float
-        The share of labels that are wrong.
+    norm2 : float, default=25.0
+        The square B² of the separator's norm.
+    flipped : float, default=0.0
+        The share of labels that are wrong, from 0 to 0.5.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (groups + 1, d)
+        The directions e₀, e₁, …, as rows.
+    kappa : float
+        The κ in use.
+
+    See Also
+    --------
+    rare_groups : Rows of such groups, at one go.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.data.generators import RareGroups
+    >>> rng = np.random.default_rng(0)
+    >>> made = RareGroups(1000, 50, rng, groups=2, share=0.01)
+    >>> X, y = made.rows(made.members(100, rng), rng)
+    >>> X.shape, bool(np.allclose(np.linalg.norm(X, axis=1), 1.0, atol=1e-5))
+    ((100, 50), True)
     """
 
     def __init__(
@@ -88,13 +111,60 @@ class RareGroups:
         return low
 
     def members(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """The groups of n rows in random order: 0 is the common one, each rare one has its share."""
+        """Return the groups of n rows in random order.
+
+        Parameters
+        ----------
+        n : int
+            The number of rows.
+        rng : numpy.random.Generator
+            The source of random numbers, which draws the order.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The number of each row's group: 0 is the common one, and each rare one has its share.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin.data.generators import RareGroups
+        >>> rng = np.random.default_rng(0)
+        >>> np.bincount(RareGroups(1000, 50, rng, groups=2, share=0.01).members(1000, rng)).tolist()
+        [980, 10, 10]
+        """
         group, rare = np.zeros(n, np.int64), max(1, round(n * self.share))
         group[: self.groups * rare] = np.repeat(np.arange(1, self.groups + 1), rare)[:n]
         return rng.permutation(group)
 
     def rows(self, group: np.ndarray, rng: np.random.Generator, dtype: Any = np.float32) -> tuple:
-        """(X, y) for rows of these groups."""
+        """Return rows of the groups given, and their labels.
+
+        Parameters
+        ----------
+        group : array of int of shape (m,)
+            The group of each row, as :meth:`members` gives them.
+        rng : numpy.random.Generator
+            The source of random numbers, which draws labels and noise.
+        dtype : float32 or float64, default=float32
+            The type of X.
+
+        Returns
+        -------
+        X : ndarray of shape (m, d)
+            The rows, of length 1.
+        y : ndarray of shape (m,)
+            Their labels, −1 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin.data.generators import RareGroups
+        >>> rng = np.random.default_rng(0)
+        >>> X, y = RareGroups(1000, 50, rng, groups=2, share=0.01).rows(np.array([0, 0, 1, 2]), rng)
+        >>> X.shape, y.shape
+        ((4, 50), (4,))
+        """
         y, a = rng.choice([-1.0, 1.0], group.size), math.sqrt((1.0 - NOISE) / (1.0 + self.kappa**2))
         signal = np.zeros((group.size, self.groups + 1))
         signal[:, 0] = -self.kappa * a
@@ -110,17 +180,33 @@ class RareGroups:
 
 
 def rare_groups(n: int, d: int, rng: np.random.Generator, *, dtype: Any = np.float32, **options: Any) -> tuple:
-    """(X, y, group) of n dense unit rows: one common group, and rare groups that break its rule.
+    """Return n dense unit rows of one common group, and of rare groups that break its rule.
 
     Parameters
     ----------
-    n, d : int
-        Number of rows and features.
+    n : int
+        The number of rows.
+    d : int
+        The number of features.
     rng : numpy.random.Generator
-        Draws everything.
-    dtype : float32 or float64
+        The source of random numbers, which draws everything.
+    dtype : float32 or float64, default=float32
         The type of X.
-    options : ``groups``, ``share``, ``norm2`` and ``flipped`` of :class:`RareGroups`
+    **options : values
+        The parameters ``groups``, ``share``, ``norm2`` and ``flipped`` of :class:`RareGroups`.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+        The rows, of length 1.
+    y : ndarray of shape (n,)
+        Their labels, −1 and 1.
+    group : ndarray of shape (n,)
+        Their groups, of which 0 is the common one.
+
+    See Also
+    --------
+    RareGroups : The rule, and rows of further data with it.
 
     Examples
     --------
@@ -136,18 +222,25 @@ def rare_groups(n: int, d: int, rng: np.random.Generator, *, dtype: Any = np.flo
 
 
 def checkerboard(n: int, rng: np.random.Generator, *, fields: int = 4, dtype: Any = np.float32) -> tuple:
-    """(X, y) of n uniform points of a board whose fields alternate, scaled to mean 0 and variance 1; labels 0 and 1.
+    """Return n uniform points of a board whose fields alternate, scaled to mean 0 and variance 1.
 
     Parameters
     ----------
     n : int
-        Number of points.
+        The number of points.
     rng : numpy.random.Generator
-        Draws everything.
-    fields : int
-        Fields of a side.
-    dtype : float32 or float64
+        The source of random numbers, which draws everything.
+    fields : int, default=4
+        The number of fields along a side.
+    dtype : float32 or float64, default=float32
         The type of X.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 2)
+        The points.
+    y : ndarray of shape (n,)
+        Their labels, 0 and 1.
 
     Examples
     --------
@@ -166,16 +259,33 @@ def checkerboard(n: int, rng: np.random.Generator, *, fields: int = 4, dtype: An
 
 
 def gauss(n: int, rng: np.random.Generator, *, dtype: Any = np.float32) -> tuple:
-    """(X, y) of n points of two overlapping clouds in the plane, N((0, 0), I) with label 0 and N((2, 0), 4I) with 1.
+    """Return n points of two overlapping clouds in the plane.
+
+    They are N((0, 0), I) with the label 0 and N((2, 0), 4I) with 1.
 
     Parameters
     ----------
     n : int
-        Number of points.
+        The number of points.
     rng : numpy.random.Generator
-        Draws everything.
-    dtype : float32 or float64
+        The source of random numbers, which draws everything.
+    dtype : float32 or float64, default=float32
         The type of X.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 2)
+        The points.
+    y : ndarray of shape (n,)
+        Their labels, 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.data.generators import gauss
+    >>> X, y = gauss(1000, np.random.default_rng(0))
+    >>> X.shape, sorted(set(y.tolist()))
+    ((1000, 2), [0, 1])
     """
     y = rng.integers(2, size=whole("n", n))
     X = rng.normal(size=(n, 2)) * (1 + y)[:, None]
@@ -184,16 +294,31 @@ def gauss(n: int, rng: np.random.Generator, *, dtype: Any = np.float32) -> tuple
 
 
 def waveform(n: int, rng: np.random.Generator, *, dtype: Any = np.float32) -> tuple:
-    """(X, y) of n of Breiman's waveforms: a random mixture of two of three triangles in 21 places, with unit noise.
+    """Return n of Breiman's waveforms, each a random mixture of two of three triangles in 21 places, with unit noise.
 
     Parameters
     ----------
     n : int
-        Number of rows.
+        The number of rows.
     rng : numpy.random.Generator
-        Draws everything.
-    dtype : float32 or float64
+        The source of random numbers, which draws everything.
+    dtype : float32 or float64, default=float32
         The type of X.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 21)
+        The waveforms.
+    y : ndarray of shape (n,)
+        Their labels, 0, 1 and 2: which two triangles are mixed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.data.generators import waveform
+    >>> X, y = waveform(1000, np.random.default_rng(0))
+    >>> X.shape, sorted(set(y.tolist()))
+    ((1000, 21), [0, 1, 2])
     """
     places = np.arange(1, 22)
     triangles = np.stack([np.maximum(6 - np.abs(places - top), 0) for top in (11, 15, 7)])

@@ -30,10 +30,24 @@ class InMemory(ChunkedSource):
 
     Parameters
     ----------
-    X, y : arrays
-        Rows, dense or sparse, and targets.
-    max_memory : int or str
-        As in :func:`open_data`; what X and y take already is not counted.
+    X : array or sparse matrix of shape (n, n_features)
+        The rows.
+    y : array of shape (n,)
+        The targets.
+    max_memory : int or str, default=268435456
+        The memory that chunks may take, as in :func:`open_data`. What X and y take already is not counted.
+
+    See Also
+    --------
+    Generated : Examples that are made when they are asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.data import InMemory
+    >>> source = InMemory(np.zeros((100, 4)), np.arange(100) % 2, max_memory="4 kB")
+    >>> [X.shape for X, y in source]
+    [(32, 4), (32, 4), (32, 4), (4, 4)]
     """
 
     def __init__(self, X: Any, y: Any, max_memory: Any = MAX_MEMORY) -> None:
@@ -76,38 +90,51 @@ def open_data(path: Any, format: str = "auto", **options: Any) -> ChunkedSource:
     Parameters
     ----------
     path : str, path or file
-        A file of LIBSVM text, CSV, Parquet or ``.npz``; text may be compressed (gzip, bz2, xz, zstd). "-" is standard
-        input. "sklearn:digits" is a data set of scikit-learn, "openml:adult" or "openml:adult:2" one of OpenML, and
-        "a9a" one of the papers' (see :data:`widemargin.data.registry.DATASETS`), from ``$WIDEMARGIN_DATA`` where it is.
-    format : {"auto", "libsvm", "csv", "parquet", "npz"}
-        What the file is; "auto" looks at it.
-    max_memory : int or str, default="256 MB"
-        Memory that reading may take, chunks included.
-    dtype : float32 or float64, default=float64
-        The type of values.
-    n_features, zero_based, query_id, n_jobs, on_bad_line : for LIBSVM text
-        Number of features (found by a first pass if not given); whether indices begin with 0 (default "auto": if one is
-        0); whether chunks have the queries' numbers as a third part; threads that parse; "raise" (default) or "skip",
-        with ``skipped`` and ``faults`` of the source telling what was left out.
-    target, columns, categories, on_bad_line : for CSV and Parquet
-        The column to predict, by name or place (default: the one named target, label, class or y; "" for none); the
-        columns to use (default: all others); "refuse" (default) or "onehot", or the values of each column of text.
-    delimiter, header : for CSV
-        What stands between values (default: a comma, a tab for .tsv); whether the first line has names.
+        The data. It is a file of LIBSVM text, CSV, Parquet or ``.npz``; text may be compressed (gzip, bz2, xz, zstd).
+        "-" is standard input. "sklearn:digits" is a data set of scikit-learn, "openml:adult" or "openml:adult:2" one of
+        OpenML, and "a9a" one of the papers' (see :data:`widemargin.data.registry.DATASETS`), from ``$WIDEMARGIN_DATA``
+        where it is. A source that is open already is returned.
+    format : {"auto", "libsvm", "csv", "parquet", "npz"}, default="auto"
+        What the file is. "auto" looks at it.
+    **options : values
+        Options of the kind of file, here with their defaults in brackets.
+
+        - For all of them, ``max_memory`` [256 MB] is the memory that reading may take, chunks included, as a number of
+          bytes or as text, and ``dtype`` [float64] the type of values, float32 or float64. Values of ``.npz`` keep
+          their type where nothing is said.
+        - For LIBSVM text, ``n_features`` [found by a first pass] is the number of features. ``zero_based`` ["auto": if
+          one is 0] says whether indices begin with 0, and ``query_id`` [False] whether chunks have the queries' numbers
+          as a third part. ``n_jobs`` is the number of threads that parse.
+        - For CSV and Parquet, ``target`` [the one named target, label, class or y] is the column to predict, by name or
+          place, or "" for none. ``columns`` [all others] are the columns to use. ``categories`` ["refuse"] says what is
+          done about columns of text: "refuse", "onehot", or the values of each column.
+        - For ``.npz``, ``target`` [the one named y, target or labels] is the array to predict.
+        - For CSV, ``delimiter`` [a comma, a tab for .tsv] stands between values, and ``header`` [True] says whether the
+          first line has names.
+        - For LIBSVM text and CSV, ``on_bad_line`` ["raise"] is "raise" or "skip". ``skipped`` and ``faults`` of the
+          source tell what was left out.
 
     Returns
     -------
     ChunkedSource
-        ``for X, y in source`` gives chunks, ``source.load()`` all, ``source.summary()`` rows, features and labels,
-        ``source.shuffled(rng)`` chunks in random order.
+        The open source. ``for X, y in source`` gives chunks, ``source.load()`` all, ``source.summary()`` rows, features
+        and labels, ``source.shuffled(rng)`` chunks in random order.
+
+    See Also
+    --------
+    write_data : Writes such files.
+    train : Trains a model on what was opened.
 
     Examples
     --------
     >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "small.svm")
-    >>> open(path, "w").write("+1 1:0.5 3:2  # a comment" + os.linesep + "-1 2:1e-3" + os.linesep) > 0
-    True
-    >>> X, y = open_data(path).load()
+    >>> from widemargin.data import open_data
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "small.svm")
+    ...     with open(path, "w") as file:
+    ...         print("+1 1:0.5 3:2  # a comment", file=file)
+    ...         print("-1 2:1e-3", file=file)
+    ...     X, y = open_data(path).load()
     >>> X.toarray().tolist(), y.tolist()
     ([[0.5, 0.0, 2.0], [0.0, 0.001, 0.0]], [1.0, -1.0])
     """
@@ -188,23 +215,31 @@ def write_data(path: str | os.PathLike[str], X: Any, y: Any = None, *, format: s
     Parameters
     ----------
     path : str or path
-        The suffix chooses the format: .csv, .tsv, .parquet, .npz; else LIBSVM text. The old file stays until the new
-        one is whole.
+        The file. Its suffix chooses the format: .csv, .tsv, .parquet, .npz; else LIBSVM text. The old file stays until
+        the new one is whole.
     X : array, sparse matrix, or iterable of chunks
-        Rows; or (X, y), one after the other, as an open source gives them, and no y.
-    y : array
-        Targets: numbers, or text for CSV and Parquet.
-    format : {"auto", "libsvm", "csv", "parquet", "npz"}
-    zero_based : bool, for LIBSVM text
-    names, target : for CSV and Parquet
-        Names of the features, and of the column of targets.
+        The rows. Chunks are (X, y), one after the other, as an open source gives them; then there is no ``y``.
+    y : array of shape (n,) or None, default=None
+        The targets: numbers, or text for CSV and Parquet.
+    format : {"auto", "libsvm", "csv", "parquet", "npz"}, default="auto"
+        The format. "auto" is that of the suffix.
+    **options : values
+        Options of the format. ``zero_based`` says whether indices of LIBSVM text begin with 0 (False). ``names`` are
+        the features of CSV and Parquet, and ``target`` is the name of the column of targets ("target").
+
+    See Also
+    --------
+    open_data : Reads such files.
 
     Examples
     --------
     >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "small.svm.gz")
-    >>> write_data(path, [[0.5, 0.0], [0.0, 0.1]], [1, -1])
-    >>> open_data(path).load()[0].toarray().tolist()
+    >>> from widemargin.data import open_data, write_data
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "small.svm.gz")
+    ...     write_data(path, [[0.5, 0.0], [0.0, 0.1]], [1, -1])
+    ...     X, y = open_data(path).load()
+    >>> X.toarray().tolist()
     [[0.5, 0.0], [0.0, 0.1]]
     """
     one_of("format", format, ("auto", *KINDS))

@@ -21,11 +21,19 @@ class Remembering:
     Parameters
     ----------
     source : Source
+        The source that is asked.
 
     Attributes
     ----------
+    shape : tuple of int
+        The number of examples and of features.
     asked : int
         Values that the source has given (of sparse rows and columns, those that were not zero): what to pay for.
+
+    See Also
+    --------
+    widemargin.Source : What the other source must offer.
+    widemargin.Simba : The solver that reads one row and one column per step.
 
     Examples
     --------
@@ -51,11 +59,51 @@ class Remembering:
         self._columns: dict[int, Any] = {}
 
     def row(self, i: int) -> Any:
-        """The features of example i."""
+        """Return the features of example i.
+
+        Parameters
+        ----------
+        i : int
+            The place of the example.
+
+        Returns
+        -------
+        array or sparse array
+            As many values as there are features.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin import TwoWays
+        >>> from widemargin.data import Remembering
+        >>> known = Remembering(TwoWays(np.array([[1.0, 2.0], [3.0, 4.0]])))
+        >>> known.row(1).tolist()
+        [3.0, 4.0]
+        """
         return self._line(int(i), self._rows, self._columns, self.source.row, lambda rest: ([i] * rest.size, rest), 1)
 
     def column(self, j: int) -> Any:
-        """Feature j of all examples."""
+        """Return feature j of all examples.
+
+        Parameters
+        ----------
+        j : int
+            The place of the feature.
+
+        Returns
+        -------
+        array or sparse array
+            As many values as there are examples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from widemargin import TwoWays
+        >>> from widemargin.data import Remembering
+        >>> known = Remembering(TwoWays(np.array([[1.0, 2.0], [3.0, 4.0]])))
+        >>> known.column(1).tolist()
+        [2.0, 4.0]
+        """
         return self._line(
             int(j), self._columns, self._rows, self.source.column, lambda rest: (rest, [j] * rest.size), 0
         )
@@ -79,21 +127,35 @@ class Remembering:
 
 
 class FourierFeatures:
-    """Random Fourier features of the Gaussian kernel, computed when they are read: a linear machine of them is nearly a
-    kernel machine.
+    """Random Fourier features of the Gaussian kernel, computed when they are read.
 
-    Feature j of x is √(2/D) cos(⟨ωⱼ, x⟩ + φⱼ) with ωⱼ normal of variance 2γ and φⱼ uniform, so that inner products are
-    exp(−γ‖x − z‖²) up to O(1/√D). No row is longer than √2. A row takes D × d operations, a column n × d, and
-    nothing of size n × D is ever held.
+    A linear machine of them is nearly a kernel machine. Feature j of x is √(2/D) cos(⟨ωⱼ, x⟩ + φⱼ) with ωⱼ normal of
+    variance 2γ and φⱼ uniform, so that inner products are exp(−γ‖x − z‖²) up to O(1/√D). No row is longer than √2. A
+    row takes D × d operations, a column n × d, and nothing of size n × D is ever held.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n, d)
+        The examples.
     n_features : int
-        D.
+        The number D of features.
     gamma : float
-        γ.
-    random_state : int, Generator, RandomState or None
+        The factor γ of the kernel, > 0.
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers. The same integer gives the same features again.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The numbers n and D.
+    directions : ndarray of shape (D, d)
+        The ωⱼ, as rows.
+    phases : ndarray of shape (D,)
+        The φⱼ.
+
+    See Also
+    --------
+    widemargin.Simba : The solver that reads one row and one column per step.
 
     Examples
     --------
@@ -119,17 +181,71 @@ class FourierFeatures:
         self.phases = rng.uniform(0.0, 2.0 * math.pi, width)
 
     def of(self, X: Any) -> FourierFeatures:
-        """The same features of other examples."""
+        """Return the same features of other examples, to predict them.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_new, d)
+            The other examples.
+
+        Returns
+        -------
+        FourierFeatures
+            Features with the same directions and phases.
+
+        Examples
+        --------
+        >>> from widemargin.data import FourierFeatures
+        >>> features = FourierFeatures([[0.0, 1.0], [2.0, 3.0]], n_features=5, gamma=1.0, random_state=0)
+        >>> features.of([[2.0, 3.0]]).row(0).tolist() == features.row(1).tolist()
+        True
+        """
         other = object.__new__(FourierFeatures)
         other.X, other.directions, other.phases = X if sp.issparse(X) else np.asarray(X), self.directions, self.phases
         other.shape = other.X.shape[0], self.shape[1]
         return other
 
     def row(self, i: int) -> np.ndarray:
-        """The features of example i."""
+        """Return the features of example i.
+
+        Parameters
+        ----------
+        i : int
+            The place of the example.
+
+        Returns
+        -------
+        ndarray
+            As many values as there are features.
+
+        Examples
+        --------
+        >>> from widemargin.data import FourierFeatures
+        >>> features = FourierFeatures([[0.0, 1.0], [2.0, 3.0]], n_features=5, gamma=1.0, random_state=0)
+        >>> features.row(1).shape
+        (5,)
+        """
         x = self.X[[i]].toarray()[0] if sp.issparse(self.X) else np.asarray(self.X[i])
         return math.sqrt(2.0 / self.shape[1]) * np.cos(self.directions @ x + self.phases)
 
     def column(self, j: int) -> np.ndarray:
-        """Feature j of all examples."""
+        """Return feature j of all examples.
+
+        Parameters
+        ----------
+        j : int
+            The place of the feature.
+
+        Returns
+        -------
+        ndarray
+            As many values as there are examples.
+
+        Examples
+        --------
+        >>> from widemargin.data import FourierFeatures
+        >>> features = FourierFeatures([[0.0, 1.0], [2.0, 3.0]], n_features=5, gamma=1.0, random_state=0)
+        >>> features.column(4).shape
+        (2,)
+        """
         return math.sqrt(2.0 / self.shape[1]) * np.cos(self.X @ self.directions[j] + self.phases[j])

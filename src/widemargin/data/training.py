@@ -19,9 +19,30 @@ from .opening import open_data
 
 @dataclass
 class Passed:
-    """Where training on a source stands; what callbacks get after each chunk.
+    """Where training on a source stands; what callbacks of :func:`train` get after each chunk.
 
-    ``epochs`` are those begun, ``rows`` the examples seen in all of them, ``seconds`` the time since the beginning.
+    Attributes
+    ----------
+    model : estimator
+        The model, with what it has learnt by then.
+    epochs : int
+        The number of epochs begun.
+    rows : int
+        The number of examples seen in all of them.
+    seconds : float
+        The time since the beginning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import LinearSVC
+    >>> from widemargin.data import InMemory, train
+    >>> X = np.random.default_rng(0).normal(size=(1000, 5))
+    >>> source = InMemory(X, X[:, 0] > 0, max_memory="50 kB")
+    >>> seen = []
+    >>> _ = train(LinearSVC(random_state=0), source, random_state=0, callbacks=lambda passed: seen.append(passed.rows))
+    >>> seen[-1]
+    1000
     """
 
     model: Any
@@ -48,27 +69,33 @@ def train(
 
     Parameters
     ----------
-    model : an estimator with ``partial_fit``
-        Of this library or of scikit-learn. Where λ is 1/(C n), n is the number of rows of the source, and not of those
-        seen so far, as it is in ``partial_fit``.
+    model : estimator with ``partial_fit``
+        The model, of this library or of scikit-learn. Where λ is 1/(C n), n is the number of rows of the source, and
+        not of those seen so far, as it is in ``partial_fit``.
     source : ChunkedSource, or what :func:`open_data` takes
-    epochs : int
-        Passes over the data.
-    shuffle : bool
-        Whether each epoch has its own order: rows are shuffled within chunks, and chunks are made of parts from all
+        The data.
+    epochs : int, default=1
+        The number of passes over the data.
+    shuffle : bool, default=True
+        Whether each epoch has its own order. Rows are shuffled within chunks, and chunks are made of parts from all
         over the source where it has parts (see :meth:`ChunkedSource.shuffled`).
-    classes : array, optional
-        All labels, of a classifier; found by a first pass over the source if not given.
-    max_seconds : float, optional
-        Wall-clock limit; looked at after each chunk.
-    random_state : int, Generator, RandomState or None
-        Makes the orders.
-    callbacks : callable, optional
-        Called with a :class:`Passed` after each chunk; a true answer ends training.
+    classes : array or None, default=None
+        All labels, of a classifier. If they are not given, a first pass over the source finds them.
+    max_seconds : float or None, default=None
+        A wall-clock limit, which is looked at after each chunk.
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers, which makes the orders. The same integer makes the same orders again.
+    callbacks : callable or None, default=None
+        A function that is called with a :class:`Passed` after each chunk. A true answer ends training.
 
     Returns
     -------
-    model
+    estimator
+        The model itself.
+
+    See Also
+    --------
+    open_data : Opens files as sources.
 
     Examples
     --------
