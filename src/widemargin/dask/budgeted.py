@@ -179,7 +179,13 @@ class _BudgetedOnCluster(OnCluster):
         machine._state.tally.visits = machine._state.counters.visits = visits
 
     def to_local(self) -> Any:
-        """The estimator of one machine: the mean of those of the parts."""
+        """Return the estimator of one machine: the mean of those of the parts.
+
+        Returns
+        -------
+        estimator
+            The estimator of :mod:`widemargin` with the same name.
+        """
         check_is_fitted(self, "_local")
         return copy.copy(self._local)
 
@@ -205,19 +211,63 @@ class BudgetedSVC(ClusterClassifier, _BudgetedOnCluster):
 
     Parameters
     ----------
-    budget, kernel, gamma, degree, coef0, lam, step, maintenance, max_iter, batch_size, multi_class, class_weight, \
-    random_state
-        As in :class:`widemargin.BudgetedSVC`. ``gamma="scale"`` is that of all rows.
+    budget : int, default=500
+        The largest number of support vectors.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
+        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is
+        tanh(γ⟨x, z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁).
+    gamma : {"scale", "auto"} or float, default="scale"
+        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), with the variance of all rows, "auto" is
+        1/n_features.
+    degree : int, default=3
+        The degree of the kernel "poly". Other kernels do not look at it.
+    coef0 : float, default=0.0
+        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
+    lam : float, default=1e-4
+        The factor λ of the regulariser.
+    step : str or a step rule, default="pegasos"
+        The sizes of the steps, as in :class:`widemargin.BudgetedSVC`.
+    maintenance : str or a policy, default="merge"
+        What is done when there is one vector too many, as in :class:`widemargin.BudgetedSVC`.
+    max_iter : int, default=1
+        The number of passes that each part makes over its rows.
+    batch_size : int, default=1
+        The number of examples of a step.
+    multi_class : {"crammer_singer", "ovr"}, default="crammer_singer"
+        How more than two classes are told apart: by one joint loss, or by a hinge for each class against the rest.
+    class_weight : dict, "balanced" or None, default=None
+        The weights of the classes, by label. "balanced" gives all classes the same total weight. None weighs every
+        example the same.
     refit : bool, default=True
         Whether each part finds the coefficients of the compressed mean's vectors that are best for its rows, by the
         objective with ``lam``, and their mean is what is learnt; else coefficients are those of the compressed mean.
         Kernels that are not positive definite are not refitted.
-    client : distributed.Client, optional
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers. The same integer gives the same model again; None draws a new seed in each call.
+    client : distributed.Client or None, default=None
+        The cluster. None is that of the current client.
 
     Attributes
     ----------
-    support_vectors_, dual_coef_, classes_, history_, stop_reason_, n_iter_
-        ``history_["degradation"]`` is ‖w − w′‖ of the mean before and after it was compressed.
+    support_vectors_ : ndarray or sparse matrix of shape (n_vectors, n_features)
+        The support vectors.
+    dual_coef_ : ndarray of shape (n_outputs, n_vectors)
+        The coefficients of the support vectors.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    history_ : History
+        A single row. ``history_["degradation"]`` is ‖w − w′‖ of the mean before and after it was compressed.
+    certificate_ : None
+        Nothing is proven of this model.
+    stop_reason_ : str
+        Why training ended: "max_iter".
+    n_iter_ : int
+        The number of passes.
+
+    See Also
+    --------
+    widemargin.BudgetedSVC : The same on one machine.
+    BudgetedSVR : The same for regression.
     """
 
     local = budgeted.BudgetedSVC
@@ -252,11 +302,58 @@ class BudgetedSVR(ClusterRegressor, _BudgetedOnCluster):
 
     Parameters
     ----------
-    budget, kernel, gamma, degree, coef0, lam, epsilon, step, maintenance, max_iter, batch_size, random_state
-        As in :class:`widemargin.BudgetedSVR`. ``gamma="scale"`` is that of all rows.
+    budget : int, default=500
+        The largest number of support vectors.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
+        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is
+        tanh(γ⟨x, z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁).
+    gamma : {"scale", "auto"} or float, default="scale"
+        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), with the variance of all rows, "auto" is
+        1/n_features.
+    degree : int, default=3
+        The degree of the kernel "poly". Other kernels do not look at it.
+    coef0 : float, default=0.0
+        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
+    lam : float, default=1e-4
+        The factor λ of the regulariser.
+    epsilon : float, default=0.1
+        The half-width of the tube, in units of y. Errors up to this size cost nothing.
+    step : str or a step rule, default="norma"
+        The sizes of the steps, as in :class:`widemargin.BudgetedSVR`.
+    maintenance : str or a policy, default="merge"
+        What is done when there is one vector too many, as in :class:`widemargin.BudgetedSVR`.
+    max_iter : int, default=1
+        The number of passes that each part makes over its rows.
+    batch_size : int, default=1
+        The number of examples of a step.
     refit : bool, default=True
-        As in :class:`BudgetedSVC`.
-    client : distributed.Client, optional
+        Whether each part finds the coefficients of the compressed mean's vectors that are best for its rows, by the
+        objective with ``lam``, and their mean is what is learnt; else coefficients are those of the compressed mean.
+        Kernels that are not positive definite are not refitted.
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers. The same integer gives the same model again; None draws a new seed in each call.
+    client : distributed.Client or None, default=None
+        The cluster. None is that of the current client.
+
+    Attributes
+    ----------
+    support_vectors_ : ndarray or sparse matrix of shape (n_vectors, n_features)
+        The support vectors.
+    dual_coef_ : ndarray of shape (n_outputs, n_vectors)
+        The coefficients of the support vectors.
+    history_ : History
+        A single row. ``history_["degradation"]`` is ‖w − w′‖ of the mean before and after it was compressed.
+    certificate_ : None
+        Nothing is proven of this model.
+    stop_reason_ : str
+        Why training ended: "max_iter".
+    n_iter_ : int
+        The number of passes.
+
+    See Also
+    --------
+    widemargin.BudgetedSVR : The same on one machine.
+    BudgetedSVC : The same for classification.
     """
 
     local = budgeted.BudgetedSVR

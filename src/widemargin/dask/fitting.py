@@ -83,14 +83,17 @@ class OnCluster(TrainedByRun):
         Parameters
         ----------
         X : Dask array or frame of shape (n, n_features)
-            Chunks of rows, dense or scipy.sparse, perhaps of unknown sizes; a chunk is a
-            part, or several where there are very many. Chunks of columns are put together.
+            The examples, in chunks of rows, dense or scipy.sparse, perhaps of unknown sizes. A chunk is a part, or
+            several where there are very many. Chunks of columns are put together.
         y : Dask array or series of shape (n,)
-        sample_weight : Dask array or series of shape (n,), optional
+            Their labels, or the targets of a regressor.
+        sample_weight : Dask array or series of shape (n,) or None, default=None
+            The weights of the examples, numbers ≥ 0. None is 1 for each.
 
         Returns
         -------
-        self
+        estimator
+            The estimator itself.
         """
         started = now()
         self._check_parameters()
@@ -124,7 +127,15 @@ class OnCluster(TrainedByRun):
     # -- afterwards
 
     def to_local(self) -> Any:
-        """The estimator of one machine with what was learnt: predicts, is saved and exported without a cluster."""
+        """Return the estimator of one machine with what was learnt.
+
+        It predicts, is saved and exported without a cluster.
+
+        Returns
+        -------
+        estimator
+            The estimator of :mod:`widemargin` with the same name.
+        """
         check_is_fitted(self)
         names = self.local().get_params(deep=False)
         same = {name: value for name, value in self.get_params(deep=False).items() if name in names}
@@ -140,7 +151,15 @@ class OnCluster(TrainedByRun):
         return {"solver": "auto", "checkpoint": None}
 
     def save(self, path: Any, **options: Any) -> None:
-        """Write what was learnt to a file, as the estimator of one machine (:meth:`to_local`)."""
+        """Write what was learnt to a file, as the estimator of one machine (:meth:`to_local`).
+
+        Parameters
+        ----------
+        path : str or path
+            The name of the file.
+        **options : values
+            Options of ``save`` of the estimator of one machine, such as ``state``.
+        """
         self.to_local().save(path, **options)
 
     def _on_blocks(self, X: Any, method: str, dtype: Any, width: int | None = None) -> Any:
@@ -169,7 +188,22 @@ class OnCluster(TrainedByRun):
         return X
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """As in scikit-learn; of Dask collections a lazy number, which ``float(…)`` or ``.compute()`` computes."""
+        """Return the mean accuracy of a classifier, or R² of a regressor, as scikit-learn does.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or array or sparse matrix, of shape (n, n_features)
+            The rows to predict.
+        y : Dask array or series, or array, of shape (n,)
+            Their true labels or targets.
+        sample_weight : Dask array or series, or array, of shape (n,), or None, default=None
+            The weights of the rows. None is 1 for each.
+
+        Returns
+        -------
+        float
+            The score. Of Dask collections it is a lazy number, which ``float(…)`` or ``.compute()`` computes.
+        """
         model = self.to_local()
         if not is_dask(X):
             return model.score(X, y, sample_weight)
@@ -213,12 +247,36 @@ class ClusterClassifier(ClassifierMixin, OnCluster):
         )
 
     def predict(self, X: Any) -> Any:
-        """Labels of the rows; lazy for Dask collections."""
+        """Return the predicted labels.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or array or sparse matrix, of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        array of shape (n,)
+            The labels, from ``classes_``. Of a Dask collection the answer is lazy: a Dask array that ``.compute()``
+            computes.
+        """
         check_is_fitted(self)
         return self._on_blocks(X, "predict", self.classes_.dtype)
 
     def decision_function(self, X: Any) -> Any:
-        """Scores: of shape (n,) for two classes, else (n, n_classes); lazy for Dask collections."""
+        """Return the scores of rows.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or array or sparse matrix, of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        array of shape (n,) or (n, n_classes)
+            The scores. For two classes a positive one means ``classes_[1]``. Of a Dask collection the answer is lazy: a
+            Dask array that ``.compute()`` computes.
+        """
         check_is_fitted(self)
         width = None if self.classes_.size == 2 else self.classes_.size
         return self._on_blocks(X, "decision_function", np.float64, width)
@@ -242,7 +300,18 @@ class ClusterRegressor(RegressorMixin, OnCluster):
     score = OnCluster.score
 
     def predict(self, X: Any) -> Any:
-        """Predicted targets, of shape (n,); lazy for Dask collections."""
+        """Return the predicted targets.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or array or sparse matrix, of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        array of shape (n,)
+            The targets. Of a Dask collection the answer is lazy: a Dask array that ``.compute()`` computes.
+        """
         check_is_fitted(self)
         return self._on_blocks(X, "predict", np.float64)
 

@@ -63,36 +63,85 @@ class SVC(ClusterClassifier, OnCluster):
     Parameters
     ----------
     C : float, default=1.0
+        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a smaller one a wider
+        margin.
     kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"} or callable, default="rbf"
-    gamma, degree, coef0
-        As in :class:`widemargin.SVC`; ``gamma="scale"`` is that of all rows.
+        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is
+        tanh(γ⟨x, z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁). A callable gets two sets of rows and
+        returns their kernel values.
+    gamma : {"scale", "auto"} or float, default="scale"
+        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), with the variance of all rows, "auto" is
+        1/n_features.
+    degree : int, default=3
+        The degree of the kernel "poly". Other kernels do not look at it.
+    coef0 : float, default=0.0
+        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
     solver : {"auto", "sbp"} or StochasticBatchPerceptron, default="auto"
-        ``StochasticBatchPerceptron(nu=…)`` solves the slack-constrained form at that ν, as on one machine; without ν it
-        is found from a sample of at most 4,000 rows, and the multiple of w is the best for C. There is no SMO after it:
-        ``tol`` is the relative change of the objective while the number of draws doubled.
+        The method that trains, of which there is one. ``StochasticBatchPerceptron(nu=…)`` solves the slack-constrained
+        form at that ν, as on one machine; without ν it is found from a sample of at most 4,000 rows, and the multiple
+        of w is the best for C. There is no SMO after it.
     intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
-        "auto" is "unregularized".
-    class_weight : dict, "balanced" or None
-    lam : float, optional
-        λ itself; overrides ``C``.
+        What is done about the intercept. "unregularized" leaves it free, "regularized" adds 1 to the kernel, "none"
+        leaves it out. "auto" is "unregularized".
+    class_weight : dict, "balanced" or None, default=None
+        The weights of the classes, by label. "balanced" gives all classes the same total weight. None weighs every
+        example the same.
+    lam : float or None, default=None
+        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
     tol : float, default=1e-3
+        The relative change of the objective, while the number of draws doubled, at which training stops.
     max_iter : int, default=1000
-        Most epochs, each of as many draws as there are rows.
-    max_seconds, random_state, checkpoint, checkpoint_every, callbacks, verbose
-        As in :class:`widemargin.SVC`. A checkpoint holds 16 bytes for each row and class.
-    client : distributed.Client, optional
-        The cluster; by default that of the current client.
+        The largest number of epochs, each of as many draws as there are rows.
+    max_seconds : float or None, default=None
+        A wall-clock limit for the whole call. The model at that time is kept, and ``stop_reason_`` says "max_seconds".
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers. The same integer gives the same model again; None draws a new seed in each call.
+    client : distributed.Client or None, default=None
+        The cluster. None is that of the current client.
+    checkpoint : str, path or None, default=None
+        A file from which a fit that was killed goes on. It is written while ``fit`` runs and removed at its end. It
+        holds 16 bytes for each row and class.
+    checkpoint_every : float, default=60
+        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
+    callbacks : callable, list of callables or None, default=None
+        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`. Returning ``True``
+        stops the training.
+    verbose : int, default=0
+        1 shows a progress bar on standard error, 0 shows nothing.
 
     Attributes
     ----------
-    support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_, gamma_, history_, stop_reason_, n_iter_
-        As in :class:`widemargin.SVC` with ``multi_class="ovr"``.
-    certificate_ : Certificate
-        Of the sum of all binary problems at ``C``: true, but loose, since the ν-form does not look for a small gap.
-        None for kernels that are not known to be positive semi-definite.
+    support_ : ndarray of shape (n_vectors,)
+        The places of the support vectors among all rows.
+    support_vectors_ : ndarray or sparse matrix of shape (n_vectors, n_features)
+        The support vectors.
+    n_support_ : ndarray of shape (n_classes,)
+        The number of support vectors of each class.
+    dual_coef_ : ndarray of shape (1, n_vectors) or (n_classes, n_vectors)
+        The coefficients of the support vectors, each class against the rest.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    gamma_ : float
+        The value of γ in use.
+    history_ : History
+        One row per checkpoint.
+    certificate_ : Certificate or None
+        The primal and the dual value of the sum of all binary problems at ``C``: true, but loose, since the ν-form does
+        not look for a small gap. None for kernels that are not known to be positive semi-definite.
+    stop_reason_ : str
+        Why training ended.
+    n_iter_ : int
+        The number of epochs done, rounded up.
     traffic_ : dict
-        ``trips`` (messages to all parts), ``bytes_sent`` and ``bytes_received`` by the driver, and ``lost``: parts that
-        were made again because their workers died.
+        Numbers of the talk with the workers: ``trips`` (messages to all parts), ``bytes_sent`` and ``bytes_received``
+        by the driver, and ``lost``: parts that were made again because their workers died.
+
+    See Also
+    --------
+    widemargin.SVC : The same on one machine.
+    BudgetedSVC : For data of any length.
     """
 
     local = local_kernel.SVC
@@ -207,7 +256,15 @@ class SVC(ClusterClassifier, OnCluster):
         self._local = machine
 
     def to_local(self) -> Any:
-        """The estimator of one machine with what was learnt: predicts, is saved and exported without a cluster."""
+        """Return the estimator of one machine with what was learnt.
+
+        It predicts, is saved and exported without a cluster.
+
+        Returns
+        -------
+        estimator
+            The estimator of :mod:`widemargin` with the same name.
+        """
         check_is_fitted(self, "_local")
         return copy.copy(self._local)
 

@@ -79,37 +79,68 @@ class LinearSVC(ClusterClassifier, _LinearOnCluster):
     Parameters
     ----------
     C : float, default=1.0
+        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a smaller one a wider
+        margin.
     loss : {"hinge", "squared_hinge", "log"}, default="hinge"
+        The loss of an example, as in :class:`widemargin.LinearSVC`.
     solver : {"auto", "interior", "admm"} or a configured solver, default="auto"
-        "interior" is the interior point (:mod:`widemargin.solvers.interior`), exact in some thirty steps, for data with
-        few features, of which each part sends the products: d² numbers. "admm" is consensus ADMM with SDCA inside
-        (:mod:`widemargin.solvers.consensus`), for data with many. "auto" is "interior" up to 1,000 features, but for
-        ``loss="log"``, which "admm" alone has.
+        The method that trains. "interior" is the interior point (:mod:`widemargin.solvers.interior`), exact in some
+        thirty steps, for data with few features, of which each part sends the products: d² numbers. "admm" is consensus
+        ADMM with SDCA inside (:mod:`widemargin.solvers.consensus`), for data with many. "auto" is "interior" up to
+        1,000 features, but for ``loss="log"``, which "admm" alone has.
     intercept : {"regularized", "unregularized", "none"}, default="regularized"
-        "unregularized" needs "interior".
-    class_weight : dict, "balanced" or None
-    lam : float, optional
-        λ itself; overrides ``C``.
+        What is done about the intercept b. "regularized" makes it the weight of a constant feature. "unregularized"
+        leaves it free, and needs "interior". "none" leaves it out.
+    class_weight : dict, "balanced" or None, default=None
+        The weights of the classes, by label. "balanced" gives all classes the same total weight. None weighs every
+        example the same.
+    lam : float or None, default=None
+        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
     tol : float, default=1e-3
-        Stop at this relative duality gap; 0 switches it off.
+        The relative duality gap at which training stops. 0 switches it off.
     max_iter : int, default=1000
-        Most rounds.
-    max_seconds : float, optional
-        Wall-clock limit; the best model so far is kept.
-    random_state : int, Generator, RandomState or None
-    client : distributed.Client, optional
-        The cluster; by default that of the current client.
-    checkpoint, checkpoint_every, callbacks, verbose
-        As in :class:`widemargin.LinearSVC`. A checkpoint holds the variables of all parts, some 8 bytes for each row
-        and class, and more on wide data.
+        The largest number of rounds.
+    max_seconds : float or None, default=None
+        A wall-clock limit for the whole call. The best model so far is kept, and ``stop_reason_`` says "max_seconds".
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers. The same integer gives the same model again; None draws a new seed in each call.
+    client : distributed.Client or None, default=None
+        The cluster. None is that of the current client.
+    checkpoint : str, path or None, default=None
+        A file from which a fit that was killed goes on. It is written while ``fit`` runs and removed at its end. It
+        holds the variables of all parts, some 8 bytes for each row and class, and more on wide data.
+    checkpoint_every : float, default=60
+        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
+    callbacks : callable, list of callables or None, default=None
+        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`. Returning ``True``
+        stops the training.
+    verbose : int, default=0
+        1 shows a progress bar on standard error, 0 shows nothing.
 
     Attributes
     ----------
-    coef_, intercept_, classes_, history_, certificate_, stop_reason_, n_iter_
-        As in :class:`widemargin.LinearSVC`; an epoch is a round.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights of the features: one row for two classes, else one row per class.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts, one per row of ``coef_``.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    history_ : History
+        One row per checkpoint, as on one machine; an epoch is a round.
+    certificate_ : Certificate
+        The primal value, the dual value and the gap between them.
+    stop_reason_ : str
+        Why training ended.
+    n_iter_ : int
+        The number of rounds done.
     traffic_ : dict
-        ``trips`` (messages to all parts), ``bytes_sent`` and ``bytes_received`` by the driver, and ``lost``: parts that
-        were made again because their workers died.
+        Numbers of the talk with the workers: ``trips`` (messages to all parts), ``bytes_sent`` and ``bytes_received``
+        by the driver, and ``lost``: parts that were made again because their workers died.
+
+    See Also
+    --------
+    widemargin.LinearSVC : The same on one machine.
+    LinearSVR : The same for regression.
     """
 
     local = linear.LinearSVC
@@ -148,15 +179,62 @@ class LinearSVR(ClusterRegressor, _LinearOnCluster):
     Parameters
     ----------
     epsilon : float, default=0.0
+        The half-width of the tube, in units of y. Errors up to this size cost nothing.
     C : float, default=1.0
+        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a smaller one a wider
+        margin.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
-    solver, intercept, lam, tol, max_iter, max_seconds, random_state, client, checkpoint, checkpoint_every, callbacks, \
-    verbose
-        As in :class:`LinearSVC`.
+        The loss of an example: how far its error is outside the tube, or the square of that.
+    solver : {"auto", "interior", "admm"} or a configured solver, default="auto"
+        The method that trains, as in :class:`LinearSVC`.
+    intercept : {"regularized", "unregularized", "none"}, default="regularized"
+        What is done about the intercept b. "regularized" makes it the weight of a constant feature. "unregularized"
+        leaves it free, and needs "interior". "none" leaves it out.
+    lam : float or None, default=None
+        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
+    tol : float, default=1e-3
+        The relative duality gap at which training stops. 0 switches it off.
+    max_iter : int, default=1000
+        The largest number of rounds.
+    max_seconds : float or None, default=None
+        A wall-clock limit for the whole call. The best model so far is kept, and ``stop_reason_`` says "max_seconds".
+    random_state : int, Generator, RandomState or None, default=None
+        The source of random numbers. The same integer gives the same model again; None draws a new seed in each call.
+    client : distributed.Client or None, default=None
+        The cluster. None is that of the current client.
+    checkpoint : str, path or None, default=None
+        A file from which a fit that was killed goes on. It is written while ``fit`` runs and removed at its end. It
+        holds the variables of all parts, some 8 bytes for each row and class, and more on wide data.
+    checkpoint_every : float, default=60
+        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
+    callbacks : callable, list of callables or None, default=None
+        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`. Returning ``True``
+        stops the training.
+    verbose : int, default=0
+        1 shows a progress bar on standard error, 0 shows nothing.
 
     Attributes
     ----------
-    coef_, intercept_, history_, certificate_, stop_reason_, n_iter_, traffic_
+    coef_ : ndarray of shape (n_features,)
+        The weights of the features.
+    intercept_ : ndarray of shape (1,)
+        The intercept.
+    history_ : History
+        One row per checkpoint, as on one machine; an epoch is a round.
+    certificate_ : Certificate
+        The primal value, the dual value and the gap between them.
+    stop_reason_ : str
+        Why training ended.
+    n_iter_ : int
+        The number of rounds done.
+    traffic_ : dict
+        Numbers of the talk with the workers: ``trips`` (messages to all parts), ``bytes_sent`` and ``bytes_received``
+        by the driver, and ``lost``: parts that were made again because their workers died.
+
+    See Also
+    --------
+    widemargin.LinearSVR : The same on one machine.
+    LinearSVC : The same for classification.
     """
 
     local = linear.LinearSVR

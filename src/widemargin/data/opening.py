@@ -47,7 +47,7 @@ class InMemory(ChunkedSource):
     >>> from widemargin.data import InMemory
     >>> source = InMemory(np.zeros((100, 4)), np.arange(100) % 2, max_memory="4 kB")
     >>> [X.shape for X, y in source]
-    [(32, 4), (32, 4), (32, 4), (4, 4)]
+    [(25, 4), (25, 4), (25, 4), (25, 4)]
     """
 
     def __init__(self, X: Any, y: Any, max_memory: Any = MAX_MEMORY) -> None:
