@@ -490,7 +490,7 @@ def learning_curve(
     >>> from sklearn.datasets import load_digits
     >>> from widemargin import LinearSVC, plots
     >>> X, y = load_digits(n_class=2, return_X_y=True)
-    >>> plots.learning_curve(LinearSVC(), X, y, cv=3).get_xlabel()
+    >>> plots.learning_curve(LinearSVC(), X, y, sizes=[0.1, 0.5, 1.0], cv=2).get_xlabel()
     'training examples'
     """
     from sklearn.model_selection import learning_curve as measured

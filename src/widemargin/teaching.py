@@ -341,6 +341,10 @@ class Lesson:
     stop_reason : str
         "labels", "pool" (nothing is left), "teacher" (it returned None), "interrupted" or "error".
 
+    See Also
+    --------
+    widemargin.plots.convergence : A picture of the lesson's history, ``x="labels"``, ``y="test_error"``.
+
     Examples
     --------
     >>> import numpy as np
@@ -381,8 +385,7 @@ def teach(
     pool : array or sparse matrix of shape (n, n_features)
         The examples without labels.
     teacher : RandomTeacher, ActiveTeacher, StreamTeacher or callable
-        The teacher. It is called with the learner and the :class:`Pool`, and returns the place of the example to be
-        labelled next, or None to end the lesson.
+        The teacher, called with the learner and the :class:`Pool`. It returns the place of an example, or None to end.
     oracle : array of shape (n,), or callable
         The labels, or who knows them: called with the place of an example in the pool.
     labels : int, default=500
@@ -394,8 +397,7 @@ def teach(
     test : (X, y) or None, default=None
         Examples to measure the error on, and their labels.
     every : int or None, default=None
-        The number of labels after which the error is measured again. None measures ever more seldom, some thirty times
-        in all.
+        The number of labels between two measurements. None measures ever more seldom, some thirty times in all.
     random_state : int, Generator, RandomState or None, default=None
         The source of random numbers. The same integer gives the same lesson again.
 
@@ -404,10 +406,6 @@ def teach(
     Lesson
         What was asked and measured, also after Ctrl-C. An error of the oracle, the teacher or the learner carries the
         lesson so far as its attribute ``lesson``; the labels given by then have been learnt.
-
-    See Also
-    --------
-    widemargin.plots.convergence : A picture of the lesson's history, ``x="labels"``, ``y="test_error"``.
 
     Examples
     --------

@@ -99,9 +99,8 @@ def open_data(path: Any, format: str = "auto", **options: Any) -> ChunkedSource:
     **options : values
         Options of the kind of file, here with their defaults in brackets.
 
-        - For all of them, ``max_memory`` [256 MB] is the memory that reading may take, chunks included, as a number of
-          bytes or as text, and ``dtype`` [float64] the type of values, float32 or float64. Values of ``.npz`` keep
-          their type where nothing is said.
+        - For all of them, ``max_memory`` [256 MB] is the memory that reading may take, chunks included, in bytes or as
+          text, and ``dtype`` [float64; for ``.npz``, that of the file] the type of values, float32 or float64.
         - For LIBSVM text, ``n_features`` [found by a first pass] is the number of features. ``zero_based`` ["auto": if
           one is 0] says whether indices begin with 0, and ``query_id`` [False] whether chunks have the queries' numbers
           as a third part. ``n_jobs`` is the number of threads that parse.
@@ -123,7 +122,6 @@ def open_data(path: Any, format: str = "auto", **options: Any) -> ChunkedSource:
     See Also
     --------
     write_data : Writes such files.
-    train : Trains a model on what was opened.
 
     Examples
     --------

@@ -163,9 +163,9 @@ class FourierFeatures:
     >>> from widemargin import LinearSVC, Simba
     >>> from widemargin.data import FourierFeatures
     >>> rng = np.random.default_rng(0)
-    >>> X, X_new = rng.normal(size=(500, 2)), rng.normal(size=(200, 2))
+    >>> X, X_new = rng.normal(size=(200, 2)), rng.normal(size=(200, 2))
     >>> inside = lambda X: np.sum(X**2, axis=1) < 1.4
-    >>> features = FourierFeatures(X, n_features=300, gamma=1.0, random_state=0)
+    >>> features = FourierFeatures(X, n_features=100, gamma=1.0, random_state=0)
     >>> solver = Simba(nu=1e-3, size=2.0)
     >>> model = LinearSVC(solver=solver, max_iter=10, tol=0, random_state=0).fit(features, inside(X))
     >>> bool(model.score(features.of(X_new), inside(X_new)) > 0.85)

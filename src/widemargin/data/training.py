@@ -77,8 +77,7 @@ def train(
     epochs : int, default=1
         The number of passes over the data.
     shuffle : bool, default=True
-        Whether each epoch has its own order. Rows are shuffled within chunks, and chunks are made of parts from all
-        over the source where it has parts (see :meth:`ChunkedSource.shuffled`).
+        Whether each epoch has its own random order, that of :meth:`ChunkedSource.shuffled`.
     classes : array or None, default=None
         All labels, of a classifier. If they are not given, a first pass over the source finds them.
     max_seconds : float or None, default=None
@@ -93,17 +92,12 @@ def train(
     estimator
         The model itself.
 
-    See Also
-    --------
-    open_data : Opens files as sources.
-
     Examples
     --------
     >>> import numpy as np
     >>> from widemargin import LinearSVC
     >>> from widemargin.data import InMemory, train
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(2000, 5))
+    >>> X = np.random.default_rng(0).normal(size=(2000, 5))
     >>> source = InMemory(X, X[:, 0] > 0, max_memory="50 kB")
     >>> model = train(LinearSVC(C=1.0, random_state=0), source, epochs=5, random_state=0)
     >>> bool(model.score(X, X[:, 0] > 0) > 0.95)
