@@ -78,7 +78,8 @@ DIFFERENCES = (
     "digit for digit, and disagree with its Table 4.",
     "MP+stop, MP+random and Projectron++ were run again, but for Projectron++ with B = 500 on Checkerboard, Covertype "
     "and Waveform. Where the older run, whose parameters were chosen with 10,000 rows, is more accurate by more than a "
-    "point, its number stands, in favour of the rival: so it is in eight of those 75 cells.",
+    "point, its number stands, in favour of the rival: so it is in eight of those 75 cells. That rule was set when the "
+    "numbers were seen.",
 )
 
 # Wang, Crammer, Vucetic (2012), Table 3 (a)-(c), the budgeted block without TVM: accuracy ± standard deviation in per
