@@ -291,22 +291,33 @@ def page(place, quick=False):
     before = None
     for paper, experiment, parts in there:
         if paper != before:
-            text.append(f"# {PAPERS[paper][1]}\n")
+            text.append(f"## {PAPERS[paper][1]}\n")
             before = paper
         text.append(section(place, experiment, parts))
     return "\n".join(text)
 
 
+def anchor(experiment):
+    """The link to the section of an experiment."""
+    return f"#{experiment.paper}-{experiment.name.lower().replace(' ', '-')}"
+
+
 def summary(there):
-    """The table of claims."""
-    rows = []
+    """The claims, a table for each paper: three columns, as more are not to be read on a screen."""
+    rows = {}
     for paper, experiment, parts in there:
         for claim in experiment.claims(parts):
-            verdict = "holds" if claim.holds else f"differs: {claim.because}"
-            rows.append([paper, experiment.name, claim.says, claim.measured, verdict])
-    holding = sum(row[-1] == "holds" for row in rows)
-    title = f"## Claims\n\n{len(rows)} claims, of which {holding} hold.\n\n"
-    return title + markdown(["paper", "where", "the paper", "measured", ""], rows) + "\n"
+            says = f"[{experiment.name}]({anchor(experiment)}): {claim.says}"
+            verdict = ["holds", says, claim.measured]
+            if not claim.holds:
+                verdict = ["**differs**", says, f"{claim.measured}<br>*Why:* {claim.because}"]
+            rows.setdefault(paper, []).append(verdict)
+    holding = {paper: sum(row[0] == "holds" for row in found) for paper, found in rows.items()}
+    text = f"## Claims\n\n{sum(map(len, rows.values()))} claims, of which {sum(holding.values())} hold.\n"
+    for paper, found in rows.items():
+        table = markdown(["", "the paper", "measured"], found)
+        text += f"\n### {paper}: claims\n\n{holding[paper]} of {len(found)} hold.\n\n{table}\n"
+    return text
 
 
 def spent(place, there):
@@ -324,13 +335,26 @@ def spent(place, there):
     rows.append(["in all", f"{total:.0f}"])
     title = "## What it took\n\nProcessor time, with what measures and is off the papers' clocks."
     title += f" That of {'; '.join(unknown)} was not kept." if unknown else ""
-    table = markdown(["", "seconds"], rows)
-    return f"{title}\n\n{table}" + "".join(f"\n\n{each}" for each in sorted(machines)) + "\n"
+    return f"{title}\n\n{markdown(['', 'seconds'], rows)}\n\n{told(machines)}\n"
+
+
+def told(machines):
+    """The machines, a paragraph each; older results have the same one in fewer words."""
+    read = {each: each.split("; ") for each in machines}
+    lines, shorter = [], []
+    for each, (machine, versions) in sorted(read.items()):
+        words = set(machine.split(", "))
+        fuller = any(words < set(other.split(", ")) and same == versions for other, same in read.values())
+        if fuller:
+            shorter.append(f"Of some runs only “{machine}” and the same versions were written down.")
+        else:
+            lines.append(each)
+    return "\n\n".join(lines + shorter)
 
 
 def section(place, experiment, parts):
     """An experiment: what the paper shows, ours, and how it differs."""
-    text = [f"## {experiment.paper}: {experiment.name}\n", f"*The paper:* {experiment.shows}\n"]
+    text = [f"### {experiment.paper}: {experiment.name}\n", f"*The paper:* {experiment.shows}\n"]
     if experiment.setting:
         text.append(f"*Here:* {experiment.setting}\n")
     image = place.images / f"{experiment.stem}.svg"
