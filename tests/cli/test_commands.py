@@ -172,7 +172,7 @@ def test_a_model_in_libsvm_text_is_told_its_number_of_features(folder, capfd):
     run(capfd, "train", "narrow.svm", "-e", "SVC", "-q", "-o", "m.libsvm")
     Path("wide.svm").write_text("1 2:1 5:0.1\n")
     _, err = run(capfd, "predict", "m.libsvm", "wide.svm", code=2)
-    assert "beyond n_features=2" in err
+    assert "beyond --n-features 2" in err
     assert run(capfd, "predict", "m.libsvm", "wide.svm", "--n-features", "5")[0] == "1\n"
 
 
@@ -315,7 +315,7 @@ def test_bad_lines_are_skipped_and_counted(folder, capfd):
     _, err = run(capfd, "train", "train.svm", "-q", code=2)
     assert err == (
         "widemargin: train.svm, line 201 begins with 'bad', which is no number: the label comes first "
-        "(on_bad_line='skip' leaves such lines out)\n"
+        "(--on-bad-line skip leaves such lines out)\n"
     )
     out, _ = run(capfd, "train", "train.svm", "-q", "--on-bad-line", "skip")
     assert "skipped lines: 2" in out
@@ -401,7 +401,7 @@ def test_what_is_installed(capfd):
         (["predict", ".", "test.svm"], ". is a folder: name a model's file in it"),
         (["evaluate", "model.npz", "others.svm"], "has the labels 3, 4, and the model tells -1, 1 apart"),
         (["predict", "model.npz", "test.svm", "--proba"], "--proba needs a model of the log-loss"),
-        (["predict", "model.npz", "wide.svm"], "line 1 has '9:1', whose index is beyond n_features=4"),
+        (["predict", "model.npz", "wide.svm"], "line 1 has '9:1', whose index is beyond --n-features 4"),
         (["evaluate", "model.npz", "empty.svm"], "empty.svm holds no examples"),
     ],
 )

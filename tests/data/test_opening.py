@@ -110,7 +110,7 @@ def test_archives_come_back_in_chunks_and_whole(kind, packed, rng, tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"X": np.eye(2)}, "has no y for the target; it has X"),
+        ({"X": np.eye(2)}, "has no 'y' for the target: give target=, one of 'X'"),
         ({"y": np.zeros(2)}, "neither X nor data"),
         ({"X": np.eye(2), "y": np.zeros(3)}, r"X has the shape \(2, 2\) and y 3 entries"),
         ({"X": np.eye(2), "y": np.zeros((2, 2))}, "y has 2 dimensions"),

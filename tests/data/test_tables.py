@@ -71,7 +71,11 @@ def test_many_values_of_text_make_sparse_rows(tmp_path):
     ("text", "options", "said"),
     [
         (CSV, {}, "the column 'colour' is text: give categories='onehot'"),
-        (CSV, {"target": "x"}, "has no column 'x' for the target; it has 'age', 'colour', 'wild', 'target'"),
+        (
+            CSV,
+            {"target": "x"},
+            "has no column 'x' for the target: give target=, one of 'age', 'colour', 'wild', 'target'",
+        ),
         (CSV, {"target": 9}, "has 4 columns, and target=9 is none of them"),
         (CSV, {"columns": ["x"]}, "has no column 'x'"),
         (CSV, {"columns": ["target"]}, "the target 'target' cannot be a feature too"),

@@ -215,7 +215,7 @@ REFUSED = {
     "libsvm of weights": (
         lambda X, t, two, three: LinearSVC().fit(X, two),
         "libsvm",
-        "is linear: use format='liblinear'",
+        "is linear: export to .liblinear",
     ),
     "laplacian": (
         lambda X, t, two, three: SVC(kernel="laplacian", gamma=0.5, solver="sdca").fit(X, two),
@@ -240,7 +240,7 @@ REFUSED = {
     "liblinear of a kernel": (
         lambda X, t, two, three: SVC(gamma=0.5).fit(X, two),
         "liblinear",
-        "SVC has the kernel 'rbf': use format='libsvm', or train LinearSVC",
+        "SVC has the kernel 'rbf': export to .libsvm, or train LinearSVC",
     ),
     "liblinear of pairs": (
         lambda X, t, two, three: SVC(kernel="linear").fit(X, three),

@@ -30,12 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError:
         say("widemargin: the command needs the package typer: pip install 'widemargin[command]'")
         return BAD_INPUT
-    from .commands import command
-
-    def show(message: Any, category: Any, *rest: Any, **named: Any) -> None:
-        say(f"warning: {message}")
+    from .commands import command, flags
+    from .speaking import spoken
 
     before, given = warnings.showwarning, list(sys.argv[1:] if arguments is None else arguments)
+
+    def show(message: Any, category: Any, *rest: Any, **named: Any) -> None:
+        say(f"warning: {spoken(str(message), flags(given))}")
+
     try:
         warnings.showwarning = show
         return int(command(given).main(args=given, prog_name="widemargin", standalone_mode=False) or FINE)
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("WIDEMARGIN_DEBUG"):
             raise
         said = " ".join(str(bad).split()) or type(bad).__name__
-        say(f"widemargin: {said}")
+        say(f"widemargin: {spoken(said, flags(given))}")
         return BAD_INPUT
     except Exception as bad:
         # those of the parser of the command line, whose package has had several names

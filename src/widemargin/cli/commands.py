@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import typer
+
+from .speaking import options_of
 
 HELP = """Support vector machines at any scale.
 
@@ -34,6 +37,8 @@ COMMANDS = {
     "info": ("about", "Say what a file holds, or what is installed."),
     "warmup": ("about", "Compile ahead, so that first fits start at once."),
 }
+#: Commands on models that were trained before.
+TRAINED = ("predict", "evaluate", "convert", "info")
 
 
 def command(arguments: Sequence[str]) -> Any:
@@ -43,12 +48,34 @@ def command(arguments: Sequence[str]) -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     words = [*arguments, *os.environ.get("COMP_WORDS", "").split(), *_completed()]
-    chosen = next((word for word in words if word in COMMANDS), None)
-    for name, (module, short) in COMMANDS.items():
-        function = getattr(import_module(f"{__package__}.{module}"), name) if name == chosen else _named(short)
+    asked = chosen(words)
+    for name, (_, short) in COMMANDS.items():
+        function = function_of(name) if name == asked else _named(short)
         app.command(name, no_args_is_help=name not in ("bench", "info", "warmup"))(function)
     app.callback(invoke_without_command=True)(_version)
     return typer.main.get_command(app)
+
+
+def chosen(words: Sequence[str]) -> str | None:
+    """The command among these words."""
+    return next((word for word in words if word in COMMANDS), None)
+
+
+def function_of(name: str) -> Any:
+    """What a command runs."""
+    return getattr(import_module(f"{__package__}.{COMMANDS[name][0]}"), name)
+
+
+def flags(arguments: Sequence[str]) -> set[str]:
+    """The names of the options that sentences can tell whoever typed these arguments to use."""
+    name = chosen(arguments)
+    if name is None:
+        return set()
+    found = set(options_of(function_of(name)))
+    if name in TRAINED:  # their models were made with these
+        found |= set(options_of(function_of("train")))
+    # what was typed within brackets, --solver 'Pegasos(batch_size=16)', is no option
+    return found - set(re.findall(r"[(,]\s*(\w+)\s*=", " ".join(arguments)))
 
 
 def _completed() -> list[str]:

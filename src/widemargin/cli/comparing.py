@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import not_negative, positive
-from . import BAD_INPUT, FINE, INTERRUPTED, say
+from . import FINE, INTERRUPTED, say
 from .options import (
     DATA_OPTIONS,
     TEXT,
@@ -26,6 +26,7 @@ from .options import (
     with_whole_labels,
     words,
 )
+from .speaking import flag_of
 from .training import check_output
 
 OPTIONS = [
@@ -98,8 +99,7 @@ def _nothing(results: list[Any]) -> int:
     failed = [each.stop_reason for each in results if each.stop_reason.startswith("failed")]
     if not failed:
         return FINE
-    say(f"widemargin: no solver could train on this: {failed[0].removeprefix('failed: ')}")
-    return BAD_INPUT
+    raise ValueError(f"no solver could train on this: {failed[0].removeprefix('failed: ')}")
 
 
 def _setting(given: dict[str, Any]) -> Any:
@@ -201,8 +201,6 @@ def command_line(function: Any, given: dict[str, Any]) -> str:
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             told.append(str(value))
         else:
-            flag = name.strip("_").replace("_", "-")
-            told += (
-                [f"--{flag}"] if value is True else [f"--no-{flag}"] if value is False else [f"--{flag}", str(value)]
-            )
+            flag = flag_of(name)
+            told += [flag] if value is True else [f"--no-{flag[2:]}"] if value is False else [flag, str(value)]
     return shlex.join(told)

@@ -14,6 +14,8 @@ import typer
 
 import widemargin
 
+from .speaking import flag_of
+
 ESTIMATORS = ("LinearSVC", "LinearSVR", "SVC", "SVR", "BudgetedSVC", "BudgetedSVR", "IncrementalSVC")
 #: Parameters that a command has in its own way, or that a command line cannot give.
 OWN = ("callbacks", "verbose", "warm_start", "cost_matrix", "decision_function_shape")
@@ -24,7 +26,7 @@ TEXT, WHOLE, NUMBER, SWITCH, TEXTS = (kind | None for kind in (str, int, float, 
 
 def option(name: str, kind: Any, default: Any, help: str, panel: str | None = None, *flags: str) -> inspect.Parameter:
     """A parameter of a command that is an option."""
-    flag = "--" + name.strip("_").replace("_", "-")
+    flag = flag_of(name)
     flags = flags or ((f"{flag}/--no-{flag[2:]}",) if kind == SWITCH else (flag,))
     told = typer.Option(*flags, help=help, rich_help_panel=panel, show_default=default not in (None, False))
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_annotated(kind, told))
@@ -208,8 +210,9 @@ def made(name: str, given: dict[str, Any], **more: Any) -> Any:
             continue
         if parameter not in known:
             owners = [each for each in ESTIMATORS if parameter in parameters_of(getattr(widemargin, each))]
-            flag = "--" + parameter.replace("_", "-")
-            raise ValueError(f"{flag} is an option of {', '.join(owners)}, and the estimator is {cls.__name__}")
+            raise ValueError(
+                f"{flag_of(parameter)} is an option of {', '.join(owners)}, and the estimator is {cls.__name__}"
+            )
         value = text if isinstance(text, bool) else value_of(text)
         asked[parameter] = str(text) if parameter == "checkpoint" else value
     return cls(**{**asked, **{name: value for name, value in more.items() if name in _all_of(cls)}})

@@ -29,6 +29,7 @@ from .options import (
     with_whole_labels,
     words,
 )
+from .speaking import options_of, spoken
 
 #: Reasons to stop that are no convergence.
 UNMET = ("max_iter", "stalled", "max_seconds", "max_feature_reads", "interrupted", "partial_fit", "callback")
@@ -110,6 +111,11 @@ def _check(model: Any, given: dict[str, Any]) -> None:
         raise ValueError("--checkpoint is of runs on data that is loaded whole: leave it out, or --epochs")
     if given["strict"]:
         raise ValueError("--strict asks whether training converged, which --epochs does not find out: leave one out")
+    if not hasattr(model, "partial_fit"):
+        raise ValueError(
+            f"--epochs trains chunk after chunk, which {model!r} does not: use LinearSVC (--solver auto or pegasos), "
+            "BudgetedSVC or IncrementalSVC, or leave --epochs out"
+        )
     if given["classes"] is not None and not is_classifier(model):
         raise ValueError(f"--classes is for classifiers, and the estimator is {type(model).__name__}: leave it out")
 
@@ -291,7 +297,8 @@ def save_trained(model: Any, path: str, like: dict[str, Any]) -> str:
             raise
         beside = f"{path}.npz"
         save(model, beside, like)
-        say(f"widemargin: {bad}; the trained model is in {beside}: widemargin convert writes others")
+        said = spoken(str(bad), options_of(train))
+        say(f"widemargin: {said}; the trained model is in {beside}: widemargin convert writes others")
         return beside
 
 

@@ -74,7 +74,8 @@ class Archive(ChunkedSource):
         if "header" in names and "X" not in names:
             raise ValueError("it holds a model, not data")
         if target not in names:
-            raise ValueError(f"it has no {self.target or 'y'} for the target; it has {', '.join(names[:12])}")
+            listed = ", ".join(map(repr, names[:12]))
+            raise ValueError(f"it has no {self.target or 'y'!r} for the target: give target=, one of {listed}")
         y = _Rows(archive, str(target))
         n = y.shape[0] if len(y.shape) == 1 else -1
         if n < 0:

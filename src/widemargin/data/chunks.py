@@ -371,7 +371,7 @@ class ChunkedSource:
         2
         """
         if self._summary is None:
-            self.need_again("looked through first")
+            self.need_again("looked through first", "give n_features=, and classes= to train")
             self._begin_pass()
             rows = entries = width = 0
             labels: Any = np.empty(0)
@@ -406,13 +406,15 @@ class ChunkedSource:
     def _seen_width(self, width: int) -> int:
         return width if self.n_features is None else self.n_features
 
-    def need_again(self, what: str) -> None:
+    def need_again(self, what: str, instead: str = "") -> None:
         """Refuse a second pass over what can be read only once, such as a pipe.
 
         Parameters
         ----------
         what : str
             What the pass is for, as the end of the sentence "and must be …".
+        instead : str, default=""
+            What else can be done, in the words "give n_features=". A file can always be stored.
 
         Examples
         --------
@@ -422,14 +424,11 @@ class ChunkedSource:
         >>> source.again = False
         >>> source.need_again("read for each epoch")
         Traceback (most recent call last):
-        ValueError: the data can be read only once, and must be read for each epoch:
-        give n_features (and, to train, classes), or store it in a file
+        ValueError: the data can be read only once, and must be read for each epoch: store it in a file
         """
         if not self.again:
-            raise ValueError(
-                f"{self.name} can be read only once, and must be {what}: give n_features (and, to train, classes), or "
-                "store it in a file"
-            )
+            remedy = f"{instead}, or store it in a file" if instead else "store it in a file"
+            raise ValueError(f"{self.name} can be read only once, and must be {what}: {remedy}")
 
 
 def _rows(piece: Piece, chosen: Any) -> Piece:

@@ -157,13 +157,17 @@ def open_data(path: Any, format: str = "auto", **options: Any) -> ChunkedSource:
     if not hasattr(path, "read") and os.path.isdir(path):
         raise IsADirectoryError(f"{os.fspath(path)} is a folder: name a file in it")
     kind = KINDS[format_of(path) if format == "auto" else format]
-    known_options = _options(kind)
     for name in options:
-        if name not in known_options:
-            owners = [f"{key}" for key, each in KINDS.items() if name in _options(each)]
-            said = f"is for {' and '.join(owners)}" if owners else "is no option of open_data"
-            raise TypeError(f"{name} {said}, and {getattr(path, 'name', path)} is read as {_name(kind)}")
+        if name not in _options(kind):
+            raise TypeError(_not_an_option(name, path, kind))
     return kind(path, **options)
+
+
+def _not_an_option(name: str, path: Any, kind: Any) -> str:
+    owners = [key for key, each in KINDS.items() if name in _options(each)]
+    said = f"is for {' and '.join(owners)}" if owners else "is no option of open_data"
+    read = f"{getattr(path, 'name', path)} is read as {_name(kind)}"
+    return f"{name} {said}, and {read}: leave it out, or say with format= what the file is"
 
 
 def _name(kind: Any) -> str:
@@ -183,7 +187,7 @@ def _of_service(path: str, max_memory: Any = MAX_MEMORY, dtype: Any = np.float64
     from sklearn import datasets
 
     if options:
-        raise TypeError(f"{path} takes max_memory and dtype only, got {', '.join(options)}")
+        raise TypeError(f"{path} takes max_memory= and dtype= only, got {', '.join(f'{name}=' for name in options)}")
     service, _, name = path.partition(":")
     if service == "sklearn":
         local = sorted(n.removeprefix("load_") for n in dir(datasets) if n.startswith("load_"))

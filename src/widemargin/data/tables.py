@@ -102,9 +102,9 @@ class TableSource(ChunkedSource):
             if name not in names:
                 raise ValueError(f"{self.name} has no column {name!r}; it has {_listed(names)}")
             if name == self._target:
-                raise ValueError(f"{self.name}: the target {name!r} cannot be a feature too: take it out of columns")
+                raise ValueError(f"{self.name}: the target {name!r} cannot be a feature too: take it out of columns=")
         if not chosen:
-            raise ValueError(f"{self.name} has no column beside the target {self._target!r}")
+            raise ValueError(f"{self.name} has no column beside the target {self._target!r}: nothing can be learnt")
         texts = []
         for name in chosen:
             kind = schema.field(name).type
@@ -113,7 +113,7 @@ class TableSource(ChunkedSource):
             elif not _is_number(pa, kind):
                 raise ValueError(
                     f"{self.name}: the column {name!r} has the type {kind}, of which no number is made here: make one, "
-                    "or leave it out (columns)"
+                    "or name the others with columns="
                 )
         values = self._values_of(texts)
         self._features = [(name, values.get(name)) for name in chosen]
@@ -142,7 +142,9 @@ class TableSource(ChunkedSource):
         if self.target not in names:
             if self.optional:
                 return None
-            raise ValueError(f"{self.name} has no column {self.target!r} for the target; it has {_listed(names)}")
+            raise ValueError(
+                f"{self.name} has no column {self.target!r} for the target: give target=, one of {_listed(names)}"
+            )
         return self.target
 
     def _values_of(self, texts: list[str]) -> dict[str, list[Any]]:
@@ -152,12 +154,15 @@ class TableSource(ChunkedSource):
         if isinstance(self.categories, dict):
             for name in texts:
                 if name not in self.categories:
-                    raise ValueError(f"{self.name}: the column {name!r} is text, and categories does not name it")
+                    raise ValueError(
+                        f"{self.name}: the column {name!r} is text, and none of its values are known: name them in "
+                        "categories, or make numbers of it"
+                    )
             return {name: list(self.categories[name]) for name in texts}
         if self.categories == "refuse":
             raise ValueError(
                 f"{self.name}: the column {texts[0]!r} is text: give categories='onehot' to make a feature of each of "
-                "its values, or leave it out (columns)"
+                "its values, or name the other columns with columns="
             )
         self.need_again("looked through for categories")
         compute, found = arrow("compute"), {name: set() for name in texts}  # type: ignore[var-annotated]
@@ -167,8 +172,8 @@ class TableSource(ChunkedSource):
                     found[name].update(v for v in compute.unique(batch.column(name)).to_pylist() if v is not None)
                     if len(found[name]) > MOST_VALUES:
                         raise ValueError(
-                            f"{self.name}: the column {name!r} has more than {MOST_VALUES} values: leave it out "
-                            "(columns), or hash it"
+                            f"{self.name}: the column {name!r} has more than {MOST_VALUES} values: hash it, or name "
+                            "the other columns with columns="
                         )
         self.categories = {name: sorted(values) for name, values in found.items()}
         return self.categories
@@ -225,8 +230,8 @@ class TableSource(ChunkedSource):
         if array.null_count:
             k = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
             raise ValueError(
-                f"{self.name}, {where(k)}: the column {name!r} has no value: fill it in, or leave the column out "
-                "(columns)"
+                f"{self.name}, {where(k)}: the column {name!r} has no value: fill it in, or name the other columns "
+                "with columns="
             )
 
     def _numbers(self, name: str, array: Any, where: Any) -> np.ndarray:

@@ -250,7 +250,10 @@ class Numeric(RegressorMixin, TrainedByRun):
         try:
             y = np.asarray(y).astype(np.float64)
         except (ValueError, TypeError) as error:
-            raise type(error)(f"y must hold numbers for a regression: {error}") from error
+            odd = np.asarray(y).tolist()[0]
+            raise type(error)(
+                f"y must hold numbers for a regression, and has such as {odd!r}: use a classifier, or encode it"
+            ) from error
         return X, y, check(sample_weight, y.size)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

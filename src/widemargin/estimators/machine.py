@@ -104,7 +104,7 @@ class KernelMachine(TrainedByRun):
             names = ", ".join(map(repr, KERNELS))
             raise ValueError(
                 f"kernel must be one of {names} or a function f(A, B), got {self.kernel!r}: give the kernel's name, "
-                "and its parameters as gamma, degree and coef0"
+                "and its parameters as gamma=, degree= and coef0="
             )
         if self.cache_size != "auto":
             positive("cache_size", self.cache_size)

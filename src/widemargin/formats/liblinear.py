@@ -43,13 +43,13 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
     machine = machine_of(model)
     if machine.kernel is not None and not machine.kernel.is_linear:
         raise ValueError(
-            f"LIBLINEAR's text is of linear machines, and {machine.name} has the kernel {machine.kernel.name!r}: use "
-            "format='libsvm', or train LinearSVC"
+            f"LIBLINEAR's text is of linear machines, and {machine.name} has the kernel {machine.kernel.name!r}: "
+            "export to .libsvm, or train LinearSVC"
         )
     if machine.in_pairs:
         raise ValueError(
             f"LIBLINEAR has a score for each class, and this {machine.name} has pairs of classes, which vote: train "
-            "with multi_class='ovr', or use format='libsvm'"
+            "with multi_class='ovr', or export to .libsvm"
         )
     machine = linear_machine(machine)
     kind = machine.loss, machine.multi_class

@@ -37,8 +37,8 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
     machine = machine_of(model)
     if machine.kernel is None:
         raise ValueError(
-            f"LIBSVM's text is of kernel machines, and {machine.name} is linear: use format='liblinear', or train "
-            "SVC(kernel='linear')"
+            f"LIBSVM's text is of kernel machines, and {machine.name} is linear: export to .liblinear, or train "
+            "SVC with kernel='linear'"
         )
     if word_of(machine.kernel) not in KERNEL_TYPES.split(", "):
         raise ValueError(

@@ -57,7 +57,7 @@ class KernelProblem(Objective):
         allowed = ("none", "regularized", "unregularized")
         if self.intercept not in allowed:
             names = ", ".join(allowed)
-            raise ValueError(f"the intercept of a kernel SVM must be one of {names}, got {self.intercept!r}")
+            raise ValueError(f"intercept must be one of {names} for kernel machines, got {self.intercept!r}")
 
     @property
     def n(self) -> int:  # type: ignore[override]
