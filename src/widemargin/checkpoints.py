@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .files import check_savable, dump, load, packed, remove_leftovers, savable, unpacked
+from .warning import warn
 
 #: The file is written no more often than costs this share of the time.
 SHARE = 0.05
@@ -129,10 +129,9 @@ class Checkpoint:
             dump(self.path, self.journal)
         except (OSError, MemoryError, ValueError) as error:
             if not self.failed:
-                warnings.warn(
+                warn(
                     f"the checkpoint {self.path} could not be written ({error}); training goes on, and tries again "
-                    "later: make room on the disk, or stop and name another file",
-                    stacklevel=2,
+                    "later: make room on the disk, or stop and name another file"
                 )
             self.failed = True
         self.written = time.perf_counter()
@@ -146,7 +145,7 @@ class Checkpoint:
             try:
                 self.path.unlink(missing_ok=True)
             except OSError as error:
-                warnings.warn(f"the checkpoint {self.path} could not be removed ({error}): delete it", stacklevel=2)
+                warn(f"the checkpoint {self.path} could not be removed ({error}): delete it")
 
 
 class Record:

@@ -26,7 +26,6 @@ import sys
 import tempfile
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -41,6 +40,8 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
+
+from ..warning import warn
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -150,11 +151,10 @@ def folders(chosen: str) -> Folders:
             return Folders([*read, folder], folder)
         if is_shared and folder.is_dir():
             read.append(folder)
-    warnings.warn(
+    warn(
         "widemargin finds no folder to keep machine code in, so every process compiles anew: set NUMBA_CACHE_DIR to "
         "a folder that can be written",
         RuntimeWarning,
-        stacklevel=2,
     )
     return Folders(read, None)
 

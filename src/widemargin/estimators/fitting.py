@@ -6,7 +6,6 @@ import copy
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from ..history import History
 from ..problems.layout import refuse_unless_finite
 from ..progress import ProgressBar
 from ..running import STOPPED, Outcome, Progress, run
+from ..warning import warn
 from .checkpointing import opened
 from .expected import ExpectedElsewhere
 from .notebooks import ShownInNotebooks
@@ -302,11 +302,10 @@ def _say_what_compiling_took(estimator: Any, seconds: float) -> None:
     """Warn where compilation used up the better part of a time limit that was reached."""
     limit = getattr(estimator, "max_seconds", None)
     if limit is not None and seconds > 0.5 * limit and getattr(estimator, "stop_reason_", "") == "max_seconds":
-        warnings.warn(
+        warn(
             f"compiling took {seconds:.1f} s of max_seconds={limit:g}, which left little or nothing for training: "
             "fit again (what was compiled is kept), or raise max_seconds",
             ConvergenceWarning,
-            stacklevel=5,
         )
 
 
@@ -559,20 +558,18 @@ class TrainedByRun(SavedEstimator, ShownInNotebooks, ExpectedElsewhere, Callback
         if gap is not None and outcome.state.tight:
             gap /= abs(objectives[-1])
             if gap > self.tol:
-                warnings.warn(
+                warn(
                     f"{name} stopped with a relative duality gap of {gap:.1e}, short of tol={self.tol:g} ({ended}): "
                     "raise max_iter, max_seconds or tol, or scale the features"
                     + (" (solver='interior' minds their sizes less, if they are few)" if outcome.state.resumes else ""),
                     ConvergenceWarning,
-                    stacklevel=3,
                 )
         elif outcome.stop_reason == "max_iter" and (outcome.doubt or not change <= self.tol):
-            warnings.warn(
+            warn(
                 f"{name} used all max_iter={self.max_iter} epochs and its objective still changed "
                 f"by {change:.1e} of itself (tol={self.tol:g}){'; ' if outcome.doubt else ''}{outcome.doubt}: raise "
                 "max_iter, or tol, or set tol=0 to say that the number of epochs is what you want",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from ..problems.layout import (
 from ..problems.objective import Certificate, Certificates
 from ..running import Outcome
 from ..stopping import ROUNDED
+from ..warning import warn
 from .fitting import (
     UNFINISHED,
     Shown,
@@ -258,9 +258,7 @@ class KernelMachine(TrainedByRun):
         affordable = min(RECOMPUTED, RECOMPUTED_A_SECOND * max(deadline - now(), 0.2))
         affordable *= FASTER if isinstance(X, Distant) else 1.0
         if model.support.size * problem.n > affordable:
-            warnings.warn(
-                f"{cause}, and there is no certificate: {remedy}, or raise tol", ConvergenceWarning, stacklevel=4
-            )
+            warn(f"{cause}, and there is no certificate: {remedy}, or raise tol", ConvergenceWarning)
             return None
         X = X[np.ix_(chosen, chosen)] if problem.kernel.is_table else X[chosen]
         X = X if problem.kernel.is_function else X.astype(np.float64, copy=False)
@@ -271,11 +269,10 @@ class KernelMachine(TrainedByRun):
             values += part.certificate_of(rows, model.support[used], coefficients[used], float(bias))
         exact = Certificate(*values.tolist())
         if reason == "tol" and exact.gap > 2.0 * self.tol * abs(exact.primal):
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} has a relative duality gap of {exact.relative_gap:.1e}, short of "
                 f"tol={self.tol:g}: {cause}: {remedy}",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return exact
 
@@ -477,30 +474,27 @@ class KernelMachine(TrainedByRun):
     ) -> None:  # fmt: skip
         """Say which fits stopped short of ``tol``, and where the model is that of a sample."""
         if estimated and not indefinite:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} had no time for all examples (stop_reason_={self.stop_reason_!r}) and returns "
                 "the machine of a sample, whose objective on all of them is not known: there is no certificate; "
                 "raise max_seconds for one",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         proven = certificates if isinstance(certificates, Certificates) else Certificates.of(certificates)
         unfinished = np.isin(reasons, UNFINISHED) & (proven.gaps > self.tol * np.abs(proven.primal))
         # one that does not minimise the objective has a gap that says nothing
         if unfinished.any() and self._configured().minimises and self.tol > 0 and not indefinite:
             worst = np.max(proven.gaps[unfinished] / np.maximum(np.abs(proven.primal[unfinished]), 1e-300))
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} stopped with a relative duality gap of {worst:.1e}, short of tol={self.tol:g} "
                 f"(stop_reason_={self.stop_reason_!r}): raise max_iter, max_seconds or tol, or scale the data",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         if indefinite:
-            warnings.warn(
+            warn(
                 "the kernel is not positive semi-definite: training stopped at a stationary point, and there is no "
                 "certificate",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _partly(self, model: KernelModel) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from ..problems.objective import Certificate, Certificates
 from ..running import Interrupts
 from ..solvers.pairs import PairsProblem
 from ..stopping import ROUNDED
+from ..warning import warn
 from . import machine
 from .fitting import Shown, Turn, held_out, now
 from .labels import Labelled
@@ -386,7 +387,7 @@ class Decomposed(Labelled, KernelMachine):
                 certificates.replace(p, self._checked([part], task.X, chosen, model, reasons[p], certificates[p]))
         if said:
             text = f"{said[0].message} (so for {len(said)} of {problem.n_pairs} pairs of classes)"
-            warnings.warn(text, ConvergenceWarning, stacklevel=4)
+            warn(text, ConvergenceWarning)
 
     def _put_together(
         self, task: Task, binaries: Binaries, coefficients: list[tuple[np.ndarray, np.ndarray]], intercepts: np.ndarray

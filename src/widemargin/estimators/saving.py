@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from ..files import Saved, dump
+from ..warning import warn
 
 #: Parameters and attributes that are functions of a program: they stay out of files.
 LEFT_OUT = {
@@ -66,10 +66,9 @@ class SavedEstimator(Saved):
                 )
         left = [said for name, said in LEFT_OUT.items() if vars(self).get(name)]
         if left:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} is saved without {' and '.join(left)}, which are functions: set them again "
-                "after load",
-                stacklevel=2,
+                "after load"
             )
         kept = self if state else self._without_state()
         known = {"features": getattr(self, "n_features_in_", None), "state": not kept._only_predicts}

@@ -8,7 +8,6 @@ size, and all that follows computes as with data of that size.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from ..core.kernels import as_kernel, class_of, resolve_gamma
 from ..core.measures import Absolute, sizes
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape, take_rows
 from ..files import savable
+from ..warning import warn
 from .kernel import KernelProblem
 
 #: Rows stay as they are while the largest entry is between 2⁻³² and 2³²: its square is in the range of float32.
@@ -110,10 +110,9 @@ def check_values(kernel: Any, gamma: float, rows: Any, largest: float, data_larg
         raise ValueError(f"{KernelProblem.overflow} (the largest is {largest:.1e}, of data up to {data_largest:.1e})")
     if not kernel.of_rows:
         if largest < SMALLEST:
-            warnings.warn(
+            warn(
                 f"kernel values of examples with themselves are {largest:.1e} at most, which is nothing in float32: "
-                "scale the kernel or the data",
-                stacklevel=5,
+                "scale the kernel or the data"
             )
     elif kernel.of_distances:
         _check_distances(kernel, gamma, rows, data_largest)
@@ -128,18 +127,13 @@ def _check_distances(kernel: Any, gamma: float, rows: Any, data_largest: float) 
     n, largest = shape(rows)[0], sizes(kernel.measure(), rows)[0]
     remedy = f"gamma={gamma:.3g} and data up to {data_largest:.1e}: scale the data, or use another gamma"
     if largest > 0.0 and 4.0 * kernel.gamma * largest < ALIKE:
-        warnings.warn(
-            f"all kernel values are 1 in float32, so no two examples are told apart, with {remedy}", stacklevel=5
-        )
+        warn(f"all kernel values are 1 in float32, so no two examples are told apart, with {remedy}")
     elif n > 1 and kernel.gamma * largest > VANISHES:
         some = take_rows(rows, np.unique(np.linspace(0, n - 1, min(n, 64)).astype(np.int64)))
         K = KernelMatrix(kernel, some, dtype=np.float64).block(np.arange(shape(some)[0]))
         off = K[~np.eye(K.shape[0], dtype=bool)]
         if off.max(initial=0.0) < math.exp(-VANISHES):
-            warnings.warn(
-                f"kernel values between examples are 0 in float32, so nothing is learnt of new ones, with {remedy}",
-                stacklevel=5,
-            )
+            warn(f"kernel values between examples are 0 in float32, so nothing is learnt of new ones, with {remedy}")
 
 
 def new_rows(kernel: Any, X: Any, exponent: int) -> Any:
@@ -287,12 +281,11 @@ def warn_if_unequal(X: Any, name: str) -> None:
     of_features = of_features.toarray().ravel() if sp.issparse(of_features) else np.asarray(of_features)
     of_features = of_features[of_features > 0.0]
     if of_features.size > 1 and of_features.max() > UNEQUAL * np.median(of_features):
-        warnings.warn(
+        warn(
             f"features differ in size: the largest goes up to {of_features.max():.1e}, half of them up to "
             f"{np.median(of_features):.1e} at most, and {name} hardly sees those: scale the features, for example with "
             "StandardScaler or MaxAbsScaler",
             ConvergenceWarning,
-            stacklevel=5,
         )
 
 
@@ -320,8 +313,7 @@ def warn_if_too_small(C: float, n: int, largest: float, intercept: str, X: Any, 
     """
     most = C * n * largest
     if largest > 0.0 and most < (VANISHING if intercept == "none" else ALIKE):
-        warnings.warn(
+        warn(
             f"with C={C:g} {name} up to {largest_entry(X):.1e} move no score by more than {most:.1e}: scale the "
-            f"{name}, or raise C",
-            stacklevel=4,
+            f"{name}, or raise C"
         )
