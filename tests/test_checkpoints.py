@@ -89,6 +89,60 @@ def test_every_estimator_is_killed():
 # ---------------------------------------------------------------- going on
 
 
+def lines_of(capsys):
+    """The lines on standard error that tell of going on."""
+    return [line for line in capsys.readouterr().err.splitlines() if "goes on" in line]
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_a_fit_that_goes_on_says_in_a_line_at_which_epoch(left, capsys, monkeypatch, caplog, rich):
+    if not rich:
+        monkeypatch.setitem(sys.modules, "rich", None)
+    leave, X, y, path = left
+    model = leave(wm.LinearSVC(solver="pegasos", tol=0, max_iter=20, random_state=0, verbose=1), 3)
+    assert lines_of(capsys) == []
+    done = next(iter(files.load(path).runs.values()))["done"] / 400
+    assert done > 0
+    said = f"LinearSVC goes on from {path} at epoch {done:.4g}"
+    with caplog.at_level("INFO", "widemargin"):
+        model.fit(X, y)
+    assert lines_of(capsys) == [said]
+    assert caplog.messages == [said]
+    # from the state of the last fit, too; and without a word where nobody asked for one, or nothing is gone on from
+    model.set_params(warm_start=True, checkpoint=None, max_iter=2).fit(X, y)
+    assert lines_of(capsys) == ["LinearSVC goes on from the last fit at epoch 20"]
+    model.set_params(verbose=0).fit(X, y)
+    model.set_params(verbose=1, warm_start=False, checkpoint=path).fit(X, y)
+    assert lines_of(capsys) == []
+
+
+@pytest.mark.parametrize("under_way", [True, False])
+def test_a_fit_of_several_machines_says_once_how_many_runs_are_done(tmp_path, rng, capsys, monkeypatch, under_way):
+    X, y = killing.drawn(rng, 90, 3)
+    path = tmp_path / "file"
+    model = wm.SVC(gamma=0.5, solver="pegasos", tol=0, max_iter=2, verbose=1, checkpoint=path, checkpoint_every=0)
+    write, runs = checkpoints.Checkpoint.write, {}
+
+    def until_the_third(self):
+        write(self)
+        runs.update(self.journal.runs)
+        if len(runs) == 3:
+            raise Killed
+
+    monkeypatch.setattr(checkpoints.Checkpoint, "write", until_the_third)
+    with pytest.raises(Killed):
+        model.fit(X, y)
+    monkeypatch.setattr(checkpoints.Checkpoint, "write", write)
+    journal = files.load(path)
+    done = list(journal.runs.values())[2]["done"] / np.sum(y != y.min()) if under_way else 0.0
+    if not under_way:  # killed between two of them
+        journal.runs.popitem()
+        files.dump(path, journal)
+    capsys.readouterr()
+    model.fit(X, y)
+    assert lines_of(capsys) == [f"SVC goes on from {path} after 2 runs, at epoch {done:.4g}"]
+
+
 def test_a_fit_without_a_seed_goes_on_with_its_own_random_numbers(left, rng):
     leave, X, y, _ = left
     numbers = np.random.default_rng(7)

@@ -84,6 +84,7 @@ class Checkpoint:
         self.journal = self._found(problem) if path.exists() else Journal(problem)
         self.written, self.took = time.perf_counter(), 0.0
         self.failed = self.stopped = self.closed = False
+        self.passed, self.told = 0, False  # runs that had ended; whether the user knows what was found
 
     def _found(self, problem: dict[str, str]) -> Journal:
         try:

@@ -63,6 +63,13 @@ class ProgressBar:
                 self._bar.refresh()  # rich leaves the last state of a notebook's bar undrawn
             self._bar.stop()
 
+    def say(self, text: str) -> None:
+        """A line above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, file=sys.stderr)
+
     def on_slice(self, progress: Progress) -> None:
         """Move the bar to where the run stands."""
         if self._bar is not None:

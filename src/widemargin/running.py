@@ -169,6 +169,7 @@ def run(
     validation: Any = None,
     callbacks: Iterable[Callable[[Progress], Any]] = (),
     on_slice: Callable[[Progress], Any] | None = None,
+    on_resume: Callable[[float, bool], Any] | None = None,
     history: History | None = None,
     checkpoint: Record | None = None,
     **limits: Any,
@@ -184,6 +185,8 @@ def run(
         model seen is returned
     callbacks : called with a :class:`Progress` at each checkpoint; a true answer stops the run
     on_slice : called with a :class:`Progress` after each slice of work
+    on_resume : called with the epochs done before and whether the run had ended, where it goes on from a checkpoint, or
+        from a state with its history
     history : the table to go on with
     checkpoint : where the run is kept between slices, and found again after the process was killed
     limits : ``max_epochs``, ``max_seconds``, ``max_feature_reads``, ``tol``, ``patience``, ``checkpoints``,
@@ -191,6 +194,10 @@ def run(
     """
     until = Limits(**limits)
     kept = None if checkpoint is None else _kept(checkpoint, until.steps(solver.steps_per_epoch(problem)), rng)
+    if on_resume is not None and kept is not None:
+        on_resume(kept["done"] / solver.steps_per_epoch(problem), "outcome" in kept)
+    elif on_resume is not None and state is not None and history:
+        on_resume(history.last("epochs"), False)
     if kept is not None:
         if "outcome" in kept:
             return _ended(solver, problem, kept)

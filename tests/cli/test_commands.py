@@ -1,6 +1,7 @@
 """The command, end to end: it prints and writes what the library computes, and what is wrong is one sentence."""
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -487,7 +488,9 @@ def test_a_checkpoint_is_gone_on_from_and_belongs_to_one_problem(folder, capfd):
     assert Path("run.npz").exists()
     _, err = run(capfd, *same, "--C", "2", code=2)
     assert "C was 1.0 and is 2" in err
-    run(capfd, *same)
+    _, err = run(capfd, *[word for word in same if word != "-q"])
+    assert len(re.findall(r"^LinearSVC goes on from run\.npz at epoch [0-9.e-]+$", err, re.MULTILINE)) == 1
+    assert not logging.getLogger("widemargin").handlers
     assert not Path("run.npz").exists()
     resumed = widemargin.load("model.npz")
     X, y = open_data("train.svm").load()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from importlib.util import find_spec
@@ -31,6 +32,7 @@ from .options import (
 )
 from .speaking import options_of, spoken
 
+LOGGER = logging.getLogger("widemargin")
 #: Reasons to stop that are no convergence.
 UNMET = ("max_iter", "stalled", "max_seconds", "max_feature_reads", "interrupted", "partial_fit", "callback")
 
@@ -120,6 +122,13 @@ def _check(model: Any, given: dict[str, Any]) -> None:
         raise ValueError(f"--classes is for classifiers, and the estimator is {type(model).__name__}: leave it out")
 
 
+class _Said(logging.Handler):
+    """Lines of the library's log on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
 class Journal:
     """The history of a run as it goes: lines of JSON in a file, and plain lines where there is no terminal."""
 
@@ -128,9 +137,16 @@ class Journal:
         self.file: Any = None
 
     def __enter__(self) -> Journal:
+        # what a fit goes on from; the bar of a terminal says it itself
+        self.level, self.heard = LOGGER.level, _Said()
+        if self.plain:
+            LOGGER.addHandler(self.heard)
+            LOGGER.setLevel(min(self.level or logging.INFO, logging.INFO))
         return self
 
     def __exit__(self, *exc: object) -> None:
+        LOGGER.removeHandler(self.heard)
+        LOGGER.setLevel(self.level)
         if self.file is not None:
             self.file.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import os
 import time
@@ -309,6 +310,7 @@ def _say_what_compiling_took(estimator: Any, seconds: float) -> None:
         )
 
 
+LOGGER = logging.getLogger("widemargin")
 #: Reasons to stop that leave ``tol`` unmet without the user's own rule having ended training.
 UNFINISHED = ("max_iter", "stalled", "max_seconds", "max_feature_reads", "interrupted")
 
@@ -470,8 +472,11 @@ class TrainedByRun(SavedEstimator, ShownInNotebooks, ExpectedElsewhere, Callback
             if root is not None:
                 callbacks.append(_TaskPerCheckpoint(self, root, shown.X, shown.y, shown.attributes))
             bar = ProgressBar(type(self).__name__) if self.verbose else None
+        record = self._record(limits, solver, problem)
         # what overflows ends in an objective that is not finite, which is refused in a sentence
         with bar or nullcontext(), np.errstate(over="ignore", invalid="ignore"):
+            if shown is not None and record is not None and not record.has_own and record.owner.passed:
+                self._tell(bar, 0.0, False)
             outcome = run(
                 solver,
                 problem,
@@ -485,8 +490,9 @@ class TrainedByRun(SavedEstimator, ShownInNotebooks, ExpectedElsewhere, Callback
                 patience=getattr(self, "n_iter_no_change", 1),
                 callbacks=[*callbacks, *([bar.on_checkpoint] if bar else [])],
                 on_slice=bar.on_slice if bar else None,
+                on_resume=partial(self._tell, bar) if shown is not None else None,
                 history=history,
-                checkpoint=self._record(limits, solver, problem),
+                checkpoint=record,
                 started=limits.started,
             )
         self.history_ = outcome.history
@@ -501,6 +507,21 @@ class TrainedByRun(SavedEstimator, ShownInNotebooks, ExpectedElsewhere, Callback
                 reconstruction_attributes=lambda: attributes(outcome.model) if attributes else {},
             )
         return outcome
+
+    def _tell(self, bar: ProgressBar | None, epochs: float, ended: bool) -> None:
+        """Say once in a fit, in a line of the bar and to the logger, where it goes on from."""
+        kept, place = self._checkpoint, "the last fit"
+        if kept is not None:
+            kept.passed += ended
+            if ended or kept.told:
+                return
+            kept.told, place = True, str(kept.path)
+            if kept.passed:
+                place += f" after {kept.passed} run{'s' * (kept.passed > 1)},"
+        text = f"{type(self).__name__} goes on from {place} at epoch {epochs:.4g}"
+        LOGGER.info(text)
+        if bar is not None:
+            bar.say(text)
 
     def _begin(self, X: Any, y: Any, sample_weight: Any) -> tuple[float, Any, np.ndarray, np.ndarray]:
         """(time, X, y, weights) of a fit, when the parameters and they have been checked."""
