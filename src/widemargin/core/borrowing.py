@@ -2,13 +2,13 @@
 
 Numba counts references to an array each time it is touched, and those atomic increments cost more than a short sparse
 row. It hands a tuple to a function as all of its numbers, three hundred for a machine of forty arrays, at every call
-of every part. LLVM removes most of this, but half of what it is given to compile was this. A loop therefore starts
+of every part. LLVM removes most of this, after it has compiled it. A loop therefore starts
 with :func:`borrow` on its arguments: an array is the same memory, not counted; a NamedTuple is the address of its
 fields, which are borrowed as they are named. The caller holds the arrays for as long as the loop runs, so only
 arguments may be borrowed, never arrays made inside; and what is borrowed is not returned.
 
-An index into a borrowed array is a place: only one that is written as a number may be negative. Numba looks at the sign
-of every other one, which took a third of the time of a sparse product.
+An index into a borrowed array is a place: only one that is written as a number may be negative. Numba would look at the
+sign of every other one.
 """
 
 import hashlib

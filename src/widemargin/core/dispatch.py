@@ -120,7 +120,7 @@ def use_wide_registers(typingctx):
     """Let the loops of the function that calls this use 512-bit registers where the machine has them.
 
     LLVM prefers 256 bits on most such machines, for fear of a lower clock; loops that are exponentials from end to
-    end run up to 1.7 times as fast with 512.
+    end are faster with 512.
     """
 
     def codegen(context, builder, signature, args):

@@ -28,8 +28,7 @@ from .dispatch import compiled, generic, inlined
 #: How many rows ahead of their use the memory of rows is asked for.
 AHEAD = 4
 #: Weights of up to NEAR bytes are in a near cache. Up to FAR they are asked for ahead, entry by entry, where machines
-#: have no instruction that gathers them; one that has is faster without (20 ms against 31 on a Xeon, 33 against 18 on a
-#: Neoverse, for 4.7 million entries of 1.2 million features).
+#: have no instruction that gathers them; one that has is faster without (docs/notes/compiled.md).
 NEAR, FAR = 2**20, 0 if platform.machine().lower() in ("x86_64", "amd64") else 2**23
 #: How many entries ahead of their use.
 ENTRIES_AHEAD = 32

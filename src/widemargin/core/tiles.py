@@ -19,11 +19,7 @@ that the distance of two equal rows is 0 and their kernel value 1, to the bit.
 The law. The sixteen sums are independent, there are always sixteen (padded with zeros), and each
 runs over the same terms in the same order: the bits of a row are the same whichever rows it
 is asked for with, in whichever order, on any number of threads; and K[i, j] and K[j, i] are the same
-bits. Products by BLAS do not have this property. With OpenBLAS a row in a block differs in its last
-bits from the same row alone, and from itself at another place in the block (float32 on Haswell and
-Zen from 16 rows on; float64 on AVX-512 if the number of columns is no multiple of 8), in a block of another
-height (small matrices have kernels of their own), and on another number of threads. Calls of
-exactly 8 rows against padded columns would cure all but the last, at a quarter of the speed.
+bits. Products by BLAS do not have this property (docs/notes/compiled.md).
 """
 
 import math

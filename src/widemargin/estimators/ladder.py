@@ -40,7 +40,7 @@ GROWTH, LEAST = 4.0, 1.4
 #: The share of the time left that a rung is allowed to take by the square law; and that of all examples.
 SHARE, FITS = 0.7, 0.7
 #: The least and the largest power of the number of examples that their time is taken to grow with: small rungs, most of
-#: whose time is not for kernel values, would promise less (a9a: 0.9 from 500 to 2,000 examples, 1.7 from there to all).
+#: whose time is not for kernel values, would promise less.
 POWERS = 1.75, 2.5
 #: Relative gap to which rungs are solved, at the best, and most epochs of the first.
 ENOUGH, FIRST_EPOCHS = 1e-2, 50.0

@@ -25,8 +25,8 @@ problem's cache, those a batch lacks in one block; sums are float64. Several bin
 (one-vs-rest) are trained together: a row that one of them fetched is there for all.
 
 From C to ν. With ν = mean hinge / ‖w‖ of the C-form's optimum the two forms are one. Without ``nu`` it is found from an
-exact solution on a sample: its hinge is too low on the sample and too high off it, and their geometric mean over
-‖w‖ came within a factor of 2 or so of the truth on a9a and MNIST. The sample comes after the first step, which is the
+exact solution on a sample: its hinge is too low on the sample and too high off it, and ν is their geometric mean over
+‖w‖. The sample comes after the first step, which is the
 same for every ν > 0 (at w = 0 all responses are equal), so that a run stopped in it has a model. For one binary problem
 it is an eighth of the examples, which is what SMO would begin with: its solution is SMO's start, its kernel rows over
 all examples are in the cache that draws and SMO use, and it is the model until the draws have a lower primal value.
