@@ -64,6 +64,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "widemargin"
 html_static_path = ["_static"]
 html_css_files = ["widemargin.css"]
+html_js_files = ["figures.js"]
 html_show_sourcelink = False
 html_show_sphinx = False
 html_sidebars = {"index": [], "start": [], "choose": []}

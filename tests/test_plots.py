@@ -1,5 +1,8 @@
 """Figures show the numbers of the models they are asked for, and say what is wrong with what they cannot draw."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -80,6 +83,18 @@ def contrast(colour, ground):
 
     low, high = sorted((luminance(colour), luminance(ground)))
     return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("span", [3.0, 30.0, 60.0, 99.0, 1e4])
+def test_numbers_along_a_logarithmic_axis_stand_apart(span, rng):
+    norms = 10.0 ** rng.uniform(-3.0, 3.0) * span ** np.linspace(0.0, 1.0, 5)
+    axes = plots.pareto(SimpleNamespace(norms=norms, hinges=1.0 / norms))
+    axes.figure.canvas.draw()
+    ticks, (low, high) = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()], axes.get_xlim()
+    shown = [tick.label1 for tick in ticks if tick.label1.get_text() and low <= tick.get_loc() <= high]
+    boxes = sorted((text.get_window_extent() for text in shown), key=lambda box: box.x0)
+    assert boxes
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_colours_stand_out_on_white_and_black_and_no_series_is_told_by_its_colour_alone():

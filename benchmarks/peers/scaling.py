@@ -228,7 +228,9 @@ class Growth(Measurement):
         return {"sizes": line.sizes, "seconds": seconds, "theory": line.theory, "why": line.why}
 
     def figure(self, parts):
-        drawing, axes = canvas(1, 1, 5.6, 3.6)
+        drawing, axes = canvas(
+            1, 1, 4.2, 3.2 + 0.18 * len(parts)
+        )  # as wide as a phone: its letters are as large as the page's
         ax = axes[0, 0]
         for k, (name, part) in enumerate(parts.items()):
             sizes, seconds = np.array(part["sizes"], float), np.array(part["seconds"])
@@ -237,7 +239,7 @@ class Growth(Measurement):
             ax.plot(sizes, seconds[-1] * (sizes / sizes[-1]) ** part["theory"], f"C{k}:", lw=0.8)
         ax.set(xscale="log", yscale="log", xlabel=self.axis, ylabel="seconds", title="dotted: theory's exponent")
         ax.grid(alpha=0.3)
-        ax.legend(frameon=False, fontsize=6)
+        drawing.legend(loc="outside lower left", frameon=False, fontsize=8)
         return drawing
 
     def table(self, parts):

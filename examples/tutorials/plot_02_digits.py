@@ -14,11 +14,10 @@ Here 100 vectors read handwritten digits. At the end you can look at all of them
 # 1,797 digits of 8 × 8 pixels come with scikit-learn. Two thirds are for training.
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from widemargin import SVC, BudgetedSVC, compress
+from widemargin import SVC, BudgetedSVC, compress, plots
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=1 / 3, random_state=0)
@@ -40,17 +39,12 @@ print(f"{len(small.support_vectors_)} vectors, {1 - small.score(X_test, y_test):
 # The vectors are images
 # ----------------------
 #
-# Merged vectors are no examples of the data, but they look like digits. Each has a coefficient for each class. They
-# are sorted by the class that they speak for most.
+# Merged vectors are no examples of the data, but they look like digits. Each has a coefficient for each class, and
+# stands in the row of the class that it speaks for most.
 
-largest = small.classes_[small.dual_coef_.argmax(axis=0)]
-order = np.argsort(largest, kind="stable")
-figure, axes = plt.subplots(5, 20, figsize=(10, 2.9), layout="constrained")
-for ax, k in zip(axes.flat, order):
-    ax.imshow(small.support_vectors_[k].reshape(8, 8), cmap="gray_r")
-    ax.set_title(largest[k], fontsize=7, pad=1)
-    ax.axis("off")
-figure.suptitle("All that the machine remembers: 100 vectors and the digits they speak for")
+figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
+plots.vectors(small, each=20, ax=ax)
+ax.set_title("What the machine remembers, by the digits it speaks for")
 plt.show()
 
 # %%

@@ -34,7 +34,7 @@ def next_part(k):
 # examples. The other has ``window=500``: older ones are taken back as they leave. A third is linear and takes the
 # least time for an example.
 
-from widemargin import IncrementalSVC, LinearSVC
+from widemargin import IncrementalSVC, LinearSVC, plots
 
 machines = {
     "IncrementalSVC, remembers all": IncrementalSVC(C=1.0, gamma=0.5),
@@ -42,41 +42,35 @@ machines = {
     "LinearSVC, an average of all": LinearSVC(lam=0.01, random_state=0),
 }
 errors = {name: [] for name in machines}
-gaps = {name: [] for name in machines if name.startswith("Incremental")}
 for k in range(PARTS):
     X, y = next_part(k)
     for name, machine in machines.items():
         if k > 0:
             errors[name].append(np.mean(machine.predict(X) != y))
         machine.partial_fit(X, y, classes=["down", "up"] if k == 0 else None)
-        if name in gaps:
-            gaps[name].append(machine.duality_gap())
 
 for name, wrong in errors.items():
     print(f"{name:32} {np.mean(wrong):6.1%} wrong on the whole, {np.mean(wrong[-10:]):6.1%} at the end")
 
 # %%
-# The one that forgets follows the rule. For the others the old examples contradict the new ones.
+# The one that forgets follows the rule. For the others the old examples contradict the new ones. ``plots.stream`` goes
+# along a stream in the same way, with copies of the machines.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-seen = SIZE * np.arange(1, PARTS)
-for name, wrong in errors.items():
-    smooth = np.convolve(wrong, np.ones(5) / 5, mode="valid")
-    left.plot(seen[4:], 100 * smooth, label=name)
-left.set(xlabel="examples seen", ylabel="wrong, of the last 500 (%)", title="Error before learning", ylim=0)
-for name, gap in gaps.items():
-    right.plot(SIZE * np.arange(1, PARTS + 1), gap, label=name)
-right.set(
-    xlabel="examples seen", ylabel="duality gap", title="Distance from the SVM of what it remembers", yscale="log"
-)
-for ax in (left, right):
-    ax.grid(alpha=0.3)
-left.legend(frameon=False)
+X, y = (np.concatenate(arrays) for arrays in zip(*map(next_part, range(PARTS))))
+figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+plots.stream(machines, X, y, part=500, measure="error", ax=ax)
+ax.set(title="Error before learning, of 500 examples each", ylim=0)
 plt.show()
 
 # %%
-# The right picture is the certificate along the stream: ``duality_gap()`` bounds how far the machine is from the SVM
-# of the examples that it remembers. ``finish`` goes there.
+# The certificate along the stream: ``duality_gap()`` bounds how far a machine is from the SVM of the examples that it
+# remembers. ``finish`` goes there.
+
+incremental = {name: machine for name, machine in machines.items() if name.startswith("Incremental")}
+figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+plots.stream(incremental, X, y, part=200, ax=ax)
+ax.set_title("Distance from the SVM of what it remembers")
+plt.show()
 
 follower = machines["IncrementalSVC(window=500)"]
 print(f"gap before {follower.duality_gap():.4f}, after {follower.finish(1e-3).duality_gap():.6f}")

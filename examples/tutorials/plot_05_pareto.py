@@ -56,6 +56,8 @@ ax.plot(front.norms, 100 * errors, "o-")
 ax.plot(front.norms[best], 100 * errors[best], "o", ms=12, mfc="none", color="#c8553d")
 ax.annotate(f"C = {Cs[best]:.3g}", (front.norms[best], 100 * errors[best]), (0, 12), textcoords="offset points")
 ax.set(xscale="log", xlabel="‖w‖ (1 / margin)", ylabel="test error (%)", title="Errors on new examples along the front")
+ax.set_xticks([2, 5, 10, 20, 50], [2, 5, 10, 20, 50])
+ax.minorticks_off()
 ax.grid(alpha=0.3)
 plt.show()
 
@@ -65,10 +67,10 @@ plt.show()
 #
 # The same data, from the widest margin to the narrowest.
 
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained", sharey=True)
+figure, axes = plt.subplots(3, 1, figsize=(5, 10), layout="constrained", sharex=True)
 for ax, k in zip(axes, (0, best, len(Cs) - 1)):
     plots.decision_boundary(front.models[k], X, y, ax=ax)
-    ax.set_title(f"C = {Cs[k]:.3g}: {errors[k]:.1%} wrong")
+    ax.set_title(f"C = {Cs[k]:,.4g}: {errors[k]:.1%} wrong")
 figure.suptitle("From a wide margin to a narrow one")
 plt.show()
 

@@ -13,10 +13,10 @@ Here the commands are run from Python, so that you see what they print. In a she
 #
 # ``write_data`` writes LIBSVM text, CSV, Parquet or ``.npz``, as the suffix says.
 
+import contextlib
 import json
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 
@@ -24,6 +24,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_classification
 
+from widemargin import cli
 from widemargin.data import write_data
 
 folder = tempfile.TemporaryDirectory()
@@ -36,13 +37,12 @@ write_data(
 
 
 def run(command):
-    """Run a command in the folder and print what it prints."""
+    """Run a command in the folder, in this process; returns its exit code."""
     print("$", command)
-    words = [sys.executable, "-m", "widemargin.cli", *shlex.split(command)[1:]]
-    done = subprocess.run(words, cwd=folder.name, capture_output=True, text=True)
-    if done.stdout or done.stderr:
-        print(done.stdout.strip() or done.stderr.strip(), end="\n\n")
-    return done
+    with contextlib.chdir(folder.name), contextlib.redirect_stderr(sys.stdout):
+        code = cli.main(shlex.split(command)[1:])
+    print()
+    return code
 
 
 # %%
@@ -97,8 +97,7 @@ _ = run("widemargin tune train.svm -q -e SVC --Cs 1,10 --gammas 0.01,0.1 -o tune
 #
 # It is said in one sentence, and the exit code is 2.
 
-wrong = run("widemargin train train.svm --C 0")
-print("exit code", wrong.returncode)
+print("exit code", run("widemargin train train.svm --C 0"))
 folder.cleanup()
 
 # %%

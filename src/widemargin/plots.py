@@ -624,7 +624,19 @@ def _labelled(ax: Any, x: str, y: str, legend: bool, grid: bool = True) -> Any:
         ax.grid(alpha=0.3)
     if legend:
         ax.legend(frameon=False)
+    low, high = ax.get_xlim()
+    if ax.get_xscale() == "log" and high < 100.0 * low:
+        _few_ticks(ax.xaxis, high / low)
     return ax
+
+
+def _few_ticks(axis: Any, span: float) -> None:
+    """1, 2 and 5 in each decade: Matplotlib's own numbers along one to two decades overlap."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if span >= 5.0 else MaxNLocator(3))
+    axis.set_major_formatter(FuncFormatter(lambda x, place: f"{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 # ---------------------------------------------------------------- what goes in
