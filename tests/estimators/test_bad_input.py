@@ -9,7 +9,9 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.class_weight import compute_class_weight
 
-from widemargin import SVC, BudgetedSVC, LinearSVC, LinearSVR, Pegasos
+from widemargin import SVC, BudgetedSVC, IncrementalSVC, LinearSVC, LinearSVR, Pegasos, pareto_path, svm_path
+from widemargin.estimators.grids import svm_grid
+from widemargin.estimators.linear import _is_logistic
 from widemargin.solvers.pegasos import Bottou, Constant, Norma
 
 N, D = 12, 3
@@ -392,3 +394,38 @@ def test_a_refusal_shows_no_compiled_frames():
         LinearSVC(solver=Pegasos(batch_size=0)).fit(X, LABELS)
     files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert not any("numba" in file for file in files)
+
+
+#: Refusals that once named no remedy, and the remedy.
+REMEDIES = {
+    "name all labels at the first call, or use BudgetedSVC": lambda: (
+        LinearSVC().partial_fit(X, LABELS, classes=CLASSES).partial_fit(X, LABELS, classes=[0, 1, 2])
+    ),
+    "2 is missing: add it, or leave classes out": lambda: (
+        IncrementalSVC().partial_fit(X, LABELS, classes=[0, 1, 2]).partial_fit(X, LABELS, classes=CLASSES)
+    ),
+    "0; add examples of another": lambda: LinearSVC().fit(X, np.zeros(N, int)),
+    "name the others that may come": lambda: LinearSVC().partial_fit(X, LABELS, classes=[0]),
+    "use one of these, or SVC": lambda: BudgetedSVC(kernel=lambda A, B: A @ B.T).fit(X, LABELS),
+    "the C of Cs and share examples: leave it out": lambda: svm_path(X, LABELS, [1.0], C=2.0),
+    "go on from each other's examples: leave it out": lambda: pareto_path(X, LABELS, Cs=[1.0], early_stopping=True),
+    "a path needs two classes, got 3: [0, 1, 2]: give one against the rest": lambda: svm_path(
+        X, np.arange(N) % 3, [1.0]
+    ),
+    "pareto_path needs two classes, got 3: [0, 1, 2]: give one": lambda: pareto_path(X, np.arange(N) % 3, nus=[0.1]),
+    "give a row and a column for each class": lambda: LinearSVC(multi_class="crammer_singer", cost_matrix=[[0.0]]).fit(
+        X, LABELS
+    ),
+    "for each of Cs, gammas; leave it out": lambda: svm_grid(X, LABELS, Cs=[1.0], gammas=[1.0], C=2.0),
+    "got shape (12, 11): give K(X, X)": lambda: SVC(kernel="precomputed").fit(np.ones((N, N - 1)), LABELS),
+    "give one weight for each example": lambda: LinearSVC().fit(X, LABELS, sample_weight=np.ones((N, 1))),
+    "got -1.0: give 0 to leave an example out": lambda: LinearSVC().fit(X, LABELS, sample_weight=-np.ones(N)),
+    "set it, or use CalibratedClassifierCV": lambda: _is_logistic(LinearSVC()),
+    "use dual_coef_ and support_vectors_": lambda: SVC().fit(X, LABELS).coef_,
+    "the kernel is 'rbf': use dual_coef_": lambda: IncrementalSVC().fit(X, LABELS).coef_,
+}
+
+
+@pytest.mark.parametrize("remedy", REMEDIES)
+def test_a_refusal_says_what_to_do(remedy):
+    refused(REMEDIES[remedy], remedy, kind=(ValueError, TypeError, AttributeError))

@@ -252,13 +252,15 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
     except (ValueError, TypeError) as error:
         raise type(error)(f"sample_weight must hold numbers, one per example: {error}") from error
     if weights.ndim != 1:
-        raise ValueError(f"sample_weight must be 1-dimensional, got an array of shape {weights.shape}")
+        raise ValueError(
+            f"sample_weight must be 1-dimensional, got shape {weights.shape}: give one weight for each example"
+        )
     if weights.size != n:
         raise ValueError(f"sample_weight must have one entry per example: expected {n}, got {weights.size}")
     if not np.isfinite(weights).all():
         raise ValueError(f"sample_weight must be finite, got {weights[~np.isfinite(weights)][0]}: replace or drop it")
     if weights.min() < 0:
-        raise ValueError(f"sample_weight must be ≥ 0, got {weights.min()}")
+        raise ValueError(f"sample_weight must be ≥ 0, got {weights.min()}: give 0 to leave an example out")
     if weights.max() == 0:
         raise ValueError("sample_weight must not be all zero, got zeros only: give some example a positive weight")
     return unlocked(weights)

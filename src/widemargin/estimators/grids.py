@@ -131,7 +131,7 @@ def svm_grid(
     for name in ("C", "gamma", "lam", "early_stopping", "checkpoint", "warm_start"):
         if parameters.get(name):
             raise ValueError(
-                f"svm_grid takes no {name}={parameters[name]!r}: it trains machines for each of Cs, gammas"
+                f"svm_grid takes no {name}={parameters[name]!r}: it has machines for each of Cs, gammas; leave it out"
             )
     for name, values in (("Cs", Cs), ("gammas", gammas)):
         if isinstance(values, (int, float, str)) or len(values) == 0:

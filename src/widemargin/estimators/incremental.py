@@ -59,7 +59,9 @@ class Made:
         held = vars(owner).get("_made", {})
         if self.name not in held:
             if "_state" not in vars(owner):
-                raise AttributeError(f"{cls.__name__} has {self.name} after fit or partial_fit, if not compressed")
+                raise AttributeError(
+                    f"{cls.__name__} has {self.name} after fit or partial_fit, if not compressed: call one of them"
+                )
             held[self.name] = self.make(owner)
         return held[self.name]
 
@@ -686,7 +688,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         if lost.size:
             raise ValueError(
                 f"example {lost[0]} is not remembered any more: it was forgotten (memory={self._kind['memory']!r}, "
-                f"window={self._kind['window']}, budget={self._kind['budget']}) or unlearnt before"
+                f"window={self._kind['window']}, budget={self._kind['budget']}) or unlearnt before; leave it out"
             )
         return np.sort(remembered[order][found])
 
@@ -766,7 +768,10 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
     def coef_(self) -> np.ndarray:
         """Weights of the features, one row per binary problem; for ``kernel="linear"`` only."""
         if not class_of(self.kernel).is_linear:
-            raise AttributeError(f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}")
+            raise AttributeError(
+                f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}: use dual_coef_ and "
+                "support_vectors_"
+            )
         check_is_fitted(self)
         return np.asarray(self._model.coef @ self.support_vectors_)
 

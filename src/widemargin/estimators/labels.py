@@ -109,7 +109,10 @@ class Labelled(ClassifierMixin, TrainedByRun):
             codes = (y == classes[1]).astype(np.intp)
         if classes.size < 2:
             name = type(self).__name__
-            raise ValueError(f"{name} needs examples of at least 2 classes, got 1 class only: {classes.tolist()[0]!r}")
+            raise ValueError(
+                f"{name} needs examples of at least 2 classes, got 1 class only: {classes.tolist()[0]!r}; add examples "
+                "of another"
+            )
         if goes_on and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"warm_start needs the classes of the last fit, {self.classes_.tolist()}, got {classes.tolist()}: "
@@ -141,14 +144,15 @@ class Labelled(ClassifierMixin, TrainedByRun):
             needs = "classes must name at least 2 labels, got"
             if not self.grows:
                 needs = f"{type(self).__name__} needs at least 2 classes, got 1 class only:"
-            raise ValueError(f"{needs} {self.classes_.tolist()}")
+            raise ValueError(f"{needs} {self.classes_.tolist()}: name the others that may come")
         self._counts = np.zeros(self.classes_.size)
 
     def _announce(self, classes: np.ndarray) -> None:
         """Look at the labels that a later call of ``partial_fit`` names."""
         if not np.array_equal(classes, self.classes_):
             raise ValueError(
-                f"classes must be those of the first call, {self.classes_.tolist()}, got {classes.tolist()}"
+                f"classes must be those of the first call, {self.classes_.tolist()}, got {classes.tolist()}: name "
+                "all labels at the first call, or use BudgetedSVC or IncrementalSVC, which take new ones later"
             )
 
     def _count(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:

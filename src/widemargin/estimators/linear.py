@@ -44,7 +44,10 @@ ROBUST, FEW_FEATURES, UNLIKE = "interior", 200, 100.0
 def _is_logistic(estimator: Any) -> bool:
     """Whether the loss is the logistic one, so that scores are log-odds; raises if not."""
     if estimator.loss != "log":
-        raise AttributeError(f"probabilities need loss='log', got {estimator.loss!r}: its scores are no log-odds")
+        raise AttributeError(
+            f"probabilities need loss='log', got {estimator.loss!r}, whose scores are no log-odds: set it, or use "
+            "CalibratedClassifierCV"
+        )
     return True
 
 

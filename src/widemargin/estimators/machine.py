@@ -179,7 +179,7 @@ class KernelMachine(TrainedByRun):
             if sp.issparse(X):
                 raise TypeError("a precomputed kernel must be a dense matrix, got a sparse one: use X.toarray()")
             if X.shape[0] != X.shape[1]:
-                raise ValueError(f"a precomputed kernel must be square, got shape {X.shape}")
+                raise ValueError(f"a precomputed kernel must be square, got shape {X.shape}: give K(X, X)")
             scale = max(abs(X.max()), abs(X.min()), 1e-300)
             if scale > FLOAT32_LARGEST:
                 raise ValueError(f"{KernelProblem.overflow} (the largest is {scale:.1e})")
@@ -522,7 +522,10 @@ class KernelMachine(TrainedByRun):
     def coef_(self) -> np.ndarray:
         """Weights of the features, one row per binary problem; for ``kernel="linear"`` only."""
         if not class_of(self.kernel).is_linear:
-            raise AttributeError(f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}")
+            raise AttributeError(
+                f"coef_ exists for kernel='linear' only, and the kernel is {self.kernel!r}: use dual_coef_ and "
+                "support_vectors_"
+            )
         check_is_fitted(self)
         vectors: Any = self.support_vectors_
         centre = self._preparation.centre

@@ -73,7 +73,10 @@ def _joint_hinge(n_classes: int, cost_matrix: Any) -> Any:
     except (ValueError, TypeError) as error:
         raise type(error)(f"cost_matrix must hold numbers: {error}") from error
     if cost.shape != (n_classes, n_classes):
-        raise ValueError(f"cost_matrix must have shape ({n_classes}, {n_classes}), got {cost.shape}")
+        raise ValueError(
+            f"cost_matrix must have shape ({n_classes}, {n_classes}), got {cost.shape}: give a row and a column for "
+            "each class"
+        )
     wrong = ~np.isfinite(cost) | (cost < 0) | (np.eye(n_classes, dtype=bool) & (cost != 0))
     if wrong.any():
         r, c = np.argwhere(wrong)[0]

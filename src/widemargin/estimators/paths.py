@@ -61,13 +61,11 @@ def svm_path(X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, **parameters
     Cs = [positive("each of Cs", C) for C in Cs]
     for name in ("C", "early_stopping"):
         if parameters.get(name):
-            raise ValueError(
-                f"a path takes no {name}: its models have the C of Cs and go on from each other's examples"
-            )
+            raise ValueError(f"a path takes no {name}: its models have the C of Cs and share examples: leave it out")
     X, y = taken(X), hosted(y)
     labels = np.unique(y)
     if labels.size != 2:
-        raise ValueError(f"a path needs two classes, got {labels.size}: {labels.tolist()}")
+        raise ValueError(f"a path needs two classes, got {labels.size}: {labels.tolist()}: give one against the rest")
 
     asked = SVC(**parameters)
     asked._check_parameters()
@@ -191,7 +189,9 @@ def pareto_path(
     """
     _refuse_checkpoint(parameters)
     if parameters.get("early_stopping"):
-        raise ValueError("pareto_path takes no early_stopping: its models go on from each other's examples")
+        raise ValueError(
+            "pareto_path takes no early_stopping: its models go on from each other's examples: leave it out"
+        )
     X, y, sample_weight = taken(X), hosted(y), hosted(sample_weight, "sample_weight")
     if (nus is None) == (Cs is None):
         raise ValueError("pareto_path takes either nus or Cs: give one of them")
@@ -224,7 +224,10 @@ def _point(model: SVC, X: Any, y: Any, sample_weight: Any) -> tuple[float, float
 def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: dict[str, Any]) -> list[SVC]:
     """Models from the largest ν to the smallest."""
     if np.unique(y).size != 2:
-        raise ValueError(f"pareto_path needs two classes, got {np.unique(y).size}: {np.unique(y).tolist()}")
+        labels = np.unique(y)
+        raise ValueError(
+            f"pareto_path needs two classes, got {labels.size}: {labels.tolist()}: give one against the rest"
+        )
     base = parameters.pop("solver", "sbp")
     base = make("kernel", "sbp") if base == "sbp" else base
     if "nu" not in getattr(base, "get_params", dict)():

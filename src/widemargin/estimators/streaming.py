@@ -160,7 +160,7 @@ class KernelStream(Streamed):
         if class_of(self.kernel).is_table or callable(self.kernel):
             raise ValueError(
                 f"kernel must be one of {', '.join(map(repr, names_of('of_rows')))}, got {self.kernel!r}: a stream has "
-                "no kernel matrix, and the compiled loop calls no Python"
+                "no kernel matrix, and the compiled loop calls no Python; use one of these, or SVC"
             )
         one_of("kernel", self.kernel, names_of("of_rows"))
 
@@ -266,7 +266,7 @@ class GrowingClassifier(StreamedClassifier):
         if missing.size:
             raise ValueError(
                 f"classes must hold those of the earlier calls, {self.classes_.tolist()}; {missing.tolist()[0]!r} is "
-                "missing"
+                "missing: add it, or leave classes out"
             )
         if classes.size == self.classes_.size:
             return
