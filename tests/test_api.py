@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,11 +24,12 @@ MET = {
     "data.training": ["Passed"],
     "teaching": None,
     "plots": None,
-    "history": ["History"],
+    "history": ["Counters", "History"],
     "problems.objective": ["Certificate"],
     "running": ["Progress"],
     "estimators.paths": ["ParetoPath"],
     "estimators.grids": ["SVMGrid"],
+    "warming": ["Warmed"],
 }
 if importlib.util.find_spec("dask") and importlib.util.find_spec("distributed"):
     MET["dask"] = None
@@ -213,3 +215,17 @@ def test_examples_run(tmp_path, monkeypatch):
         plt.close("all")
     assert runner.summarize(verbose=False).failed == 0, "".join(said)
     assert runner.tries > 50
+
+
+def test_examples_leave_no_folders():
+    for name, each in public():
+        docs = [inspect.getdoc(each), *(inspect.getdoc(f) for _, f in methods_of(each) if inspect.isclass(each))]
+        assert not [name for doc in docs if "mkdtemp" in (doc or "")]
+
+
+def test_the_page_names_all_of_them():
+    page = (Path(__file__).parents[1] / "docs" / "api" / "index.md").read_text()
+    blocks = re.findall(r"currentmodule:: (\S+)\n.*?\n\n(.*?)```", page, re.DOTALL)
+    listed = {f"{module}.{name}" for module, names in blocks for name in names.split()}
+    known = {f"widemargin.{name}" for name, each in public() if not name.startswith("dask.")}
+    assert known <= listed

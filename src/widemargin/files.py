@@ -1,9 +1,10 @@
 """Files: arrays in ``.npz`` and a JSON header, never pickle.
 
 >>> import os, tempfile
->>> path = os.path.join(tempfile.mkdtemp(), "kernel.npz")
->>> dump(path, KERNELS["rbf"](0.5))
->>> load(path)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = os.path.join(folder, "kernel.npz")
+...     dump(path, KERNELS["rbf"](0.5))
+...     load(path)
 RBF(gamma=0.5)
 
 A file holds one object: a model, an estimator, a solver's state, or anything made of numbers, text, arrays, CSR
@@ -178,9 +179,11 @@ class Saved:
         --------
         >>> import os, tempfile
         >>> from widemargin import LinearSVC
-        >>> path = os.path.join(tempfile.mkdtemp(), "model.npz")
-        >>> LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]).save(path)
-        >>> LinearSVC.load(path).predict([[3.0]]).tolist()
+        >>> model = LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "model.npz")
+        ...     model.save(path)
+        ...     LinearSVC.load(path).predict([[3.0]]).tolist()
         [1]
         """
         return load(path, cls)

@@ -15,24 +15,41 @@ from .files import savable
 @savable()
 @dataclass
 class Counters:
-    """Work done by a solver, exactly.
+    """The work that a solver has done, counted exactly.
 
-    Attributes
+    The state of every solver has them as ``counters``, and ``history_`` has a column of each.
+
+    Parameters
     ----------
-    steps : int
-        Iterations of the algorithm.
-    visits : int
-        Examples looked at; with mini-batches of k examples, k per step.
-    updates : int
-        Visits with a non-zero sub-gradient, which changed the weights.
-    feature_reads : int
-        Stored entries of the data matrix read, each row once per visit. Trial runs that find a step size are not
-        counted, nor is evaluation.
-    kernel_evals : int
-        Kernel values that the algorithm asked for, the x-axis of the papers.
-    kernel_computed : int
-        Kernel values that were computed, which are fewer where a cache still held some; alone of all counters it
-        depends on what was held.
+    steps : int, default=0
+        The number of iterations of the algorithm.
+    visits : int, default=0
+        The number of examples looked at. With mini-batches of k examples it is k per step.
+    updates : int, default=0
+        The number of visits with a non-zero sub-gradient, which changed the weights.
+    feature_reads : int, default=0
+        The number of stored entries of the data matrix read, each row once per visit. Trial runs that find a step size
+        are not counted, nor is evaluation.
+    kernel_evals : int, default=0
+        The number of kernel values that the algorithm asked for, the x-axis of the papers.
+    kernel_computed : int, default=0
+        The number of kernel values that were computed. They are fewer where a cache still held some. Alone of all
+        counters it depends on what was held.
+
+    See Also
+    --------
+    History : The counters at each checkpoint.
+
+    Examples
+    --------
+    >>> from widemargin import LinearSVC
+    >>> seen = []
+    >>> def look(progress):
+    ...     seen.append(progress.state.counters.visits)
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> model = LinearSVC(solver="pegasos", max_iter=2, tol=0, callbacks=look, random_state=0).fit(X, y)
+    >>> seen, model.history_["visits"].tolist()
+    ([4, 8], [4, 8])
     """
 
     steps: int = 0

@@ -64,6 +64,7 @@ def folder(tmp_path, monkeypatch, rng):
     write_data("a.svm", X, np.arange(40) % 2)
     write_data("a.npz", X, np.arange(40) % 2)
     write_data("a.csv", X, np.where(np.arange(40) % 2, "yes", "no"), names=list("abc"), target="answer")
+    write_data("a.parquet", X, np.arange(40) % 2)
     np.savez("z.npz", X=X, z=np.zeros(40))
     np.savez("nan.npz", X=np.full((40, 3), np.nan), y=np.arange(40) % 2)
     for name, text in [("text", "red,1,0\nblue,2,1\n"), ("hole", "1,1,0\n,2,1\n"), ("one", "1,1,0\n")]:
@@ -84,6 +85,7 @@ WRONG = {
     "train bad.svm": "--on-bad-line skip",
     "train a.svm --on-bad-line drop": "--on-bad-line must be one of",
     "train a.svm --target y": "--target is for",
+    "train a.parquet --on-bad-line skip": "--on-bad-line is for",
     "train a.svm --format text": "--format must be one of",
     "train a.svm --max-memory 10": "--max-memory must be",
     "train a.svm --n-features 2": "--n-features 2",

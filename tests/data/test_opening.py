@@ -52,6 +52,17 @@ def test_what_is_not_there_or_no_file(tmp_path):
     assert open_data(opened) is opened
 
 
+def test_lines_are_skipped_of_formats_that_have_lines_only(tmp_path):
+    for name in ("data.parquet", "data.npz"):
+        write_data(tmp_path / name, np.eye(2), [0, 1])
+        with pytest.raises(TypeError, match=r"on_bad_line is for libsvm and csv, and .* is read as \w+: leave it out"):
+            open_data(tmp_path / name, on_bad_line="skip")
+    write_data(tmp_path / "data.csv", np.eye(2), [0, 1])
+    assert open_data(tmp_path / "data.csv", on_bad_line="skip").load()[0].shape == (2, 2)
+    with pytest.raises(ValueError, match="on_bad_line must be one of 'raise', 'skip', got 'drop'"):
+        open_data(tmp_path / "data.csv", on_bad_line="drop")
+
+
 def test_a_set_of_scikit_learn():
     X, y = open_data("sklearn:digits").load()
     A, b = load_digits(return_X_y=True)

@@ -423,6 +423,9 @@ REMEDIES = {
     "set it, or use CalibratedClassifierCV": lambda: _is_logistic(LinearSVC()),
     "use dual_coef_ and support_vectors_": lambda: SVC().fit(X, LABELS).coef_,
     "the kernel is 'rbf': use dual_coef_": lambda: IncrementalSVC().fit(X, LABELS).coef_,
+    "got 'cuda:1': use 'cuda', and set CUDA_VISIBLE_DEVICES=1": lambda: SVC(device="cuda:1").fit(X, LABELS),
+    "set CUDA_VISIBLE_DEVICES=0 before the program starts": lambda: BudgetedSVC(device="cuda:0").fit(X, LABELS),
+    "device must be one of 'cpu', 'cuda', 'auto', got 'gpu'": lambda: SVC(device="gpu").fit(X, LABELS),
 }
 
 

@@ -14,10 +14,26 @@ What comes back is NumPy's: a machine that was trained on a GPU is the same as o
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+from ..arguments import one_of
+
 #: Where users ask a machine to be trained; "auto" is a GPU if there is one.
 DEVICES = ("cpu", "cuda", "auto")
 #: torch's name of the GPU.
 GPU = "cuda"
+
+
+def check(device: Any) -> None:
+    """Refuse what is no device; of several GPUs the process is told which it sees."""
+    number = re.fullmatch(r"cuda:(\d+)", str(device))
+    if number:
+        raise ValueError(
+            f"device must be one of {', '.join(map(repr, DEVICES))}, got {device!r}: use 'cuda', and set "
+            f"CUDA_VISIBLE_DEVICES={number[1]} before the program starts"
+        )
+    one_of("device", device, DEVICES)
 
 
 def lacking() -> str:

@@ -68,7 +68,7 @@ DATA_OPTIONS = [
     option("header", SWITCH, None, "CSV: whether the first line has the names of columns.", DATA),
     option("n_features", WHOLE, None, "LIBSVM text: number of features, where the last ones may be absent.", DATA),
     option("zero_based", SWITCH, None, "LIBSVM text: indices begin with 0 (default: if one is 0).", DATA),
-    option("on_bad_line", TEXT, None, "'raise' (default) or 'skip', which counts what it leaves out.", DATA),
+    option("on_bad_line", TEXT, None, "LIBSVM text, CSV: 'raise' (default), or 'skip', which counts them.", DATA),
     option("dtype", str, "float64", "float64 or float32.", DATA),
     option("max_memory", str, "256 MB", "Memory that reading in chunks may take.", DATA),
 ]  # fmt: skip

@@ -60,7 +60,6 @@ class TableSource(ChunkedSource):
         target: str | int | None = None,
         columns: Sequence[str] | None = None,
         categories: Any = "refuse",
-        on_bad_line: str = "raise",
         dtype: Any = np.float64,
         max_memory: Any = MAX_MEMORY,
     ) -> None:
@@ -70,8 +69,7 @@ class TableSource(ChunkedSource):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
         if not isinstance(categories, dict):
             one_of("categories", categories, ("refuse", "onehot"))
-        one_of("on_bad_line", on_bad_line, ("raise", "skip"))
-        self.target, self.columns, self.categories, self.on_bad_line = target, columns, categories, on_bad_line
+        self.target, self.columns, self.categories = target, columns, categories
         self.again = not hasattr(path, "read") or (hasattr(path, "seekable") and path.seekable())
         self._features: list[tuple[str, Any]] | None = None
 
@@ -347,8 +345,17 @@ class ParquetTable(TableSource):
 class CSVTable(TableSource):
     """A CSV file, read from its beginning."""
 
-    def __init__(self, path: Any, *, delimiter: str | None = None, header: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        path: Any,
+        *,
+        delimiter: str | None = None,
+        header: bool = True,
+        on_bad_line: str = "raise",
+        **options: Any,
+    ) -> None:
         super().__init__(path, **options)
+        self.on_bad_line = one_of("on_bad_line", on_bad_line, ("raise", "skip"))
         suffixes = [] if hasattr(path, "read") else Path(path).suffixes
         self.delimiter = delimiter or ("\t" if ".tsv" in suffixes else ",")
         self.header = header

@@ -110,7 +110,7 @@ class KernelMachine(TrainedByRun):
             positive("cache_size", self.cache_size)
         one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
         check_solver("kernel", self.solver, "SMO()")
-        one_of("device", self.device, backends.DEVICES)
+        backends.check(self.device)
         if self.device == "cuda" and not self._has_device_solver():
             raise ValueError(
                 "device='cuda' trains with solver='smo' and 'sbp', given by name, or StochasticBatchPerceptron(…), got "

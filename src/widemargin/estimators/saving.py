@@ -52,9 +52,11 @@ class SavedEstimator(Saved):
         --------
         >>> import os, tempfile
         >>> from widemargin import LinearSVC
-        >>> path = os.path.join(tempfile.mkdtemp(), "model.npz")
-        >>> LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]).save(path)
-        >>> LinearSVC.load(path).predict([[3.0]]).tolist()
+        >>> model = LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "model.npz")
+        ...     model.save(path)
+        ...     LinearSVC.load(path).predict([[3.0]]).tolist()
         [1]
         """
         check_is_fitted(self)

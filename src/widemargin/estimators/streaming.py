@@ -139,7 +139,7 @@ class KernelStream(Streamed):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        one_of("device", self.device, backends.DEVICES)
+        backends.check(self.device)
         backends.resolved(self.device)
 
     def _to_score(self, X: Any, kernel: Any) -> tuple[Any, bool]:

@@ -4,9 +4,10 @@
 >>> import numpy as np
 >>> from widemargin import LinearSVC, export, load
 >>> model = LinearSVC().fit(np.array([[0.0], [1.0]]), [-1, 1])
->>> path = os.path.join(tempfile.mkdtemp(), "model.liblinear")
->>> export(model, path)
->>> print(load(path).predict([[2.0]]))
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = os.path.join(folder, "model.liblinear")
+...     export(model, path)
+...     print(load(path).predict([[2.0]]))
 [1]
 
 Each format is one file here: a name, suffixes, what fits it, and what does not, in a sentence. All of them speak of a
@@ -57,9 +58,10 @@ def export(model: Any, path: str | os.PathLike[str], format: str | None = None) 
     >>> import os, tempfile
     >>> from widemargin import LinearSVC, export, load
     >>> model = LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
-    >>> path = os.path.join(tempfile.mkdtemp(), "model.liblinear")
-    >>> export(model, path)
-    >>> load(path).predict([[3.0]]).tolist()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.liblinear")
+    ...     export(model, path)
+    ...     load(path).predict([[3.0]]).tolist()
     [1]
     """
     if format is None:
@@ -112,9 +114,11 @@ def load(path: str | os.PathLike[str], cls: type = object, *, n_features: int | 
     --------
     >>> import os, tempfile
     >>> import widemargin
-    >>> path = os.path.join(tempfile.mkdtemp(), "model.npz")
-    >>> widemargin.LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]).save(path)
-    >>> type(widemargin.load(path)).__name__
+    >>> model = widemargin.LinearSVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.npz")
+    ...     model.save(path)
+    ...     type(widemargin.load(path)).__name__
     'LinearSVC'
     """
     with open(path, "rb") as file:
