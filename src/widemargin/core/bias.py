@@ -12,6 +12,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from .borrowing import borrow
 from .dispatch import apart, compiled, generic, inlined
@@ -82,11 +83,12 @@ class BestBias(NamedTuple):
 
 
 @apart
-def find_bias(loss, z, y, s, width):
+def find_bias(loss, z, y, s, width, near):
     """The :class:`BestBias`: D(lo) ≤ 0 ≤ D(hi) for neighbours lo ≤ hi, and share·D(lo) + (1 − share)·D(hi) = 0.
 
     Any b in [lo, hi] is optimal to rounding. Where D never reaches zero, as in a
-    batch of one class under the log-loss, lo = hi is a far point.
+    batch of one class under the log-loss, lo = hi is a far point. With ``near`` > 0
+    the two need not be neighbours once D(hi) − D(lo) is no more than that.
     """
     lo, hi = np.inf, -np.inf
     for i in range(z.size):
@@ -95,29 +97,30 @@ def find_bias(loss, z, y, s, width):
     reach = 1.0 + width + 1e-3 * max(abs(lo), abs(hi))
     lo -= reach
     hi += reach
+    below, above = _derivative(loss, z, y, s, width, lo), _derivative(loss, z, y, s, width, hi)
     for _ in range(20):
-        if _derivative(loss, z, y, s, width, lo) <= 0.0:
+        if below <= 0.0:
             break
         lo -= reach
         reach *= 2.0
+        below = _derivative(loss, z, y, s, width, lo)
     for _ in range(20):
-        if _derivative(loss, z, y, s, width, hi) >= 0.0:
+        if above >= 0.0:
             break
         hi += reach
         reach *= 2.0
+        above = _derivative(loss, z, y, s, width, hi)
     for _ in range(200):
         middle = 0.5 * (lo + hi)
-        if middle <= lo or middle >= hi:
+        if middle <= lo or middle >= hi or above - below <= near:
             break
         derivative = _derivative(loss, z, y, s, width, middle)
         if derivative == 0.0:
             return BestBias(middle, middle, 1.0)
         if derivative < 0.0:
-            lo = middle
+            lo, below = middle, derivative
         else:
-            hi = middle
-    below = _derivative(loss, z, y, s, width, lo)
-    above = _derivative(loss, z, y, s, width, hi)
+            hi, above = middle, derivative
     if below >= 0.0:
         return BestBias(lo, lo, 1.0)
     if above <= 0.0:
@@ -148,7 +151,7 @@ def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
             scores[r] = Z[r, c]
             own[r] = output_label(target, y[r], c)
             weight[r] = s[r] * output_weight(target, y[r], c)
-        best = find_bias(loss, scores, own, weight, 0.0)
+        best = find_bias(loss, scores, own, weight, 0.0, 0.0)
         for r in range(y.size):
             G[r, c] = weight[r] * mixed_slope(loss, scores[r], own[r], 0.0, best)
         b[c] = 0.5 * (best.lo + best.hi)
@@ -156,6 +159,9 @@ def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
 
 # ---------------------------------------------------------------- the best multiple of given responses
 
+#: The share of all slopes within which the best bias is found while the multiple is looked for, and the multiple's own
+#: share: errors of either are squared in the value.
+NEAR, NEARLY = 1e-4, 1e-6
 #: More examples than this are thinned out, evenly, to find the multiple; its value is then taken over all of them.
 RAY_EXAMPLES = 2**14
 
@@ -186,25 +192,24 @@ def best_on_ray(loss, f, y, cap, norm2, free):
     """The multiple s ≥ 0 of w, and the bias b (0 if not free), that minimise ½s²‖w‖² + Σ C ℓ(sf + b, y).
 
     The least value over b is convex in s, with the slope s‖w‖² + Σ C ℓ'(sf + b, y) f, where at a jump of the slope in
-    b the slopes on both sides count in the shares that make it zero. Its zero is found by bisection.
+    b the slopes on both sides count in the shares that make it zero. Its zero is found by Brent's method.
     """
-    multiple, low, high, bias = 1.0, 0.0, 0.0, 0.0
+
+    def bias_of(multiple, near):
+        return best_bias(loss, multiple * f, y, cap, 0.0, near) if free else BestBias(0.0, 0.0, 1.0)
+
+    def slope_at(multiple):
+        return multiple * norm2 + _slope_on_ray(loss, f, y, cap, multiple, bias_of(multiple, near))
+
+    multiple, near = 1.0, NEAR * float(cap.sum())
     if norm2 > 0.0:
         # ½s²‖w‖² is no more than the value at w = 0
-        high = math.sqrt(2.0 * weighted_losses(loss, f, 0.0, 0.0, y, cap) / norm2)
-        multiple = 0.5 * high
-    least = 1e-12 * high
-    for _ in range(100):
-        best = best_bias(loss, multiple * f, y, cap, 0.0) if free else BestBias(0.0, 0.0, 1.0)
-        bias = 0.5 * (best.lo + best.hi)
-        if high - low <= 1e-6 * high or high <= least:
-            break
-        if multiple * norm2 + _slope_on_ray(loss, f, y, cap, multiple, best) > 0.0:
-            high = multiple
-        else:
-            low = multiple
-        multiple = 0.5 * (low + high)
-    return multiple, bias
+        multiple = math.sqrt(2.0 * weighted_losses(loss, f, 0.0, 0.0, y, cap) / norm2)
+        if multiple > 0.0 and slope_at(multiple) > 0.0:
+            least = 1e-12 * multiple  # w keeps its direction
+            multiple = brentq(slope_at, least, multiple, xtol=least, rtol=NEARLY) if slope_at(least) < 0.0 else least
+    best = bias_of(multiple, 0.0)
+    return multiple, 0.5 * (best.lo + best.hi)
 
 
 def lowest_on_ray(loss, f, y, cap, norm2, free):
@@ -214,7 +219,7 @@ def lowest_on_ray(loss, f, y, cap, norm2, free):
     thin = np.ascontiguousarray(f[some]), np.ascontiguousarray(y[some]), np.ascontiguousarray(cap[some])
     points = [best_on_ray(loss, *thin, norm2 / step, free), (0.0, 0.0)]
     if free:
-        low, high, _ = best_bias(loss, np.zeros(thin[0].size), *thin[1:], 0.0)
+        low, high, _ = best_bias(loss, np.zeros(thin[0].size), *thin[1:], 0.0, 0.0)
         points[1] = 0.0, 0.5 * (low + high)
     values = [0.5 * s * s * norm2 + weighted_losses(loss, f, s, b, y, cap) for s, b in points]
     best = int(np.argmin(values))

@@ -270,7 +270,7 @@ class Problem(Objective):
         b = np.empty(self.n_outputs)
         for c in range(self.n_outputs):
             loss, y, s = self.binary_part(c)
-            lo, hi, _ = best_bias(loss, self.column_scores(W, c), y, s, 0.0)
+            lo, hi, _ = best_bias(loss, self.column_scores(W, c), y, s, 0.0, 0.0)
             b[c] = 0.5 * (lo + hi)
         return b
 
@@ -356,7 +356,7 @@ class Problem(Objective):
             for c in range(self.n_outputs):
                 loss, y, s = self.binary_part(c)
                 scores = self.column_scores(W, c)
-                best, column = best_bias(loss, scores, y, s, width), np.zeros((self.d, 1))
+                best, column = best_bias(loss, scores, y, s, width, 0.0), np.zeros((self.d, 1))
                 conjugates += _add_balanced_slopes(self.X, loss, y, s, scores, width, best, np.empty(1), column)
                 A[:, c] = column[:, 0]
             norm2 = sum_of_squares(A)

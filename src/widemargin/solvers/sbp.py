@@ -33,10 +33,10 @@ all examples are in the cache that draws and SMO use, and it is the model until 
 Several share samples of 500, 1,000, 2,000 and 4,000 examples, as long as they are easy.
 
 From the ν-form to the optimum. Draws are counted against two things, each time their number has doubled. The examples
-with a margin below 1 are about the support vectors to come: one draw for four of them, and n/5, are enough. And the
+with a margin below 1 are about the support vectors to come: one draw for eight of them, and n/5, are enough. And the
 sample's solution has a value for the kernel rows that it took: draws that took a quarter as many, and have not
 got below it, are slower than SMO, which takes over. It goes on from the sample's solution; where most vectors are free,
-and the draws' rows at hand, from the best point between that and the draws' coefficients. Until SMO's primal value is
+and the draws' rows may be at hand, from the best point between that and the draws' coefficients. Until SMO's primal value is
 the lower one, the model is still that of the ν-form. While SMO works on all examples, all responses are known, and
 there are checkpoints in between.
 
@@ -76,7 +76,7 @@ EASY = 10
 SAMPLE_SHARE = 0.4
 #: Without ν: SMO takes over after one draw for so many examples, or for so many with a margin below 1, if they are
 #: fewer; or after one for so many kernel rows of the sample's solution, if its value is still the lower one.
-SHARE, WET_SHARE, PAR = 5, 4, 4
+SHARE, WET_SHARE, PAR = 5, 8, 4
 #: Draws before which this is not asked: what so few of them tell is chance.
 FEWEST = 64
 #: SMO's first episode for one of several classes begins with margins below this.
@@ -772,8 +772,8 @@ class StochasticBatchPerceptron(BatchPerceptron):
         return self._smo.init(problem, deepcopy(state.rng), solved=solved)
 
     def _begin_polish(self, problem: KernelProblem, state: BatchState, drawn: np.ndarray) -> None:
-        """SMO goes on from the sample's solution; where most of its vectors are free, and half of the draws' rows may
-        be at hand, from the best point between it and the draws' coefficients.
+        """SMO goes on from the sample's solution; where most of its vectors are free, and the draws' rows may be at
+        hand, from the best point between it and the draws' coefficients.
         """
         cache = self._workspace(problem, state).cache
         state.drop_workspace()  # its memory is SMO's now
@@ -781,9 +781,10 @@ class StochasticBatchPerceptron(BatchPerceptron):
         if state.polish is None:  # too few examples for a sample
             state.polish = smo.init(problem, deepcopy(state.rng))
         state.polish.counters = state.counters
-        if not state.polish.narrow and np.count_nonzero(drawn) <= 2 * cache.capacity:
+        if not state.polish.narrow:
             smo.lend(problem, state.polish, cache)
-            smo.approach(problem, state.polish, drawn)
+            if np.count_nonzero(drawn) <= cache.capacity:
+                smo.approach(problem, state.polish, drawn)
 
 
 class Seeker(StochasticBatchPerceptron):
