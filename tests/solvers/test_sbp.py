@@ -439,7 +439,8 @@ def many(rng, C, n=3000, noise=0.0):
 
 
 @pytest.mark.parametrize("C", [0.02, 1.0, 1000.0])
-def test_smo_takes_over_by_the_margins_below_one_or_where_the_sample_has_more_for_its_rows(C, rng):
+def test_smo_takes_over_by_margins_below_one_or_where_the_sample_has_more_or_draws_come_too_slowly(C, rng):
+    """The excess of the draws is taken to fall as 1/√t: of a/√t − a/√2t, the last fall, √2 + 1 times is left."""
     problem = many(rng, C)
     n, y = problem.n, problem.y
     solver, state, before = handed_over(problem, rng)
@@ -447,14 +448,33 @@ def test_smo_takes_over_by_the_margins_below_one_or_where_the_sample_has_more_fo
     assert draws >= 64  # never at once
     assert solver.evaluate(problem, state, None)["handed_over_after"] == draws
     _, f, bias, _ = solver.predictor(problem, state)
-    by_margins = draws >= min(n / 5, state.wet / 4)
-    assert by_margins or state.late
-    if state.t & (state.t - 1) == 0:  # when both were looked at
+    enough = min(n / 5, state.wet / 8)
+    assert draws >= enough or state.late
+    if state.t & (state.t - 1) == 0:  # when all were looked at
         assert state.wet == np.count_nonzero(y * (f[0] + bias[0]) < 1.0)
         rows, value = np.count_nonzero(before.start.alpha), SMO().certificate(problem, before.start).primal
-        assert state.late == (4 * draws >= rows and state.reached > value)
+        slower = 4 * draws >= rows and state.reached > value
+        excess = (2.0**0.5 + 1.0) * (before.counted - state.reached) * (draws / enough) ** 0.5
+        assert state.late == (slower or (state.t * 16 > 64 and excess > 0.25 * state.reached))
+        assert state.counted == pytest.approx(state.reached, rel=1e-9)
     assert not before.late
-    assert before.t * solver.batch_size < min(n / 5, before.wet / 4)
+    assert before.t * solver.batch_size < min(n / 5, before.wet / 8)
+
+
+def test_draws_are_too_slow_if_all_of_them_would_leave_a_quarter_by_the_rate_of_one_over_the_root(rng):
+    """a/√t − a/√2t was the last fall; a/√D, after D draws, is then at the threshold for one value before it."""
+    problem = many(rng, 0.02, noise=0.5)
+    solver = StochasticBatchPerceptron()
+    state = solver.init(problem, rng)
+    while state.t < 4:
+        solver.advance(problem, state, 1)
+    draws, enough = 64, min(problem.n / 5, state.wet / 8)
+    a = 0.25 * state.counted * enough**0.5
+    threshold = state.counted + a * ((draws / 2) ** -0.5 - draws**-0.5)
+    for counted, late in ((threshold * (1.0 - 1e-9), False), (threshold * (1.0 + 1e-9), True), (np.inf, False)):
+        state.counted = counted
+        solver._count(problem, state)
+        assert state.late == late
 
 
 @pytest.mark.parametrize("C", [0.02, 1000.0])

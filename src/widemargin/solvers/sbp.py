@@ -32,13 +32,14 @@ it is an eighth of the examples, which is what SMO would begin with: its solutio
 all examples are in the cache that draws and SMO use, and it is the model until the draws have a lower primal value.
 Several share samples of 500, 1,000, 2,000 and 4,000 examples, as long as they are easy.
 
-From the ν-form to the optimum. Draws are counted against two things, each time their number has doubled. The examples
-with a margin below 1 are about the support vectors to come: one draw for eight of them, and n/5, are enough. And the
-sample's solution has a value for the kernel rows that it took: draws that took a quarter as many, and have not
-got below it, are slower than SMO, which takes over. It goes on from the sample's solution; where most vectors are free,
-and the draws' rows may be at hand, from the best point between that and the draws' coefficients. Until SMO's primal value is
-the lower one, the model is still that of the ν-form. While SMO works on all examples, all responses are known, and
-there are checkpoints in between.
+From the ν-form to the optimum. Draws are counted against three things, each time their number has doubled. The examples
+with a margin below 1 are about the support vectors to come: one draw for eight of them, and n/5, are enough. The
+sample's solution has a value for the kernel rows that it took: draws that took a quarter as many, and have not got
+below it, are slower than SMO. And the excess of the draws' value falls as 1/√t: what it fell by from t to 2t says how
+much there will be when all draws are made, and where that is far from the optimum they are not made. Then SMO takes
+over. It goes on from the sample's solution; where most vectors are free, and the draws' rows may be at hand, from the
+best point between that and the draws' coefficients. Until SMO's primal value is the lower one, the model is still that
+of the ν-form. While SMO works on all examples, all responses are known, and there are checkpoints in between.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
 """
@@ -77,6 +78,8 @@ SAMPLE_SHARE = 0.4
 #: Without ν: SMO takes over after one draw for so many examples, or for so many with a margin below 1, if they are
 #: fewer; or after one for so many kernel rows of the sample's solution, if its value is still the lower one.
 SHARE, WET_SHARE, PAR = 5, 8, 4
+#: Or if, at the rate that they have, all these draws would leave it further above the optimum than this, as a share.
+FAR = 0.25
 #: Draws before which this is not asked: what so few of them tell is chance.
 FEWEST = 64
 #: SMO's first episode for one of several classes begins with margins below this.
@@ -125,7 +128,7 @@ class BatchState(protocol.State):
     the next one's comes from the first ``sample_size`` examples of ``order``, and ``trial`` is SMO's state on them.
     ``start`` is SMO's state with the sample's solution, and ``polish`` that state once SMO goes on from it; ``reached``
     is the primal value before that. ``wet`` examples had a margin below 1 when the draws were last counted, and
-    ``late`` says whether the sample's solution was still the better one. ``passes`` over n, beside computing kernel
+    ``counted`` was their primal value; ``late`` says whether SMO is to take over. ``passes`` over n, beside computing kernel
     rows, are summed over the binary problems.
     """
 
@@ -154,6 +157,7 @@ class BatchState(protocol.State):
     trial: State | None = None
     start: State | None = None
     late: bool = False
+    counted: float = math.inf
     polish: State | None = None
     reached: float = math.inf
     counters: Counters = field(default_factory=Counters)
@@ -478,14 +482,22 @@ class BatchPerceptron(BatchSteps):
         state.wet = int(np.count_nonzero(problem.signs * (f + bias[:, None]) < 1.0))
         if state.start is None:
             return
-        primal = problem.certificate(problem.signs * alpha, f, bias).primal
-        spent = PAR * state.t * self.batch_size >= np.count_nonzero(state.start.alpha)
-        state.late = bool(spent and primal > self._smo.certificate(problem, state.start).primal)
+        primal, draws = problem.certificate(problem.signs * alpha, f, bias).primal, state.t * self.batch_size
+        spent = PAR * draws >= np.count_nonzero(state.start.alpha)
+        late = spent and primal > self._smo.certificate(problem, state.start).primal
+        # an excess of a/√t falls by (1 − 1/√2) a/√t from t to 2t; what is left of it when all draws are made
+        left = (state.counted - primal) / (math.sqrt(2.0) - 1.0) * math.sqrt(draws / self._most_draws(problem, state))
+        state.late, state.counted = bool(late or FAR * primal < left < math.inf), primal
 
     def _is_last(self, problem: KernelProblem, state: BatchState) -> bool:
         """Whether the ν-form has done its part for the C-form; several problems are left to the caller."""
-        enough = state.late or state.t * self.batch_size >= min(problem.n / SHARE, state.wet / WET_SHARE)
+        enough = state.late or state.t * self.batch_size >= self._most_draws(problem, state)
         return self.nu is None and problem.n_outputs == 1 and enough
+
+    @staticmethod
+    def _most_draws(problem: KernelProblem, state: BatchState) -> float:
+        """The draws that are enough, by the examples and by those with a margin below 1."""
+        return max(min(problem.n / SHARE, state.wet / WET_SHARE), 1.0)
 
     def at_checkpoint(self, state: BatchState) -> bool:
         """Whether this is a step to evaluate at."""
