@@ -128,8 +128,8 @@ class BatchState(protocol.State):
     the next one's comes from the first ``sample_size`` examples of ``order``, and ``trial`` is SMO's state on them.
     ``start`` is SMO's state with the sample's solution, and ``polish`` that state once SMO goes on from it; ``reached``
     is the primal value before that. ``wet`` examples had a margin below 1 when the draws were last counted, and
-    ``counted`` was their primal value; ``late`` says whether SMO is to take over. ``passes`` over n, beside computing kernel
-    rows, are summed over the binary problems.
+    ``counted`` was their primal value; ``late`` says whether SMO is to take over. ``passes`` over n, beside computing
+    kernel rows, are summed over the binary problems.
     """
 
     alpha: np.ndarray
