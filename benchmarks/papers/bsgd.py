@@ -102,6 +102,13 @@ ETAS = {
     "½√(2 + ½/√N)": lambda n: 0.5 * math.sqrt(2.0 + 0.5 / math.sqrt(n)),
     "½√(2 + ½√N)": lambda n: 0.5 * math.sqrt(2.0 + 0.5 * math.sqrt(n)),
 }
+#: The margin perceptron's step η, with a radius U and N examples. The paper names none; where it writes the update with
+#: a projection there is none, which is 1, and the bound of its Theorem 3, 2U²/(Nη) + 2η, is least at U/√N.
+SIZES = {
+    "1": lambda radius, n: 1.0,
+    "0.1": lambda radius, n: 0.1,
+    "U/√N": lambda radius, n: radius / math.sqrt(n),
+}
 #: Which of the equal coefficients that Pegasos steps make is removed; the paper's choice is "arbitrary".
 TIES = {"oldest": "remove", "random": "random", "newest": "stop"}
 
@@ -117,8 +124,10 @@ def norma(**more):
 
 
 def perceptron(**more):
-    """Parameters of a margin perceptron, whose second parameter is a radius, if it has one."""
-    return lambda radius, variant, n: {"step": MarginPerceptronStep(1.0, radius or math.inf), **more}
+    """Parameters of a margin perceptron, whose second parameter is a radius, if it has one; without, its step is 1."""
+    return lambda radius, variant, n: {
+        "step": MarginPerceptronStep(SIZES[variant or "1"](radius, n), radius or math.inf), **more
+    }  # fmt: skip
 
 
 BUDGETED = {
@@ -126,7 +135,7 @@ BUDGETED = {
     "BPegasos+project": Method(pegasos(maintenance="project"), LAMBDAS),
     "BPegasos+remove": Method(lambda lam, variant, n: {"lam": lam, "maintenance": TIES[variant]}, LAMBDAS, tuple(TIES)),
     "BNorma+merge": Method(norma(), LAMBDAS, tuple(ETAS)),
-    "BMP+merge": Method(perceptron(), (3.0, 30.0, 300.0)),
+    "BMP+merge": Method(perceptron(), (3.0, 30.0, 300.0), tuple(SIZES)),
     "MP+stop": Method(perceptron(maintenance="stop")),
     "MP+random": Method(perceptron(maintenance="random")),
     "BPA": Method(lambda C, variant, n: {"step": PassiveAggressiveStep(C), "maintenance": "nearest"}, (0.01, 0.1, 1.0)),

@@ -26,13 +26,11 @@ BUDGETS = (100, 500)
 SHUFFLES, FEWER_SHUFFLES = 5, 3
 QUICK = ("gauss", "waveform")
 TWO_CLASSES = ("banana", "gauss", "a9a", "ijcnn1", "checkerboard")
+#: Rows for the cross-validation of those that are nearest to BPegasos+merge, which had as many.
+MORE_ROWS = dict.fromkeys(("BMP+merge", "BPegasos+project", "BPA"), 10_000)
 
 #: Why cells of an algorithm, or of an algorithm on a data set, are below the paper's.
 REASONS = {
-    ("BMP+merge", "waveform"): (
-        "Its steps of constant size 1 do not die down: with 0.1 or 0.03 it had 86.0 to 86.6 on training rows kept "
-        "apart (γd = 1, U = 10 or 30, 50,000 rows); the paper does not name its size."
-    ),
     ("MP+stop", "usps"): "No γ helps: γd = 1/4 to 8 have at most 73.7. Why the paper has more is not known.",
     ("MP+stop", "checkerboard"): "γd = 16 has 85.1±0.9 on 20,000 rows, 64 has 83.9: the choice of γ was unlucky.",
     ("MP+random", "usps"): "No γ helps: γd = 1/4 to 8 have at most 87.9. Why the paper has more is not known.",
@@ -50,10 +48,18 @@ DIFFERENCES = (
     "Cut: a million examples of Checkerboard (the paper: ten million), 500,000 of Waveform (two million), 20,000 rows "
     "for LIBSVM and all that have no budget (Norma 10,000), with three shuffles. a9a stands for Adult (32,561 rows; "
     "21K), dna has 2,000 rows (4.3K), ijcnn1 39,990 of its 49,990, as 10,000 are for testing. There is no Phoneme.",
-    "Cross-validation has 3 folds (10) of at most 6,000 rows, 3,000 for BNorma, 2,000 for MP and Projectron++, 1,500 "
-    "for LIBSVM and Norma. BPegasos+merge, and what was moved, had 10,000; its parameters are those of that run, and "
-    "its cells are new. Where rows for testing are drawn anew in each shuffle, parameters are chosen on training rows "
-    "of the first, some of which are test rows of others.",
+    "Cross-validation has 3 folds (10) of at most 10,000 rows for BPegasos+merge, BPegasos+project, BMP, BPA and what "
+    "was moved, 6,000 for removal and Pegasos, 3,000 for BNorma, 2,000 for MP and Projectron++, 1,500 for LIBSVM and "
+    "Norma. The parameters of BPegasos+merge are those of an older run, and its cells are new. Where rows for testing "
+    "are drawn anew in each shuffle, parameters are chosen on training rows of the first, some of which are test rows "
+    "of others.",
+    "BMP was run again with 6,000 rows first: on ijcnn1 with B = 100 it had 95.85±0.37, as U came out smaller, where "
+    "the older run had 96.95±0.35. With 10,000, as the older run, that number came back; so BMP, BPA and "
+    "BPegasos+project have as many.",
+    "The paper does not name the step η of BMP; its update with a projection is written without one. Steps of 1, which "
+    "the older run had, do not die down: on noisy sets they are too large. So cross-validation chooses among 1, 0.1 "
+    "and U/√N, which makes the bound of Theorem 3 least. With 1 alone BMP had 79.42 and 79.09 on gauss (B = 100 and "
+    "500), 83.42 and 82.43 on a9a, 68.62 and 74.73 on covtype, 84.67 and 83.19 on waveform.",
     "Two cells were done again when the first results were seen, both in favour of a rival. Pegasos, chosen with "
     "2,000 rows, had 94.98 on ijcnn1: now it searches around the parameters of BPegasos+merge, with 6,000. "
     "Removal on a9a with B = 500 goes astray in single shuffles: it had 70.90±15.72, and 72.76±9.56 when chosen "
@@ -76,10 +82,11 @@ DIFFERENCES = (
     "LIBSVM is scikit-learn's, one class against one; the paper has one against the rest.",
     "The numbers the paper prints for BPegasos+project on Checkerboard are those of BPegasos+merge on IJCNN, "
     "digit for digit, and disagree with its Table 4.",
-    "MP+stop, MP+random and Projectron++ were run again, but for Projectron++ with B = 500 on Checkerboard, Covertype "
-    "and Waveform. Where the older run, whose parameters were chosen with 10,000 rows, is more accurate by more than a "
-    "point, its number stands, in favour of the rival: so it is in eight of those 75 cells. That rule was set when the "
-    "numbers were seen.",
+    "All cells are from runs of this frame, but for what is marked: Projectron++ with B = 500 on Checkerboard, "
+    "Covertype and Waveform, most of BPegasos+project and BPA with B = 500, and what follows. Where the older "
+    "run of MP+stop, MP+random, Projectron++ or removal, whose parameters were chosen with 10,000 rows, is more "
+    "accurate by more than a point, its number stands, in favour of the rival: so it is in nine cells. That rule was "
+    "set when the numbers were seen.",
 )
 
 # Wang, Crammer, Vucetic (2012), Table 3 (a)-(c), the budgeted block without TVM: accuracy ± standard deviation in per
@@ -154,7 +161,10 @@ def parameters(kept, name, method, budget, quick):
 
     def search():
         X, y, _, _ = examples(name, 0, limit_of(method, quick))
-        return choose(X, y, method, budget, y.size, protocol(method, quick), start)
+        cut = protocol(method, quick)
+        if not quick:
+            cut = cut._replace(rows=MORE_ROWS.get(method, cut.rows))
+        return choose(X, y, method, budget, y.size, cut, start)
 
     # Pegasos solves the problem of BPegasos+merge
     start = parameters(kept, name, "BPegasos+merge", 500, quick) if method == "Pegasos" else None
@@ -279,7 +289,7 @@ def other_table(names, cells, paper, vectors):
 def variants_table(names, cells):
     """Which η and which tie rule cross-validation took."""
     rows = []
-    for method in ("BNorma+merge", "Norma", "BPegasos+remove"):
+    for method in ("BNorma+merge", "Norma", "BMP+merge", "BPegasos+remove"):
         for budget in (None, *BUDGETS):
             found = [cells.get((name, method, budget)) for name in names]
             if any(found):
@@ -409,7 +419,7 @@ def claims_of_budgets(means):
             "BPegasos+merge is far better than BMP+merge on Covertype",
             f"significantly better with {sum(covtype)} of {len(covtype)} budgets",
             bool(covtype) and all(covtype),
-            "not with both",
+            "not with both, as BMP chooses its step here; with steps of 1, in an older run, it was so with both",
         ),
         Claim(
             "projection is highly competitive with merging",
@@ -484,7 +494,7 @@ class Table3(Experiment):
     setting = (
         "five shuffles, mean ± standard deviation, ours over the paper's. γ and a second parameter (λ; U for BMP; C) "
         "by 3-fold cross-validation for each set, algorithm and budget; λ, chosen with n rows, is λ√(n/N) for N. "
-        "Rivals choose more: BNorma one of three η, removal which of the equal coefficients goes (oldest, "
+        "Rivals choose more: BNorma and BMP one of three η, removal which of the equal coefficients goes (oldest, "
         "random, newest)."
     )
     differences = DIFFERENCES
