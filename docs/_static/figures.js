@@ -12,7 +12,7 @@ document.addEventListener("DOMContentLoaded", () => {
     link.append(image);
     const fit = () => {
       const room = link.parentElement.clientWidth;
-      const broad = window.innerWidth < 600 && image.naturalWidth > 1.7 * room;
+      const broad = window.innerWidth < 600 && image.naturalWidth > 1.9 * room;
       link.classList.toggle("broad", broad);
       image.style.width = broad ? `${Math.min(image.naturalWidth, 2 * room)}px` : "";
     };
