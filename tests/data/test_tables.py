@@ -216,3 +216,20 @@ def test_a_table_to_be_predicted_needs_no_target(tmp_path):
     opened = csv(tmp_path, "a,b\n1,2\n")
     opened.optional = True
     assert opened.load()[0].tolist() == [[1, 2]]
+
+
+def test_blocks_of_little_memory_hold_the_same_rows(tmp_path, rng):
+    lines = [f'{k},"{"x" * int(rng.integers(0, 200))}\n{k % 7}",{k % 2}' for k in range(2000)]
+    text = "a,note,label\n" + "\n".join(lines) + "\n"
+    opened = csv(tmp_path, text, columns=["a"], max_memory="64 kB")
+    rows = [(x[0], label) for X, y in opened for x, label in zip(X, y)]
+    assert rows == [(k, k % 2) for k in range(2000)]
+    assert opened._block < len(text) / 8
+    np.testing.assert_array_equal(csv(tmp_path, text, columns=["a"]).load()[0].ravel(), np.arange(2000))
+
+
+def test_a_line_too_long_for_little_memory_is_told_with_the_remedy(tmp_path):
+    text = "a,note,label\n" + "1,x,0\n" * 200_000 + f"2,{'x' * 100_000},1\n" + "3,x,0\n" * 10
+    with pytest.raises(ValueError, match=r"data\.csv has a line that is too long for its blocks: raise max_memory="):
+        list(csv(tmp_path, text, columns=["a"], max_memory="64 kB"))
+    assert sum(y.size for _, y in csv(tmp_path, text, columns=["a"])) == 200_011

@@ -99,7 +99,7 @@ class Archive(ChunkedSource):
         if len(X.shape) != 2 or X.shape[0] != n:
             raise ValueError(f"X has the shape {X.shape} and y {n} entries")
         self.n_features = X.shape[1]
-        step = max(1, int(self.max_memory / COPIES / 4 / max(1, X.row)))
+        step = max(1, int(self.max_memory / COPIES / 4 / max(1, X.row + y.row)))
         for start in range(0, n, step):
             count = min(step, n - start)
             rows = np.ascontiguousarray(X.take(count), self._kind(X.dtype))
@@ -113,7 +113,7 @@ class Archive(ChunkedSource):
             raise ValueError(f"its CSR matrix has the shape {tuple(sizes)}, and y {n} entries")
         self.n_features = int(sizes[1])
         last = int(starts.take(1)[0])
-        mean = max(1.0, data.shape[0] / max(1, n)) * (data.row + indices.row)
+        mean = max(1.0, data.shape[0] / max(1, n)) * (data.row + indices.row) + starts.row + y.row
         step = max(1, int(self.max_memory / COPIES / 4 / mean))
         for start in range(0, n, step):
             count = min(step, n - start)

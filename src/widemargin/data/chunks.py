@@ -23,7 +23,8 @@ from ..arguments import positive
 MAX_MEMORY = 256 * 2**20
 #: Memory that makes sense at all.
 LEAST_MEMORY = 1024
-#: Chunks in memory at a time, at most: one given away, one being gathered, its rows in another order, its pieces.
+#: Chunks in memory at a time, at most: one given away, one being gathered, its rows in another order, its pieces. All
+#: that is held of an example counts: its row, its target, its query, where it ends in CSR.
 COPIES = 4
 #: Parts that are in a chunk together, at least, where there are so many.
 MIXED = 8
@@ -84,11 +85,6 @@ class Summary:
     skipped: int = 0
 
 
-def bytes_of(X: Any) -> int:
-    """Memory of rows."""
-    return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes
-
-
 class Gathered:
     """Pieces one after the other in arrays that have room for more, so that all is in memory about once."""
 
@@ -122,25 +118,28 @@ class Gathered:
     def add(self, piece: Piece, share: float = math.nan) -> None:
         """Append a piece; ``share`` of all has then been gathered, if known."""
         self.share = share
-        X = piece.X
-        if sp.issparse(X):
-            self._append("data", X.data)
-            self._append("indices", X.indices)
-            self._append("ends", X.indptr[1:].astype(np.int64) + (self.entries - X.indptr[0]))
-            self.entries += X.data.size
-            self._width = X.shape[1]
-        else:
-            self._append("X", X)
-            self.entries += X.size
-        self._append("y", piece.y)
-        if piece.qid is not None:
-            self._append("qid", piece.qid)
+        for name, values in self._parts_of(piece).items():
+            self._append(name, values)
+        self.entries += piece.X.data.size if sp.issparse(piece.X) else piece.X.size
+        self._width = piece.X.shape[1]
         self.rows += piece.y.shape[0]
 
-    @property
-    def bytes(self) -> int:
-        """Memory in use."""
-        return sum(self._used[name] * a[:1].nbytes if a.size else 0 for name, a in self._arrays.items())
+    def _parts_of(self, piece: Piece) -> dict[str, np.ndarray]:
+        """What is appended of a piece, by the array it goes to."""
+        X, parts = piece.X, {"y": piece.y} if piece.qid is None else {"y": piece.y, "qid": piece.qid}
+        if not sp.issparse(X):
+            return {"X": X, **parts}
+        ends = X.indptr[1:].astype(np.int64) + (self.entries - X.indptr[0])
+        return {"data": X.data, "indices": X.indices, "ends": ends, **parts}
+
+    def bytes_with(self, piece: Piece) -> int:
+        """Memory in use if a piece were added; longer text makes all targets longer."""
+        total = 0
+        for name, values in self._parts_of(piece).items():
+            kept = self._arrays.get(name)
+            width = values.itemsize if kept is None else np.result_type(values.dtype, kept.dtype).itemsize
+            total += (self._used.get(name, 0) + values.shape[0]) * width * math.prod(values.shape[1:])
+        return total
 
     def take(self, n_features: int | None = None, first: int = 0) -> Piece:
         """All of it as one piece, whose indices began with ``first``, and begin anew."""
@@ -255,22 +254,24 @@ class ChunkedSource:
         return piece.X, piece.y
 
     def _chunks(self, parts: list[Any], bytes_in_chunk: float, width: int | None) -> Iterator[Piece]:
-        gathered = Gathered()
+        gathered, used = Gathered(), 0
         for part in parts:
             for piece, _ in self._pieces(part):
-                start, n = 0, piece.y.size
+                start, n, some = 0, piece.y.size, piece
+                of_row = max(1.0, Gathered().bytes_with(piece) / max(1, n))
                 while start < n:
-                    space = bytes_in_chunk - gathered.bytes
-                    count = min(n - start, max(1, int(space / max(1.0, bytes_of(piece.X) / n))))
+                    count = min(n - start, max(1, int((bytes_in_chunk - used) / of_row)))
                     some = _rows(piece, slice(start, start + count)) if count < n else piece
-                    while count > 1 and bytes_of(some.X) > space:  # rows differ in size
+                    while (more := gathered.bytes_with(some)) > bytes_in_chunk and count > 1:  # rows differ in size
                         count //= 2
                         some = _rows(piece, slice(start, start + count))
-                    if gathered.rows and bytes_of(some.X) > space:
+                    if gathered.rows and more > bytes_in_chunk:
                         yield gathered.take(width)
+                        used = 0
                         continue
-                    gathered.add(some)
-                    start += count
+                    gathered.add(some, more / bytes_in_chunk)
+                    start, used = start + count, more
+                del piece, some  # not held while the next one is read
         if gathered.rows:
             yield gathered.take(width)
 
@@ -314,16 +315,21 @@ class ChunkedSource:
         if len(parts) > 1:
             rng.shuffle(parts)
             for piece in self._chunks(parts, size, width):
-                yield self._given(_rows(piece, rng.permutation(piece.y.size)))
+                mixed = _rows(piece, rng.permutation(piece.y.size))
+                del piece  # not held while the next one is gathered
+                yield self._given(mixed)
             return
         kept: Piece | None = None
         for piece in self._chunks(parts, size / 2, width):
-            both = piece if kept is None else _joined(kept, piece, width)
+            both = piece if kept is None else _joined(kept, piece)
+            kept = None
+            del piece
             order = rng.permutation(both.y.size)
             half = both.y.size // 2
-            kept = _rows(both, order[half:])
+            kept, given = _rows(both, order[half:]), _rows(both, order[:half])
+            del both, order
             if half:
-                yield self._given(_rows(both, order[:half]))
+                yield self._given(given)
         if kept is not None:
             yield self._given(kept)
 
@@ -435,11 +441,10 @@ def _rows(piece: Piece, chosen: Any) -> Piece:
     return Piece(piece.X[chosen], piece.y[chosen], None if piece.qid is None else piece.qid[chosen])
 
 
-def _joined(one: Piece, other: Piece, width: int | None) -> Piece:
-    both = Gathered()
-    both.add(one)
-    both.add(other)
-    return both.take(width)
+def _joined(one: Piece, other: Piece) -> Piece:
+    X = sp.vstack([one.X, other.X], "csr") if sp.issparse(one.X) else np.concatenate([one.X, other.X])
+    qid = None if one.qid is None or other.qid is None else np.concatenate([one.qid, other.qid])
+    return Piece(X, np.concatenate([one.y, other.y]), qid)
 
 
 class Generated(ChunkedSource):

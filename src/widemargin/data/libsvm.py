@@ -32,6 +32,8 @@ from .lines import blocks, compression_of, name_of, reading, writing
 
 #: Bytes of text that are parsed at a time, and the largest index.
 BLOCK, LARGEST = 2**20, 2**31 - 2
+#: Blocks of text that are as large as the memory there is; what is found in one takes up to twenty times its bytes.
+OF_TEXT = 256
 #: Bad lines, and numbers for Python, that are noted in one call.
 NOTED = 256
 
@@ -327,7 +329,8 @@ class LibsvmText(ChunkedSource):
                 left = part[1] - part[0]
             try:
                 # small beside the result, and beside a chunk
-                block_size = min(BLOCK, max(BLOCK // 16, min(size or BLOCK * 16, self.max_memory // COPIES) // 16))
+                least, most = BLOCK // 1024, self.max_memory // (OF_TEXT * self.threads)
+                block_size = max(1, min(BLOCK, max(BLOCK // 16, (size or BLOCK * 16) // 16), max(least, most)))
                 begins = part is None or part[0] == 0
                 for block in blocks(file, block_size, left):
                     if begins and block[:3].tobytes() == codecs.BOM_UTF8:
@@ -449,7 +452,7 @@ class LibsvmText(ChunkedSource):
 
             for text, share in self._blocks(part):
                 waiting.append((pool.submit(parse_apart, text), share))
-                yield from results(min(2 * self.threads - 1, self.max_memory // (16 * COPIES * text.size)))
+                yield from results(min(2 * self.threads - 1, self.max_memory // (OF_TEXT // 2 * text.size)))
             yield from results(0)
 
     def _pieces(self, part: tuple[int, int] | None) -> Iterator[tuple[Piece, float]]:

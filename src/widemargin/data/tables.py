@@ -29,6 +29,8 @@ TARGETS = ("target", "label", "class", "y")
 MOST_VALUES = 10_000
 #: Bytes of text, and rows, that are read at a time.
 BLOCK, ROWS = 2**20, 2**14
+#: Blocks of text that are as large as the memory there is, of which pyarrow reads 32 ahead; and the least of them.
+OF_TEXT, LEAST_BLOCK = 256, 2**12
 
 
 def arrow(part: str = "") -> Any:
@@ -361,12 +363,13 @@ class CSVTable(TableSource):
         self.header = header
         self.again = True  # a stream is kept on disk
         self._types: Any = None
+        self._block = self._smaller = BLOCK  # bytes at a time: of the first look, and of those after it
 
     def _open(self, file: Any, types: Any, invalid: Any = None, only: list[str] | None = None) -> Any:
         csv = arrow("csv")
         return csv.open_csv(
             file,
-            csv.ReadOptions(use_threads=False, block_size=BLOCK, autogenerate_column_names=not self.header),
+            csv.ReadOptions(use_threads=False, block_size=self._block, autogenerate_column_names=not self.header),
             csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=invalid),
             csv.ConvertOptions(column_types=types, include_columns=only, null_values=["", "NA", "NaN", "nan", "null"]),
         )
@@ -393,17 +396,20 @@ class CSVTable(TableSource):
             f.name: pa.float64() if pa.types.is_integer(f.type) else pa.string() if pa.types.is_null(f.type) else f.type
             for f in schema
         }
+        self._block = self._smaller
         target = self._find_target(list(schema.names))
         self._whole_targets = target is not None and pa.types.is_integer(schema.field(target).type)
         return pa.schema([(f.name, self._types[f.name]) for f in schema])
 
-    @staticmethod
-    def _beginning(file: Any) -> Any:
+    def _beginning(self, file: Any) -> Any:
         """The first lines, in memory: pyarrow reads ahead, and must not ask for more when all has ended."""
         data = file.read(BLOCK)
         while len(data) >= BLOCK and b"\n" not in data and (more := file.read(BLOCK)):
             data += more
         end = data.rfind(b"\n") + 1
+        # a block must hold a row, of which a later one may be longer
+        longest = max(map(len, data.split(b"\n")))
+        self._smaller = min(BLOCK, max(LEAST_BLOCK, 16 * longest, self.max_memory // OF_TEXT))
         return arrow().BufferReader(data[:end] if len(data) >= BLOCK and end else data)
 
     def _refused(self) -> Any:
@@ -442,6 +448,8 @@ class _Refused:
     def __exit__(self, kind: Any, bad: Any, trace: Any) -> None:
         if kind is not None and issubclass(kind, arrow().ArrowInvalid):
             said = re.sub(r"\s+", " ", str(bad))
+            if "straddling object" in said:
+                raise ValueError(f"{self.name} has a line that is too long for its blocks: raise max_memory=") from bad
             if "Empty CSV file" in said:
                 raise ValueError(f"{self.name} holds no examples") from bad
             raise ValueError(f"{self.name} cannot be read as CSV: {said}") from bad
