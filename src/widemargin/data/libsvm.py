@@ -452,7 +452,9 @@ class LibsvmText(ChunkedSource):
 
             for text, share in self._blocks(part):
                 waiting.append((pool.submit(parse_apart, text), share))
-                yield from results(min(2 * self.threads - 1, self.max_memory // (OF_TEXT // 2 * text.size)))
+                # a short text takes room too
+                ahead = self.max_memory // (OF_TEXT // 2 * max(text.size, BLOCK // 256))
+                yield from results(min(2 * self.threads - 1, ahead))
             yield from results(0)
 
     def _pieces(self, part: tuple[int, int] | None) -> Iterator[tuple[Piece, float]]:
