@@ -490,7 +490,7 @@ def test_a_checkpoint_is_gone_on_from_and_belongs_to_one_problem(folder, capfd):
     assert "C was 1.0 and is 2" in err
     _, err = run(capfd, *[word for word in same if word != "-q"])
     assert len(re.findall(r"^LinearSVC goes on from run\.npz at epoch [0-9.e-]+$", err, re.MULTILINE)) == 1
-    assert not logging.getLogger("widemargin").handlers
+    assert (logging.getLogger("widemargin").handlers, logging.getLogger("widemargin").level) == ([], 0)
     assert not Path("run.npz").exists()
     resumed = widemargin.load("model.npz")
     X, y = open_data("train.svm").load()

@@ -293,6 +293,20 @@ def test_narrow_data_keeps_to_its_memory(kind, d, tmp_path, rng):
         assert count >= 2
 
 
+def test_long_labels_count(tmp_path, rng):
+    n = 10_000
+    labels = np.array(["a", "b" * 60])[np.arange(n) % 2]
+    np.savez(tmp_path / "data.npz", X=rng.normal(size=(n, 1)), y=labels)
+    source = open_data(tmp_path / "data.npz", max_memory=LIMIT)
+    next(iter(source))
+    assert max(peak(chunks)[0] for chunks in (iter(source), source.shuffled(rng))) <= LIMIT
+    # those that become longer on the way, too
+    made = [(np.zeros((100, 1)), np.array([label] * 100)) for label in ("a", "b" * 60)]
+    parts = Generated(lambda k: made[k % 2], 10, max_memory=40_000)
+    assert max(X.nbytes + y.nbytes for X, y in parts) <= 10_000
+    assert sum(y.size for _, y in parts) == 1000
+
+
 def test_chunks_are_as_large_as_all_of_a_row_allows(rng):
     long = np.array(["a", "a label with as many as 30 letters"])
     X, y = rng.normal(size=(1000, 1)), long[(np.arange(1000) > 500).astype(int)]
