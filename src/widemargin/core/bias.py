@@ -159,9 +159,9 @@ def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
 
 # ---------------------------------------------------------------- the best multiple of given responses
 
-#: The share of all slopes within which the best bias is found while the multiple is looked for, and the multiple's own
-#: share: errors of either are squared in the value.
-NEAR, NEARLY = 1e-4, 1e-6
+#: While the multiple is looked for, the best bias is found within the first share of all slopes. Its own relative
+#: error is at most that, or the second for each example: in value it counts squared, or as one example's.
+NEAR, NEARLY = 1e-4, 1e-8
 #: More examples than this are thinned out, evenly, to find the multiple; its value is then taken over all of them.
 RAY_EXAMPLES = 2**14
 
@@ -207,7 +207,8 @@ def best_on_ray(loss, f, y, cap, norm2, free):
         multiple = math.sqrt(2.0 * weighted_losses(loss, f, 0.0, 0.0, y, cap) / norm2)
         if multiple > 0.0 and slope_at(multiple) > 0.0:
             least = 1e-12 * multiple  # w keeps its direction
-            multiple = brentq(slope_at, least, multiple, xtol=least, rtol=NEARLY) if slope_at(least) < 0.0 else least
+            nearly = min(NEAR, NEARLY * f.size)
+            multiple = brentq(slope_at, least, multiple, xtol=least, rtol=nearly) if slope_at(least) < 0.0 else least
     best = bias_of(multiple, 0.0)
     return multiple, 0.5 * (best.lo + best.hi)
 

@@ -79,7 +79,7 @@ SAMPLE_SHARE = 0.4
 #: fewer; or after one for so many kernel rows of the sample's solution, if its value is still the lower one.
 SHARE, WET_SHARE, PAR = 5, 8, 4
 #: Or if, at the rate that they have, all these draws would leave it further above the optimum than this, as a share.
-FAR = 0.25
+FAR = 0.15
 #: Draws before which this is not asked: what so few of them tell is chance.
 FEWEST = 64
 #: SMO's first episode for one of several classes begins with margins below this.
@@ -663,7 +663,7 @@ class BatchPerceptron(BatchSteps):
         """Primal, dual and gap in the λ-form; until SMO has taken over, the dual value of the best multiple of ᾱ, or
         that of the sample's solution.
         """
-        smo = self._smo_certificate(problem, state)
+        smo, _ = self._smo_point(problem, state)
         if state.polish is not None:
             own = Certificate(state.reached, -math.inf, math.inf)
         else:
@@ -672,16 +672,18 @@ class BatchPerceptron(BatchSteps):
         primal, dual = min(own.primal, smo.primal), max(own.dual, smo.dual)
         return Certificate(primal, dual, primal - dual)
 
-    def _smo_certificate(self, problem: KernelProblem, state: BatchState) -> Certificate:
-        """That of SMO's present point, where its responses are known."""
+    def _smo_point(
+        self, problem: KernelProblem, state: BatchState
+    ) -> tuple[Certificate, Callable[[], KernelModel] | None]:
+        """The certificate of SMO's present point, where its responses are known, and what makes a model of it."""
         at = state.polish if state.polish is not None else state.start
         if at is None:
-            return Certificate(math.inf, -math.inf, math.inf)
+            return Certificate(math.inf, -math.inf, math.inf), None
         if is_wide(at):
-            measured, _ = self._smo.glimpse(problem, at, 0.0)
+            measured, model = self._smo.glimpse(problem, at, 0.0)
             objective, gap = measured["objective"], measured["gap"]
-            return Certificate(objective, objective - gap, gap)
-        return self._smo.certificate(problem, at)
+            return Certificate(objective, objective - gap, gap), model
+        return self._smo.certificate(problem, at), lambda: self._smo.model(problem, at)
 
     def evaluate(self, problem: KernelProblem, state: BatchState, model: KernelModel | None) -> dict[str, float]:
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over problems)."""
@@ -711,12 +713,13 @@ class BatchPerceptron(BatchSteps):
 
     def model(self, problem: KernelProblem, state: BatchState) -> KernelModel:
         """A finished copy of the current model: that of the draws or that of SMO, whichever has the lower value."""
+        smo, made = self._smo_point(problem, state)
+        if made is not None and state.polish is not None and smo.primal <= state.reached:
+            return made()
         alpha, f, bias, _ = self.predictor(problem, state)
         beta = problem.signs * alpha
-        at = state.polish if state.polish is not None else state.start
-        own = state.reached if state.polish is not None else problem.certificate(beta, f, bias).primal
-        if at is not None and self._smo_certificate(problem, state).primal <= own:
-            return self._smo.glimpse(problem, at, 0.0)[1]() if is_wide(at) else self._smo.model(problem, at)
+        if made is not None and state.polish is None and smo.primal <= problem.certificate(beta, f, bias).primal:
+            return made()
         return problem.model(beta, bias)
 
     def duals(self, problem: KernelProblem, state: BatchState) -> np.ndarray:
