@@ -2,7 +2,7 @@
 A stream that drifts
 ====================
 
-Examples come one after the other, the rule changes on the way, and a new label appears. Two machines learn along.
+Examples come one after the other, the rule changes on the way, and a new label appears. Three machines learn along.
 """
 
 # %%
@@ -31,7 +31,7 @@ def next_part(k):
 # -------------------
 #
 # Each part is predicted before it is learnt, so that every error is one on new data. One machine remembers all
-# examples. The other has ``window=500``: older ones are taken back as they leave. A third is linear and takes the
+# examples. Another has ``window=500``: older ones are taken back as they leave. A third is linear and takes the
 # least time for an example.
 
 from widemargin import IncrementalSVC, LinearSVC, plots

@@ -89,19 +89,19 @@ plt.show()
 #    * - mnist, ten classes in pairs
 #      - 60,000 × 784
 #      - 1e-3
-#      - 0.30
-#    * - mnist, 8 values of C and 5 folds by ``svm_grid``
+#      - 0.28
+#    * - mnist, 8 against the rest, 8 values of C and 5 folds by ``svm_grid``
 #      - 60,000 × 784
 #      - 1e-3
-#      - 1.2
+#      - 1.0, one run
 #    * - covtype, class 2
 #      - 464,810 × 54
 #      - 1e-3
-#      - 3.6
+#      - 3.8, second fit
 #    * - generated
 #      - 5,000,000 × 100
 #      - 1e-2
-#      - 54
+#      - 52, one fit
 #
 # Linear and budgeted machines learn on the CPU. Budgeted and incremental ones predict on the GPU.
 #
