@@ -40,7 +40,7 @@ model.fit(X, y)
 print(time.process_time() - since)
 """
 
-#: What the issue names, with the most that was asked for: cold, in processor seconds; then the same for other data.
+#: What is fitted first, with the most that it may take: cold, in processor seconds; then the same for other data.
 KINDS = (
     ("LinearSVC()", "float32", False, 3.0),
     ("LinearSVC(solver='pegasos')", "float32", False, 4.0),
