@@ -117,31 +117,44 @@ def successive_halving(
 ) -> Search:
     """Search the grid of Cs and gammas for the machine with the lowest error on held-out rows.
 
+    All candidates are trained on few rows, the best of them on ``factor`` times as many, and so on, until the last few
+    have all rows: a rung for each number of rows. The machines of one γ start from the solution at the smaller C.
+
     Parameters
     ----------
     model : LinearSVC, LinearSVR, SVC or SVR
-        Its other parameters are those of all candidates; it is not changed.
-    training, held : (X, y)
-        What rungs take their rows from, and what errors are measured on.
-    Cs, gammas : sequences of float
-        The grid; ``(None,)`` for machines without γ.
-    factor : int
-        By how much rungs grow, and candidates become fewer.
-    min_rows : int
+        The estimator. Its other parameters are those of all candidates, and it is not changed.
+    training : tuple (X, y)
+        The rows and targets that rungs take theirs from.
+    held : tuple (X, y)
+        The rows and targets that errors are measured on.
+    Cs : sequence of float
+        The values of ``C``, numbers > 0.
+    gammas : sequence of float, default=(None,)
+        The values of ``gamma``. The default is for machines without one.
+    factor : int, default=3
+        By how much rungs grow, and candidates become fewer, 2 or more.
+    min_rows : int, default=500
         The least number of rows of a rung.
-    max_seconds : float, optional
-        A limit of the search; a candidate that it ends counts as tried.
+    max_seconds : float or None, default=None
+        A limit of the search. A candidate that it ends counts as tried.
+    random_state : int, default=0
+        The seed of the order in which rungs take rows.
     said : callable, optional
-        Called with the rows of the rung and each candidate as it was tried.
+        A function that is called with the rows of the rung and each candidate as it was tried.
 
     Returns
     -------
     Search
+        It has ``rungs``, each with its ``rows`` and the candidates ``tried``; ``best``, the best candidate of the last
+        rung that was whole; and ``stop_reason``: "done", "max_seconds" or "interrupted". A candidate has ``C``,
+        ``gamma``, ``error``, ``relative_gap`` and ``stop_reason``.
 
     Examples
     --------
     >>> from sklearn.datasets import make_moons
     >>> from widemargin import SVC
+    >>> from widemargin.estimators.halving import successive_halving
     >>> X, y = make_moons(1000, noise=0.2, random_state=0)
     >>> found = successive_halving(
     ...     SVC(), (X[:800], y[:800]), (X[800:], y[800:]), Cs=[0.1, 1, 10], gammas=[0.01, 1.0, 100.0], min_rows=100
