@@ -117,21 +117,14 @@ def successive_halving(
 ) -> Search:
     """Search the grid of Cs and gammas for the machine with the lowest error on held-out rows.
 
-    All candidates are trained on few rows, the best of them on ``factor`` times as many, and so on, until the last few
-    have all rows: a rung for each number of rows. The machines of one γ start from the solution at the smaller C.
-
     Parameters
     ----------
     model : LinearSVC, LinearSVR, SVC or SVR
         The estimator. Its other parameters are those of all candidates, and it is not changed.
-    training : tuple (X, y)
-        The rows and targets that rungs take theirs from.
-    held : tuple (X, y)
-        The rows and targets that errors are measured on.
-    Cs : sequence of float
-        The values of ``C``, numbers > 0.
-    gammas : sequence of float, default=(None,)
-        The values of ``gamma``. The default is for machines without one.
+    training, held : tuples (X, y)
+        The rows and targets that rungs take theirs from, and those that errors are measured on.
+    Cs, gammas : sequences of float
+        The values of ``C``, and of ``gamma``, which is ``(None,)`` by default, for machines without one.
     factor : int, default=3
         By how much rungs grow, and candidates become fewer, 2 or more.
     min_rows : int, default=500
@@ -146,9 +139,7 @@ def successive_halving(
     Returns
     -------
     Search
-        It has ``rungs``, each with its ``rows`` and the candidates ``tried``; ``best``, the best candidate of the last
-        rung that was whole; and ``stop_reason``: "done", "max_seconds" or "interrupted". A candidate has ``C``,
-        ``gamma``, ``error``, ``relative_gap`` and ``stop_reason``.
+        Its ``rungs`` have ``rows`` and what was ``tried``; ``best``, of the last whole rung, has ``C`` and ``gamma``.
 
     Examples
     --------
@@ -159,10 +150,8 @@ def successive_halving(
     >>> found = successive_halving(
     ...     SVC(), (X[:800], y[:800]), (X[800:], y[800:]), Cs=[0.1, 1, 10], gammas=[0.01, 1.0, 100.0], min_rows=100
     ... )
-    >>> [(rung.rows, len(rung.tried)) for rung in found.rungs]
-    [(267, 9), (800, 3)]
-    >>> found.best.gamma
-    1.0
+    >>> [(rung.rows, len(rung.tried)) for rung in found.rungs], found.best.gamma
+    ([(267, 9), (800, 3)], 1.0)
     """
     if whole("factor", factor) < 2:
         raise ValueError(f"factor must be 2 or more, got {factor}")
