@@ -199,8 +199,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         adds 1 to the kernel. "none" leaves it out. "auto" is "unregularized" where the solver can do
         that, else "regularized".
     memory : {"all", "support"}, default="all"
-        Which examples are remembered: all, or the support vectors alone. ``finish``, ``unlearn`` and
-        ``duality_gap`` speak of the examples that are remembered.
+        Which examples are remembered: all, or the support vectors and those that may become some soon.
+        ``finish``, ``unlearn`` and ``duality_gap`` speak of the examples that are remembered.
     window : int or None, default=None
         The number of examples that are remembered. Older ones are forgotten, which suits streams that
         drift.

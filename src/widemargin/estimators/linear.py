@@ -315,9 +315,9 @@ class LinearSVC(StreamedClassifier, _Linear):
         multi-class log-loss for ``loss="log"``.
     intercept : {"regularized", "none", "unregularized", "exact", "search"}, default="regularized"
         What is done about the intercept b. "regularized" makes it the weight of a constant feature, as
-        LIBLINEAR does. "none" leaves it out. "unregularized" takes sub-gradient steps on b without a
-        penalty. "exact" minimises over b inside each mini-batch and is meant for large batches.
-        "search" is an outer search over b.
+        LIBLINEAR does. "none" leaves it out. "unregularized" has no penalty on b: exactly by
+        "interior", by sub-gradient steps in "pegasos". "exact" minimises over b inside each mini-batch
+        of "pegasos" and is meant for large ones. "search" is an outer search over b.
     class_weight : dict, "balanced" or None, default=None
         The weights of the classes, by label. "balanced" gives all classes the same total weight.
         Against the rest, the weight is that of the class's own examples. None weighs every example the
@@ -614,9 +614,9 @@ class LinearSVR(StreamedRegressor, _Linear):
         refused.
     intercept : {"regularized", "none", "unregularized", "exact", "search"}, default="regularized"
         What is done about the intercept b. "regularized" makes it the weight of a constant feature, as
-        LIBLINEAR does. "none" leaves it out. "unregularized" takes sub-gradient steps on b without a
-        penalty. "exact" minimises over b inside each mini-batch and is meant for large batches.
-        "search" is an outer search over b.
+        LIBLINEAR does. "none" leaves it out. "unregularized" has no penalty on b: exactly by
+        "interior", by sub-gradient steps in "pegasos". "exact" minimises over b inside each mini-batch
+        of "pegasos" and is meant for large ones. "search" is an outer search over b.
     lam : float or None, default=None
         The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
     tol : float, default=1e-3
