@@ -95,8 +95,8 @@ class SVC(ClusterClassifier, OnCluster):
     max_seconds : float or None, default=None
         A wall-clock limit for the whole call. The model at that time is kept, and ``stop_reason_`` says "max_seconds".
     random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers. The same integer gives the same model again. None is a fixed seed here, so that two
-        fits to the same data give the same model.
+        The source of random numbers. The same integer gives the same model again. None is a fixed seed here, so that
+        two fits to the same data give the same model.
     client : distributed.Client or None, default=None
         The cluster. None is that of the current client.
     checkpoint : str, path or None, default=None
