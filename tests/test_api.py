@@ -33,8 +33,6 @@ MET = {
 }
 if importlib.util.find_spec("dask") and importlib.util.find_spec("distributed"):
     MET["dask"] = None
-#: Has no examples: they would start a cluster, which takes seconds; the tests in tests/on_dask do.
-WITHOUT_EXAMPLES = "dask."
 
 
 def given_by(module):
@@ -131,15 +129,14 @@ def faults_of_class(name, cls):
     if not getattr(cls, "_is_protocol", False):
         yield from faults_of(name, cls, doc)
     shown = sections(doc).get("Examples", "")
-    if ">>>" not in shown and not name.startswith(WITHOUT_EXAMPLES):
+    if ">>>" not in shown:
         yield f"{name} has no example"
     for method, function in () if getattr(cls, "_is_protocol", False) else methods_of(cls):
         if is_solver(cls) and method not in ("get_params", "set_params"):
             continue
         own = inspect.getdoc(function) or ""
         yield from faults_of(f"{name}.{method}", function, own)
-        exempt = name.startswith(WITHOUT_EXAMPLES)
-        if not exempt and "Examples" not in sections(own) and f".{method}(" not in shown:
+        if "Examples" not in sections(own) and f".{method}(" not in shown:
             yield f"{name}.{method} is shown in no example"
 
 
@@ -227,5 +224,5 @@ def test_the_page_names_all_of_them():
     page = (Path(__file__).parents[1] / "docs" / "api" / "index.md").read_text()
     blocks = re.findall(r"currentmodule:: (\S+)\n.*?\n\n(.*?)```", page, re.DOTALL)
     listed = {f"{module}.{name}" for module, names in blocks for name in names.split()}
-    known = {f"widemargin.{name}" for name, each in public() if not name.startswith("dask.")}
+    known = {f"widemargin.{name}" for name, each in public()}
     assert known <= listed

@@ -268,6 +268,24 @@ class BudgetedSVC(ClusterClassifier, _BudgetedOnCluster):
     --------
     widemargin.BudgetedSVC : The same on one machine.
     BudgetedSVR : The same for regression.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin.dask import BudgetedSVC
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> rows, labels = da.from_array(X, chunks=(30, 2)), da.from_array(y, chunks=30)
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     model = BudgetedSVC(10, gamma=1.0, lam=1e-3, random_state=0).fit(rows, labels)
+    ...     right = float(model.score(rows, labels))
+    >>> len(model.support_vectors_) <= 10, right > 0.8
+    (True, True)
+    >>> model.predict(X[:3]).shape, model.decision_function(X[:3]).shape
+    ((3,), (3,))
+    >>> type(model.to_local())
+    <class 'widemargin.estimators.budgeted.BudgetedSVC'>
     """
 
     local = budgeted.BudgetedSVC
@@ -354,6 +372,24 @@ class BudgetedSVR(ClusterRegressor, _BudgetedOnCluster):
     --------
     widemargin.BudgetedSVR : The same on one machine.
     BudgetedSVC : The same for classification.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin.dask import BudgetedSVR
+    >>> X, _ = make_moons(60, noise=0.1, random_state=0)
+    >>> rows, targets = da.from_array(X, chunks=(30, 2)), da.from_array(X[:, 0] - X[:, 1], chunks=30)
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     model = BudgetedSVR(10, gamma=1.0, lam=1e-3, random_state=0).fit(rows, targets)
+    ...     explained = float(model.score(rows, targets))
+    >>> len(model.support_vectors_) <= 10, explained > 0.5
+    (True, True)
+    >>> model.predict(X[:3]).shape
+    (3,)
+    >>> type(model.to_local())
+    <class 'widemargin.estimators.budgeted.BudgetedSVR'>
     """
 
     local = budgeted.BudgetedSVR

@@ -159,6 +159,22 @@ class OnCluster(TrainedByRun):
             The name of the file.
         **options : values
             Options of ``save`` of the estimator of one machine, such as ``state``.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import dask.array as da
+        >>> import widemargin
+        >>> from distributed import Client
+        >>> from widemargin.dask import LinearSVC
+        >>> rows, labels = da.from_array([[0.0], [1.0], [2.0], [3.0]], chunks=2), da.from_array([0, 0, 1, 1], chunks=2)
+        >>> with Client(processes=False, dashboard_address=None):
+        ...     model = LinearSVC().fit(rows, labels)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "model.npz")
+        ...     model.save(path)
+        ...     widemargin.load(path).predict([[3.0]]).tolist()
+        [1]
         """
         self.to_local().save(path, **options)
 

@@ -143,6 +143,24 @@ class SVC(ClusterClassifier, OnCluster):
     --------
     widemargin.SVC : The same on one machine.
     BudgetedSVC : For data of any length.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin.dask import SVC
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> rows, labels = da.from_array(X, chunks=(30, 2)), da.from_array(y, chunks=30)
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     model = SVC(gamma=1.0, max_iter=1, tol=0, random_state=0).fit(rows, labels)
+    ...     right = float(model.score(rows, labels))
+    >>> model.stop_reason_, right > 0.8
+    ('max_iter', True)
+    >>> model.predict(X[:3]).shape, model.decision_function(X[:3]).shape
+    ((3,), (3,))
+    >>> type(model.to_local())
+    <class 'widemargin.estimators.kernel.SVC'>
     """
 
     local = local_kernel.SVC

@@ -141,6 +141,24 @@ class LinearSVC(ClusterClassifier, _LinearOnCluster):
     --------
     widemargin.LinearSVC : The same on one machine.
     LinearSVR : The same for regression.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin.dask import LinearSVC
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> rows, labels = da.from_array(X, chunks=(30, 2)), da.from_array(y, chunks=30)
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     model = LinearSVC(C=1.0).fit(rows, labels)
+    ...     right = float(model.score(rows, labels))
+    >>> bool(model.certificate_.relative_gap <= 1e-3), right > 0.8
+    (True, True)
+    >>> model.predict(X[:3]).shape, model.decision_function(X[:3]).shape
+    ((3,), (3,))
+    >>> type(model.to_local())
+    <class 'widemargin.estimators.linear.LinearSVC'>
     """
 
     local = linear.LinearSVC
@@ -235,6 +253,24 @@ class LinearSVR(ClusterRegressor, _LinearOnCluster):
     --------
     widemargin.LinearSVR : The same on one machine.
     LinearSVC : The same for classification.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin.dask import LinearSVR
+    >>> X, _ = make_moons(60, noise=0.1, random_state=0)
+    >>> rows, targets = da.from_array(X, chunks=(30, 2)), da.from_array(X[:, 0] - X[:, 1], chunks=30)
+    >>> with Client(processes=False, dashboard_address=None):
+    ...     model = LinearSVR(epsilon=0.01).fit(rows, targets)
+    ...     explained = float(model.score(rows, targets))
+    >>> bool(model.certificate_.relative_gap <= 1e-3), explained > 0.9
+    (True, True)
+    >>> model.predict(X[:3]).shape
+    (3,)
+    >>> type(model.to_local())
+    <class 'widemargin.estimators.linear.LinearSVR'>
     """
 
     local = linear.LinearSVR
