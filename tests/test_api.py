@@ -30,6 +30,36 @@ MET = {
     "estimators.paths": ["ParetoPath"],
     "estimators.grids": ["SVMGrid"],
     "warming": ["Warmed"],
+    "solvers.budget": [
+        "PegasosStep",
+        "NormaStep",
+        "ImplicitStep",
+        "MarginPerceptronStep",
+        "PassiveAggressiveStep",
+        "Merge",
+        "MultiMerge",
+        "Project",
+        "Projectron",
+        "Nearest",
+        "Remove",
+        "Stop",
+        "Forget",
+    ],
+    "solvers.pegasos": ["Bottou", "InverseTime", "Norma", "Constant"],
+    "solvers.kernel_sdca": ["KernelSDCA"],
+    "solvers.kernel_pegasos": ["KernelPegasos"],
+    "files": [
+        "dump",
+        "load",
+        "read_header",
+        "read_npz",
+        "write_npz",
+        "savable",
+        "check_savable",
+        "packed",
+        "unpacked",
+        "digest",
+    ],
 }
 if importlib.util.find_spec("dask") and importlib.util.find_spec("distributed"):
     MET["dask"] = None
@@ -119,12 +149,13 @@ def methods_of(cls):
             yield name, found
 
 
-def is_solver(cls):
-    return hasattr(cls, "steps_per_epoch")
+def is_part(cls):
+    """Whether a class is a solver, a step rule or a policy."""
+    return any(hasattr(cls, method) for method in ("steps_per_epoch", "schedule", "prepare"))
 
 
 def faults_of_class(name, cls):
-    """What is wrong with the docstrings of a class and its methods; those of solvers are told of in their protocol."""
+    """What is wrong with the docstrings of a class and its methods; those of parts are told of where they are bases."""
     doc = inspect.getdoc(cls)
     if not getattr(cls, "_is_protocol", False):
         yield from faults_of(name, cls, doc)
@@ -132,7 +163,7 @@ def faults_of_class(name, cls):
     if ">>>" not in shown:
         yield f"{name} has no example"
     for method, function in () if getattr(cls, "_is_protocol", False) else methods_of(cls):
-        if is_solver(cls) and method not in ("get_params", "set_params"):
+        if is_part(cls) and method not in ("get_params", "set_params"):
             continue
         own = inspect.getdoc(function) or ""
         yield from faults_of(f"{name}.{method}", function, own)

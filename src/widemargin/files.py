@@ -92,8 +92,24 @@ def savable(name: str = "") -> Callable[[Any], Any]:
 
     Parameters
     ----------
-    name : str
-        What files call the class, its name if not given. A class may be moved or renamed if this stays the same.
+    name : str, default=""
+        What files call the class, its own name if "". A class may be moved or renamed if this stays the same.
+
+    Returns
+    -------
+    callable
+        The decorator of the class.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> from widemargin.files import packed, savable, unpacked
+    >>> @savable("example of a place")
+    ... class Place(NamedTuple):
+    ...     name: str
+    ...     height: float
+    >>> unpacked(packed(Place("Chur", 593.0)))
+    Place(name='Chur', height=593.0)
     """
 
     def register(cls: Any) -> Any:
@@ -195,7 +211,26 @@ class Saved:
 def dump(path: str | os.PathLike[str], value: Any, **header: Any) -> None:
     """Write an object to a file, from which :func:`load` makes it again, bit for bit.
 
-    ``header`` are further entries of the JSON header, for those who read it with :func:`read_npz`.
+    Parameters
+    ----------
+    path : str or path
+        The name of the file.
+    value : object
+        What can be saved: numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and
+        objects of classes that are :func:`savable`.
+    **header : values
+        Further entries of the JSON header, for those who look at it with :func:`read_header`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from widemargin.files import dump, load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "file.npz")
+    ...     dump(path, {"weights": np.arange(3.0)}, note="first try")
+    ...     load(path)
+    {'weights': array([0., 1., 2.])}
     """
     writer = _Writer()
     tree = writer.tree(value, CONTENT, type(value).__name__)
@@ -209,13 +244,30 @@ def load(path: str | os.PathLike[str], cls: type = object) -> Any:
     Parameters
     ----------
     path : str or path
-    cls : type, optional
-        What it must be.
+        The name of the file.
+    cls : type, default=object
+        The class that it must be of.
+
+    Returns
+    -------
+    object
+        What was saved.
+
+    Raises
+    ------
+    ValueError
+        If the file holds something else, or is damaged.
 
     Examples
     --------
-    >>> import widemargin
-    >>> model = widemargin.load("model.npz")  # doctest: +SKIP
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from widemargin.files import dump, load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "file.npz")
+    ...     dump(path, [1, "two", np.arange(3)])
+    ...     load(path, list)
+    [1, 'two', array([0, 1, 2])]
     """
     header, arrays = read_npz(path)
     with _refused(path):
@@ -230,12 +282,50 @@ def load(path: str | os.PathLike[str], cls: type = object) -> Any:
 
 
 def check_savable(value: Any) -> None:
-    """Refuse, as :func:`dump` does, what a file cannot hold."""
+    """Refuse what a file cannot hold, as :func:`dump` does.
+
+    Parameters
+    ----------
+    value : object
+        What can be saved: numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and
+        objects of classes that are :func:`savable`.
+
+    Raises
+    ------
+    TypeError
+        If it, or a part of it, is nothing that can be saved.
+
+    Examples
+    --------
+    >>> from widemargin.files import check_savable
+    >>> check_savable({"C": 1.0})
+    >>> check_savable({"C": {1.0}})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    TypeError: dict['C'] is {1.0}, and a file holds no set: only numbers, text, arrays ...
+    """
     _Writer().tree(value, CONTENT, type(value).__name__)
 
 
 def packed(value: Any) -> np.ndarray:
-    """What :func:`dump` would write, as one array of bytes."""
+    """What :func:`dump` would write, as one array of bytes.
+
+    Parameters
+    ----------
+    value : object
+        What can be saved: numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and
+        objects of classes that are :func:`savable`.
+
+    Returns
+    -------
+    ndarray of uint8
+        The bytes, of which :func:`unpacked` makes the object again.
+
+    Examples
+    --------
+    >>> from widemargin.files import packed
+    >>> packed([1, 2]).dtype
+    dtype('uint8')
+    """
     writer, buffer = _Writer(), BytesIO()
     header = {CONTENT: writer.tree(value, CONTENT, type(value).__name__), "random": writer.random}
     np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **writer.arrays)  # type: ignore[arg-type]
@@ -245,6 +335,20 @@ def packed(value: Any) -> np.ndarray:
 def unpacked(data: np.ndarray) -> Any:
     """The object of :func:`packed`.
 
+    Parameters
+    ----------
+    data : ndarray of uint8
+        The bytes.
+
+    Returns
+    -------
+    object
+        What was packed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.files import packed, unpacked
     >>> unpacked(packed([1, np.arange(3)]))
     [1, array([0, 1, 2])]
     """
@@ -257,6 +361,21 @@ def unpacked(data: np.ndarray) -> Any:
 def digest(value: Any) -> str:
     """A text that is the same for the same bits, of anything that can be saved.
 
+    Parameters
+    ----------
+    value : object
+        What can be saved: numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and
+        objects of classes that are :func:`savable`.
+
+    Returns
+    -------
+    str
+        The SHA-256 of what would be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.files import digest
     >>> digest(np.arange(3)) == digest(np.arange(3)), digest(1.0) == digest(2.0)
     (True, False)
     """
@@ -534,7 +653,29 @@ BEFORE, AFTER = '{"checksum": "', '", '
 
 
 def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np.ndarray) -> None:
-    """Write arrays and a JSON header to ``path`` at once, with a checksum of both; nothing is compressed."""
+    """Write arrays and a JSON header to a file at once, with a checksum of both; nothing is compressed.
+
+    Parameters
+    ----------
+    path : str or path
+        The name of the file.
+    header : dict
+        The entries of the header: text, numbers, lists and dictionaries.
+    **arrays : ndarray
+        The arrays, by the names that they have in the file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from widemargin.files import read_npz, write_npz
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "file.npz")
+    ...     write_npz(path, {"note": "first try"}, weights=np.arange(3.0))
+    ...     header, arrays = read_npz(path)
+    >>> header["note"], arrays["weights"].tolist()
+    ('first try', [0.0, 1.0, 2.0])
+    """
     text = json.dumps({"widemargin": FORMAT, **header})
     text = BEFORE + checksum(text, arrays) + AFTER + text[1:]
     if len(text) > MOST_HEADER or len(arrays) > MOST_ARRAYS:
@@ -556,7 +697,37 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 
 
 def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays of a file written by :func:`write_npz`."""
+    """The header and the arrays of a file, as they are written.
+
+    Parameters
+    ----------
+    path : str or path
+        The name of the file.
+
+    Returns
+    -------
+    header : dict
+        The entries of the header.
+    arrays : dict of ndarray
+        The arrays, by their names.
+
+    Raises
+    ------
+    ValueError
+        If the file is none of this library's, or is damaged.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from widemargin.files import dump, read_npz
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "file.npz")
+    ...     dump(path, {"weights": np.arange(3.0)})
+    ...     header, arrays = read_npz(path)
+    >>> header["kind"], list(arrays)
+    ('dict', ['content/weights'])
+    """
     with _opened(path) as (entries, text, header):
         arrays = {name: entries.array(name) for name in entries.sizes if name != "header"}
         if header["widemargin"] >= 3 and header["checksum"] != checksum(_unsigned(text), arrays):
@@ -565,7 +736,29 @@ def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The header alone, to look at; what it says of arrays is not checked."""
+    """The header of a file alone, to look at; what it says of arrays is not checked.
+
+    Parameters
+    ----------
+    path : str or path
+        The name of the file.
+
+    Returns
+    -------
+    dict
+        The entries of the header.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from widemargin.files import dump, read_header
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "file.npz")
+    ...     dump(path, np.arange(3.0), note="first try")
+    ...     read_header(path)["note"]
+    'first try'
+    """
     with _opened(path) as (_, _, header):
         return header
 

@@ -54,7 +54,8 @@ class Certificate(NamedTuple):
     gap : float
         primal − dual.
     relative_gap : float
-        The gap as a share of the primal value: 0.01 means at most 1 % above the minimum.
+        The gap as a share r of the primal value. The minimum is at least 1 − r of what was reached, which is thus at
+        most r/(1 − r) above it.
 
     Examples
     --------
@@ -69,7 +70,7 @@ class Certificate(NamedTuple):
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a share of the primal value; 0.01 means at most 1 % above the optimum's objective."""
+        """The gap as a share r of the primal value, which is thus at most r/(1 − r) above the minimum."""
         return self.gap / max(abs(self.primal), np.finfo(float).tiny)
 
 

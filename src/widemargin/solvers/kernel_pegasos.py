@@ -35,10 +35,22 @@ def _(rule, t, y, f, c, cap, weight, diagonal):
 class KernelPegasos(KernelVisits):
     """Kernelised Pegasos, Fig. 3 of the paper.
 
+    It is ``solver="pegasos"`` of kernel machines.
+
     Parameters
     ----------
-    sampling : {"iid", "permutation"}
-        Independent draws, as in the paper, or a new permutation each epoch.
+    sampling : {"iid", "permutation"}, default="iid"
+        The order of visits: independent draws, as in the paper, or a new permutation each epoch.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC
+    >>> from widemargin.solvers.kernel_pegasos import KernelPegasos
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = SVC(solver=KernelPegasos(sampling="permutation"), max_iter=5, tol=0).fit(X, y)
+    >>> model.stop_reason_
+    'max_iter'
     """
 
     sampling: str = "iid"

@@ -86,16 +86,44 @@ from .protocol import Solver
 @savable()
 @dataclass
 class InverseTime:
-    """The step size η_t = 1/(λt), the paper's own."""
+    """The step size η_t = 1/(λt), the paper's own.
+
+    It is ``step="pegasos"``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import LinearSVC, Pegasos
+    >>> from widemargin.solvers.pegasos import InverseTime
+    >>> X, y = make_classification(n_samples=60, class_sep=2.0, random_state=0)
+    >>> solver = Pegasos(step=InverseTime(), batch_size=4)
+    >>> LinearSVC(solver=solver, tol=0, max_iter=5, random_state=0).fit(X, y).n_iter_
+    5
+    """
 
 
 @savable()
 @dataclass
 class Norma:
-    """η_t = p/(λ√t), Kivinen, Smola and Williamson's; the budgeted ``NormaStep(eta)`` has η for p/λ.
+    """The step size η_t = p/(λ√t), Kivinen, Smola and Williamson's.
 
-    ``p=None`` is 0.5(2 + 0.5 T^−½)^½, the bound's optimum, with the number of examples for T: training may end at
-    any time, and p is between 0.707 and 0.79 whatever T is.
+    It is ``step="norma"``. The budgeted ``NormaStep(eta)`` has η for p/λ.
+
+    Parameters
+    ----------
+    p : float or None, default=None
+        The factor p, a number > 0. None is 0.5(2 + 0.5 T^−½)^½, the bound's optimum, with the number of examples for
+        T: training may end at any time, and p is between 0.707 and 0.79 whatever T is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import LinearSVC, Pegasos
+    >>> from widemargin.solvers.pegasos import Norma
+    >>> X, y = make_classification(n_samples=60, class_sep=2.0, random_state=0)
+    >>> solver = Pegasos(step=Norma(p=0.5), batch_size=4)
+    >>> LinearSVC(solver=solver, tol=0, max_iter=5, random_state=0).fit(X, y).n_iter_
+    5
     """
 
     p: float | None = None
@@ -104,7 +132,25 @@ class Norma:
 @savable()
 @dataclass
 class Constant:
-    """η_t = η, Zhang's."""
+    """The step size η_t = η, Zhang's.
+
+    It is ``step="constant"``.
+
+    Parameters
+    ----------
+    eta : float, default=0.01
+        The size η of all steps, a number > 0.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import LinearSVC, Pegasos
+    >>> from widemargin.solvers.pegasos import Constant
+    >>> X, y = make_classification(n_samples=60, class_sep=2.0, random_state=0)
+    >>> solver = Pegasos(step=Constant(eta=0.1), batch_size=4)
+    >>> LinearSVC(solver=solver, tol=0, max_iter=5, random_state=0).fit(X, y).n_iter_
+    5
+    """
 
     eta: float = 0.01
 
@@ -112,7 +158,27 @@ class Constant:
 @savable()
 @dataclass
 class Bottou:
-    """η_t = η₀/(1 + λη₀t) = 1/(λ(1/(λη₀) + t)); ``eta0=None`` finds η₀ by trial runs on a sample."""
+    """The step size η_t = η₀/(1 + λη₀t) = 1/(λ(1/(λη₀) + t)), Bottou's.
+
+    It is ``step="bottou"``, the default.
+
+    Parameters
+    ----------
+    eta0 : float or None, default=None
+        The size η₀ at which steps begin, a number > 0. None finds it by trial runs on a sample.
+    sample : int, default=1000
+        The largest number of examples of the trial runs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import LinearSVC, Pegasos
+    >>> from widemargin.solvers.pegasos import Bottou
+    >>> X, y = make_classification(n_samples=60, class_sep=2.0, random_state=0)
+    >>> solver = Pegasos(step=Bottou(eta0=0.1), batch_size=4)
+    >>> LinearSVC(solver=solver, tol=0, max_iter=5, random_state=0).fit(X, y).n_iter_
+    5
+    """
 
     eta0: float | None = None
     sample: int = 1000

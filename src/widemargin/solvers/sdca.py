@@ -809,8 +809,8 @@ class State(protocol.State):
 class SDCA(Solver):
     """Stochastic dual coordinate ascent, exact and with a proven duality gap.
 
-    It takes exact steps in one dual variable at a time. Linear machines use it by default where rows
-    are many.
+    It takes exact steps in one dual variable at a time. Linear machines use it by default unless C times
+    the mean of ‖xᵢ‖², about the number of its epochs, is so large that the interior point is faster.
 
     Parameters
     ----------

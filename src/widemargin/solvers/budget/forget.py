@@ -24,7 +24,20 @@ class Forgetting(NamedTuple):
 
 @dataclass(frozen=True)
 class Forget(Policy):
-    """Shrink the model as the self-tuned Forgetron does, and remove the oldest vector."""
+    """Shrink the model as the self-tuned Forgetron does, and remove the oldest vector.
+
+    It is ``maintenance="forget"``, for every kernel and ``step="margin_perceptron"`` alone.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import Forget
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, gamma=1.0, step="margin_perceptron", maintenance=Forget(), random_state=0).fit(X, y)
+    >>> len(model.support_vectors_) <= 10
+    True
+    """
 
     follows_norm: ClassVar[bool] = True
 

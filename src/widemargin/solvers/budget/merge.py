@@ -49,7 +49,28 @@ class Merging(NamedTuple):
 
 @dataclass(frozen=True)
 class Merge(Policy):
-    """Merge the smallest vector with its ``vectors`` − 1 best partners (Gaussian kernel)."""
+    """Merge the smallest vector with its best partners, under the Gaussian kernel.
+
+    It is ``maintenance="merge"``. No merge loses more than the removal of the smallest vector would.
+
+    Parameters
+    ----------
+    vectors : int, default=2
+        The number of vectors that become one, from 2 to the budget and one more.
+    table_size : int, default=400
+        The number of rows and columns of the table in which the best places are looked up, at least 2.
+        Models of several scores have no table.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import Merge
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, gamma=1.0, maintenance=Merge(vectors=3), random_state=0).fit(X, y)
+    >>> len(model.support_vectors_) <= 10
+    True
+    """
 
     vectors: int = 2
     table_size: int = 400
@@ -85,7 +106,26 @@ class Merge(Policy):
 
 
 def MultiMerge(k: int = 4) -> Merge:
-    """Merge k vectors into one at a time."""
+    """Merge k vectors into one at a time, under the Gaussian kernel.
+
+    It is ``maintenance="multi_merge"``.
+
+    Parameters
+    ----------
+    k : int, default=4
+        The number of vectors that become one, from 2 to the budget and one more.
+
+    Returns
+    -------
+    Merge
+        The policy.
+
+    Examples
+    --------
+    >>> from widemargin.solvers.budget import MultiMerge
+    >>> MultiMerge(3)
+    Merge(vectors=3, table_size=400)
+    """
     return Merge(vectors=k)
 
 

@@ -27,7 +27,21 @@ class Nearing(NamedTuple):
 
 @dataclass(frozen=True)
 class Nearest(Policy):
-    """Project one vector onto the newest and its own nearest, the one that loses least (BPA-NN)."""
+    """Project the vector that loses least onto the newest and its own nearest one.
+
+    It is ``maintenance="nearest"``, for the kernels "rbf" and "laplacian" and steps without a radius. With
+    passive-aggressive steps it is BPA-NN.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import Nearest
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, gamma=1.0, step="passive_aggressive", maintenance=Nearest(), random_state=0).fit(X, y)
+    >>> len(model.support_vectors_) <= 10
+    True
+    """
 
     def places(self, outputs: int) -> int:
         """One row of K for each vector."""

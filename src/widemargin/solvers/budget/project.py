@@ -44,10 +44,29 @@ class Projecting(NamedTuple):
 
 @dataclass(frozen=True)
 class Project(Policy):
-    """Project the smallest vector onto the others; a new Φ(x) within ``threshold`` of their span at once.
+    """Project the smallest vector onto the span of the others, under a positive definite kernel.
 
-    With ``mistakes_only`` examples that are right, but inside the margin, bring no vectors (see :func:`Projectron`,
-    which alone has the ``span`` "class").
+    It is ``maintenance="project"``. Time and memory are quadratic in the budget.
+
+    Parameters
+    ----------
+    threshold : float, default=0.0
+        The distance from the span up to which a new Φ(x) is projected at once, a number ≥ 0 and < 1.
+    mistakes_only : bool, default=False
+        Whether only mistakes bring vectors, as in :func:`Projectron`. Examples that are right, but inside the margin,
+        then bring none.
+    span : {"all", "class"}, default="all"
+        The span that is projected to: that of all vectors, or of those of a class. "class" needs ``mistakes_only``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import Project
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, gamma=1.0, maintenance=Project(threshold=0.1), random_state=0).fit(X, y)
+    >>> len(model.support_vectors_) <= 10
+    True
     """
 
     inverts: ClassVar[bool] = True
@@ -96,10 +115,29 @@ class Project(Policy):
 
 
 def Projectron(threshold: float = 0.1, span: str = "all") -> Project:
-    """Grow by mistakes farther than ``threshold`` from the span, and step within it else (Projectron++).
+    """Grow by mistakes that are far from the span of the vectors, and step within it else: Projectron++.
 
-    ``span`` is that of "all" vectors, or for each "class" that of the vectors which came with a step for it; for two
-    classes these are the same.
+    It is ``maintenance="projectron"``, for positive definite kernels and ``step="margin_perceptron"`` without
+    a radius.
+
+    Parameters
+    ----------
+    threshold : float, default=0.1
+        The distance from the span up to which a mistake brings no vector, a number > 0 and < 1.
+    span : {"all", "class"}, default="all"
+        The span: that of all vectors, or for each class that of the vectors which came with a step for it. For two
+        classes these are the same.
+
+    Returns
+    -------
+    Project
+        The policy.
+
+    Examples
+    --------
+    >>> from widemargin.solvers.budget import Projectron
+    >>> Projectron(0.2)
+    Project(threshold=0.2, mistakes_only=True, span='all')
     """
     return Project(threshold, True, span)
 

@@ -28,7 +28,25 @@ class Removing(NamedTuple):
 
 @dataclass(frozen=True)
 class Remove(Policy):
-    """Remove the "smallest", a "random", the "oldest" or the "newest" vector."""
+    """Remove a vector, under any kernel.
+
+    It is ``maintenance="remove"``, "random" and "oldest".
+
+    Parameters
+    ----------
+    which : {"smallest", "random", "oldest", "newest"}, default="smallest"
+        The vector that goes. The "smallest" has the least ‖α‖² k(z, z); of several equal ones the oldest goes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import Remove
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, gamma=1.0, maintenance=Remove("oldest"), random_state=0).fit(X, y)
+    >>> len(model.support_vectors_) <= 10
+    True
+    """
 
     which: str = "smallest"
 
@@ -43,7 +61,21 @@ class Remove(Policy):
 
 
 def Stop() -> Remove:
-    """Keep the first B vectors (Stoptron)."""
+    """Keep the first B vectors, as the Stoptron does, under any kernel.
+
+    It is ``maintenance="stop"``.
+
+    Returns
+    -------
+    Remove
+        The policy.
+
+    Examples
+    --------
+    >>> from widemargin.solvers.budget import Stop
+    >>> Stop()
+    Remove(which='newest')
+    """
     return Remove("newest")
 
 

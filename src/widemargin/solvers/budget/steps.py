@@ -65,7 +65,20 @@ class Step:
 
 @dataclass(frozen=True)
 class PegasosStep(Step):
-    """The step η_t = 1/(λt) of Pegasos."""
+    """The step η_t = 1/(λt) of Pegasos.
+
+    It is ``step="pegasos"``, and wants λ ≥ 1e-12.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import PegasosStep
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, lam=1e-3, step=PegasosStep(), random_state=0).fit(X, y)
+    >>> len(model.support_vectors_) <= 10
+    True
+    """
 
     def _schedule(self, lam: float) -> Schedule:
         if lam < SMALLEST_LAM:
@@ -75,7 +88,25 @@ class PegasosStep(Step):
 
 @dataclass(frozen=True)
 class NormaStep(Step):
-    """The step η_t = η/√t of Norma; the linear solver's ``Norma(p)`` has p/λ for η."""
+    """The step η_t = η/√t of Norma.
+
+    It is ``step="norma"``. The linear solver's ``Norma(p)`` has p/λ for η.
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        The size η of the first step, a number > 0 with ηλ < 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import NormaStep
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, step=NormaStep(eta=0.5), random_state=0).fit(X, y)
+    >>> model.get_params()["step__eta"]
+    0.5
+    """
 
     eta: float = 1.0
 
@@ -89,10 +120,26 @@ class NormaStep(Step):
 class ImplicitStep(Step):
     """The implicit step of ILK: the minimiser of ½‖W − W_t‖² + η̂_t (λ/2 ‖W‖² + ℓ(W)) for a hinge.
 
-    It is W ← (1 − η_t λ) W_t, then the shortest step that makes the loss of that zero, but at most η_t = η/√t, which is
-    η̂_t/(1 + η̂_t λ): the gradient is taken where the step ends. With ``Remove("smallest")`` it is SILK.
+    It is ``step="implicit"``: W ← (1 − η_t λ) W_t, then the shortest step that makes the loss of that zero, but at most
+    η_t = η/√t, which is η̂_t/(1 + η̂_t λ): the gradient is taken where the step ends. With
+    ``Remove("smallest")`` it is SILK.
 
     Cheng, Vishwanathan, Schuurmans, Wang, Caelli: Implicit online learning with kernels. NIPS (2006).
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        The largest size η of the first step, a number > 0 with ηλ < 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import ImplicitStep, Remove
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, step=ImplicitStep(eta=0.5), maintenance=Remove("smallest"), random_state=0).fit(X, y)
+    >>> len(model.support_vectors_) <= 10
+    True
     """
 
     eta: float = 1.0
@@ -105,7 +152,27 @@ class ImplicitStep(Step):
 
 @dataclass(frozen=True)
 class MarginPerceptronStep(Step):
-    """η_t = η, without regularisation, and a projection to the ball of radius U."""
+    """The step η_t = η of the Perceptron with a margin, without regularisation.
+
+    It is ``step="margin_perceptron"``. λ is not looked at.
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        The size η of all steps, a number > 0.
+    radius : float, default=inf
+        The radius U of a ball that W is projected to after each step, a number > 0.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import MarginPerceptronStep
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, step=MarginPerceptronStep(eta=0.5, radius=10.0), random_state=0).fit(X, y)
+    >>> len(model.support_vectors_) <= 10
+    True
+    """
 
     eta: float = 1.0
     radius: float = math.inf
@@ -116,7 +183,25 @@ class MarginPerceptronStep(Step):
 
 @dataclass(frozen=True)
 class PassiveAggressiveStep(Step):
-    """The shortest step that makes the loss zero, but at most C (PA-I, or PA for C = ∞); without regularisation."""
+    """The shortest step that makes the loss zero, but at most C, without regularisation.
+
+    It is ``step="passive_aggressive"``. λ is not looked at.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        The largest size of a step, a number > 0. This is PA-I, and PA for C = ∞.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import BudgetedSVC
+    >>> from widemargin.solvers.budget import PassiveAggressiveStep
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = BudgetedSVC(10, step=PassiveAggressiveStep(C=0.5), random_state=0).fit(X, y)
+    >>> len(model.support_vectors_) <= 10
+    True
+    """
 
     C: float = 1.0
 
