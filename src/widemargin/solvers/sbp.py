@@ -447,7 +447,7 @@ class BatchPerceptron(BatchSteps):
         kept = self._workspace(problem, state)
         state.counters.kernel_computed += kept.computed()
         # rounds on a sample are short, and the steps after them are not: no more than some at a time
-        taken, left, most = 0, n_steps, 4 * self.first_slice(problem)
+        taken, left, most, found = 0, n_steps, 4 * self.first_slice(problem), None
         while left > 0 and taken < most:
             if self.nu is None and state.t > 0 and state.sought < problem.n_outputs:
                 left -= self._seek_nu(problem, state, left)
@@ -467,27 +467,34 @@ class BatchPerceptron(BatchSteps):
             state.counters.kernel_computed += kept.computed()
             taken += 1
             left -= 1
-            counts = state.sought > 0 and problem.n_outputs == 1
+            counts, found = state.sought > 0 and problem.n_outputs == 1, None
             if counts and state.t & (state.t - 1) == 0 and state.t * self.batch_size >= FEWEST:
-                self._count(problem, state)
+                found = self._count(problem, state)
             if self._at_stop(state) or self._is_last(problem, state):
                 break
         if self._is_last(problem, state):
-            self._hand_over(problem, state)
+            self._hand_over(problem, state, *(found or self._draws(problem, state)))
         return taken
 
-    def _count(self, problem: KernelProblem, state: BatchState) -> None:
-        """What the draws have told, and whether the sample's solution had more for its kernel rows."""
+    def _draws(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float, int]:
+        """The draws' coefficients, their primal value and the number of examples with a margin below 1."""
         alpha, f, bias, _ = self.predictor(problem, state)
-        state.wet = int(np.count_nonzero(problem.signs * (f + bias[:, None]) < 1.0))
+        primal = problem.certificate(problem.signs * alpha, f, bias).primal
+        return alpha, primal, int(np.count_nonzero(problem.signs * (f + bias[:, None]) < 1.0))
+
+    def _count(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float, int]:
+        """What the draws have told (returned), and whether SMO is to take over."""
+        found = self._draws(problem, state)
+        _, primal, state.wet = found
         if state.start is None:
-            return
-        primal, draws = problem.certificate(problem.signs * alpha, f, bias).primal, state.t * self.batch_size
+            return found
+        draws = state.t * self.batch_size
         spent = PAR * draws >= np.count_nonzero(state.start.alpha)
         late = spent and primal > self._smo.certificate(problem, state.start).primal
         # an excess of a/√t falls by (1 − 1/√2) a/√t from t to 2t; what is left of it when all draws are made
         left = (state.counted - primal) / (math.sqrt(2.0) - 1.0) * math.sqrt(draws / self._most_draws(problem, state))
         state.late, state.counted = bool(late or FAR * primal < left < math.inf), primal
+        return found
 
     def _is_last(self, problem: KernelProblem, state: BatchState) -> bool:
         """Whether the ν-form has done its part for the C-form; several problems are left to the caller."""
@@ -519,10 +526,9 @@ class BatchPerceptron(BatchSteps):
         margins = problem.signs * (f + bias[:, None])
         return [np.flatnonzero(row < MATTERS) for row in margins]
 
-    def _hand_over(self, problem: KernelProblem, state: BatchState) -> None:
+    def _hand_over(self, problem: KernelProblem, state: BatchState, alpha: np.ndarray, primal: float, _: int) -> None:
         """SMO takes over; until its primal value is the lower one, the model is that of the draws."""
-        alpha, f, bias, _ = self.predictor(problem, state)
-        state.reached = problem.certificate(problem.signs * alpha, f, bias).primal
+        state.reached = primal
         feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
         self._begin_polish(problem, state, problem.signs * feasible)
 
