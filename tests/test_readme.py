@@ -90,7 +90,7 @@ def test_ratios_are_those_that_were_measured():
         (ROOT / "README.md").read_text(),
         re.MULTILINE,
     )
-    assert len(found) == 7
+    assert len(found) == 9
     for kind, name, *numbers in found:
         ours, *rivals = measured(kind, name)
         assert [float(number) for number in numbers] == [ours, *(round(rival / ours, 1) for rival in rivals)]
