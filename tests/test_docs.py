@@ -436,6 +436,17 @@ def test_a_tutorial_runs(script, folder, capsys):
     runpy.run_path(str(script), run_name="__main__")
 
 
+def test_commands_that_a_tutorial_names_and_does_not_run_exist():
+    found = []
+    for script in TUTORIALS.glob("*.py"):
+        text = script.read_text(encoding="utf-8")
+        for block in re.findall(r"^# \.\. code-block:: sh\n#\n((?:#    .*\n)+)", text, re.MULTILINE):
+            found += [line[5:] for line in block.splitlines()]
+    assert found
+    for line in found:
+        check_command(re.sub(r"\s+#.*$", "", line))
+
+
 @pytest.mark.parametrize("page", PAGES + OUTSIDE, ids=title)
 def test_commands_within_sentences_exist(page):
     text = without_blocks(page.read_text(encoding="utf-8"))
