@@ -9,6 +9,7 @@ jump that does so is one; hence two ends and a share are returned, not just b.
 """
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -159,8 +160,8 @@ def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
 
 # ---------------------------------------------------------------- the best multiple of given responses
 
-#: While the multiple is looked for, the best bias is found within the first share of all slopes. Its own relative
-#: error is at most that, or the second for each example: in value it counts squared, or as one example's.
+#: While the multiple is looked for, the best bias need only balance all slopes up to this share of them. The multiple's
+#: own relative error is at most NEARLY for each example, and NEAR: in value it counts squared, or as one example's.
 NEAR, NEARLY = 1e-4, 1e-8
 #: More examples than this are thinned out, evenly, to find the multiple; its value is then taken over all of them.
 RAY_EXAMPLES = 2**14
@@ -198,6 +199,7 @@ def best_on_ray(loss, f, y, cap, norm2, free):
     def bias_of(multiple, near):
         return best_bias(loss, multiple * f, y, cap, 0.0, near) if free else BestBias(0.0, 0.0, 1.0)
 
+    @cache
     def slope_at(multiple):
         return multiple * norm2 + _slope_on_ray(loss, f, y, cap, multiple, bias_of(multiple, near))
 
@@ -208,7 +210,10 @@ def best_on_ray(loss, f, y, cap, norm2, free):
         if multiple > 0.0 and slope_at(multiple) > 0.0:
             least = 1e-12 * multiple  # w keeps its direction
             nearly = min(NEAR, NEARLY * f.size)
-            multiple = brentq(slope_at, least, multiple, xtol=least, rtol=nearly) if slope_at(least) < 0.0 else least
+            if slope_at(least) < 0.0:
+                multiple = brentq(slope_at, least, multiple, xtol=least, rtol=nearly, disp=False)
+            else:
+                multiple = least
     best = bias_of(multiple, 0.0)
     return multiple, 0.5 * (best.lo + best.hi)
 

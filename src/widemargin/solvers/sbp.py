@@ -473,7 +473,8 @@ class BatchPerceptron(BatchSteps):
             if self._at_stop(state) or self._is_last(problem, state):
                 break
         if self._is_last(problem, state):
-            self._hand_over(problem, state, *(found or self._draws(problem, state)))
+            alpha, primal, _ = found or self._draws(problem, state)
+            self._hand_over(problem, state, alpha, primal)
         return taken
 
     def _draws(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float, int]:
@@ -526,7 +527,7 @@ class BatchPerceptron(BatchSteps):
         margins = problem.signs * (f + bias[:, None])
         return [np.flatnonzero(row < MATTERS) for row in margins]
 
-    def _hand_over(self, problem: KernelProblem, state: BatchState, alpha: np.ndarray, primal: float, _: int) -> None:
+    def _hand_over(self, problem: KernelProblem, state: BatchState, alpha: np.ndarray, primal: float) -> None:
         """SMO takes over; until its primal value is the lower one, the model is that of the draws."""
         state.reached = primal
         feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
