@@ -87,6 +87,11 @@ class Experiment:
         missing = [name for name in self.needs if not has(name)]
         return f"{', '.join(missing)} is not among the data" if missing else ""
 
+    def spent(self, results):
+        """Processor seconds of a finished result, and the machine that they are of."""
+        kept = Kept(results / f"{self.stem}.json")
+        return kept.seconds, kept.machine
+
     def begin(self, results, quick, again):
         """Run it, unless it is done."""
         path = results / f"{self.stem}.json"
@@ -321,20 +326,12 @@ def summary(there):
 
 
 def spent(place, there):
-    """What the runs took, by the files that know."""
-    rows, machines, total, unknown = [], set(), 0.0, []
-    for paper, experiment, _ in there:
-        path, name = place.results / f"{experiment.stem}.json", f"{paper}, {experiment.name}"
-        if path.exists() and "machine" in path.read_text()[:500]:
-            kept = Kept(path)
-            machines.add(kept.machine)
-            rows.append([name, f"{kept.seconds:.0f}"])
-            total += kept.seconds
-        else:
-            unknown.append(name)
-    rows.append(["in all", f"{total:.0f}"])
+    """What the runs took."""
+    took = {f"{paper}, {experiment.name}": experiment.spent(place.results) for paper, experiment, _ in there}
+    machines = {machine for _, machine in took.values()}
+    rows = [[name, f"{seconds:.0f}"] for name, (seconds, _) in took.items()]
+    rows.append(["in all", f"{sum(seconds for seconds, _ in took.values()):.0f}"])
     title = "## What it took\n\nProcessor time, with what measures and is off the papers' clocks."
-    title += f" That of {'; '.join(unknown)} was not kept." if unknown else ""
     return f"{title}\n\n{markdown(['', 'seconds'], rows)}\n\n{told(machines)}\n"
 
 

@@ -35,15 +35,13 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import json
 import sys
-import time
 from functools import partial
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.papers.frame import Claim, Experiment, canvas, markdown, rounded
+from benchmarks.papers.frame import Claim, Experiment, Kept, canvas, markdown, rounded
 from widemargin import Tracker
 from widemargin.core import losses
 from widemargin.core.kernels import RBF
@@ -328,45 +326,34 @@ FIGURES = {
 
 
 def held(figure, results=RESULTS):
-    path = results / f"incremental_{figure}.json"
-    return path, json.loads(path.read_text()) if path.exists() else None
+    """What is known of a figure's runs, and of the rows at which their streams were cut."""
+    return Kept(results / f"incremental_{figure}.json")
 
 
 def execute(figure, runs, rows, results=RESULTS):
     """Run what is missing of a figure."""
     set_ups, cut, count = FIGURES[figure]
-    rows = cut if rows is None else rows
-    path, known = held(figure, results)
-    known = known or {"rows": rows, "runs": []}
-    if known["rows"] != rows:
-        sys.exit(f"{path} has runs of {known['rows']} rows, not {rows}: move it away first")
-    done = {(each["name"], each["run"]) for each in known["runs"]}
-    if len(done) >= count * runs:
+    rows, kept = cut if rows is None else rows, held(figure, results)
+    if len(kept.parts) > count * runs:
         return
+    if kept.get("rows", lambda: rows) != rows:
+        sys.exit(f"{kept.path} has runs of {kept.parts['rows']} rows, not {rows}: move it away first")
     names = list(set_ups(rows))
     for run in range(runs):
         for name, one in names:
-            if (name, run) in done:
-                continue
-            since = time.perf_counter()
-            known["runs"].append({"name": name, "run": run, **one(run)})
-            results.mkdir(parents=True, exist_ok=True)
-            lines = ",\n".join(map(json.dumps, known["runs"]))
-            path.write_text(f'{{"rows": {rows}, "runs": [\n{lines}\n]}}\n')
-            print(f"{figure}: {name}, run {run}, {time.perf_counter() - since:.1f} s", flush=True)
+            kept.get(f"{name}, run {run}", partial(one, run))
+    kept.finish()
 
 
 # ---------------------------------------------------------------- drawing and tables
 
 
 def grouped(figure, results=RESULTS):
-    """The runs of each set-up; None if there are none."""
-    _, known = held(figure, results)
-    if known is None:
-        return None
+    """The runs of each set-up."""
     groups = {}
-    for each in known["runs"]:
-        groups.setdefault(each["name"], []).append(each)
+    for name, part in held(figure, results).parts.items():
+        if name != "rows":
+            groups.setdefault(name.rsplit(", ", 1)[0], []).append(part)
     return groups
 
 
@@ -417,19 +404,26 @@ class Tracked(Experiment):
 
     paper = "incremental"
     needs = ("a9a",)
-    #: What is run for it.
+    #: What it shows.
     figures: tuple[str, ...] = ()
+    #: What is run for it, and not for another figure.
+    own: slice = slice(None)
+
+    def spent(self, results):
+        """Processor seconds of its own runs, and the machine."""
+        found = [held(figure, results) for figure in self.figures[self.own]]
+        return sum(kept.seconds for kept in found), found[0].machine
 
     def load(self, results):
         """The runs of each set-up, by figure."""
-        found = {figure: grouped(figure, results) or {} for figure in self.figures}
+        found = {figure: grouped(figure, results) for figure in self.figures}
         return found if all(len(found[figure]) == FIGURES[figure][2] for figure in self.figures) else None
 
     def begin(self, results, quick, again):
         """Run what is missing: set-ups and runs that are there are kept."""
         for figure in self.figures:
             if again:
-                held(figure, results)[0].unlink(missing_ok=True)
+                held(figure, results).path.unlink(missing_ok=True)
             execute(figure, 1 if quick else 10, TRIAL_ROWS.get(figure, 300) if quick else None, results)
 
 
@@ -674,7 +668,7 @@ class Figure5(Tracked):
 
 
 class Figure6(Tracked):
-    name, figures, needs = "Figure 6", ("fig5", "fig6"), ("mnist", "mnist.t")
+    name, figures, needs, own = "Figure 6", ("fig5", "fig6"), ("mnist", "mnist.t"), slice(1, None)
     shows = (
         "test error against kernel values: Algorithm 1 falls much faster than its batch counterpart, whichever way "
         "examples are chosen."

@@ -24,14 +24,12 @@ as it was in 2007 with small λ, entries that say only whether a word is there, 
 """
 
 import itertools
-import json
 import sys
-import time
 
 import numpy as np
 
 from benchmarks import datasets
-from benchmarks.papers.frame import Claim, Experiment, canvas, markdown
+from benchmarks.papers.frame import Claim, Experiment, Kept, canvas, markdown
 from benchmarks.papers.simba_curves import (
     DENSE,
     ERROR,
@@ -40,7 +38,6 @@ from benchmarks.papers.simba_curves import (
     STORED,
     crossing,
     judge_of,
-    keep,
     pegasos_curve,
     problem_of,
     simba_curve,
@@ -190,7 +187,7 @@ def squares(task, lams):
 
 
 def compare(name, runs, plan=None):
-    since, task, plan = time.perf_counter(), Task(*PROBLEMS[name]()), plan or TRIALS[name]
+    task, plan = Task(*PROBLEMS[name]()), plan or TRIALS[name]
     n, d = task.X.shape
     print(f"{name}: n = {n}, d = {d}, {task.X.nnz / n:.0f} entries a row", flush=True)
     found, soon = contenders(task, *plan, runs)
@@ -213,7 +210,6 @@ def compare(name, runs, plan=None):
         "optimum_2007": end_of(old), "lam_2007": lam, "ratios_2007": old_ratios,
         "ends": {method: [float(own[:, -1, ERROR].mean()), float(own[:, -1, ERROR].std())] for method, own in pairs},
         "curves": {method: summary(own) for method, own in pairs}, "trials": soon,
-        "seconds": round(time.perf_counter() - since),
     }  # fmt: skip
 
 
@@ -293,17 +289,13 @@ class Figure1(Experiment):
     )
 
     def load(self, results):
-        """The results by data set."""
-        path = results / f"{self.stem}.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        """The results by data set, without those of "why"."""
+        parts = super().load(results)
+        return parts and {name: parts[name] for name in PROBLEMS if name in parts}
 
-    def begin(self, results, quick, again):
-        """Run the data sets that are missing."""
-        found = {} if again else self.load(results) or {}
+    def run(self, kept, quick):
         for name in ("reuters",) if quick else PROBLEMS:
-            if name not in found:
-                found[name] = compare(name, 1, TRIAL) if quick else compare(name, 10)
-                keep(self.stem, found, results)
+            kept.get(name, lambda name=name: compare(name, 1, TRIAL) if quick else compare(name, 10))
 
     def table(self, parts):
         rows = []
@@ -372,17 +364,16 @@ EXPERIMENTS = [Figure1()]
 def main(arguments):
     runs = next((int(argument[7:]) for argument in arguments if argument.startswith("--runs=")), 10)
     names = [name for name in PROBLEMS if name in arguments] or list(PROBLEMS)
-    path = RESULTS / "simba_fig1.json"
-    results = json.loads(path.read_text()) if path.exists() else {}
-    if "why" in arguments:
-        for name in names:
-            results[name]["why"] = why(name, results[name])
-            print(results[name]["why"]["error_on_rows"], results[name]["why"]["pegasos_2007"])
-        keep("simba_fig1", results)
-        return
+    kept = Kept(RESULTS / "simba_fig1.json")
     for name in names:
-        results[name] = compare(name, runs)
-        keep("simba_fig1", results)
+        if "why" in arguments:
+            kept.parts.pop(f"why, {name}", None)
+            found = kept.get(f"why, {name}", lambda name=name: why(name, kept.parts[name]))
+            print(found["error_on_rows"], found["pegasos_2007"])
+        else:
+            kept.parts.pop(name, None)
+            kept.get(name, lambda name=name: compare(name, runs))
+    kept.finish()
 
 
 if __name__ == "__main__":
