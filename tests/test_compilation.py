@@ -3,7 +3,6 @@
 import importlib
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 from numba import config
 from numba.core.dispatcher import Dispatcher
 
+import fresh
 import widemargin
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, IncrementalSVC, LinearSVC, LinearSVR
 from widemargin.core import machine_code
@@ -82,10 +82,7 @@ def test_read_only_arrays_and_64_bit_indices_compile_nothing(name, layout, rng):
 
 def python(script, **environment):
     """(standard output, standard error) of a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
-    )  # fmt: skip
+    done = fresh.run(script, PYTHONDONTWRITEBYTECODE="1", **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr.strip()
 
@@ -366,42 +363,46 @@ print(sum(row_norms2.stats.cache_misses.values()))
 
 def test_processes_that_compile_one_loop_for_several_kinds_at_once_keep_all(tmp_path):
     """Numba's own cache loses some of them, or takes one for another."""
-    kinds, environment = ("float32", "float64"), {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    kinds = ("float32", "float64")
     for misses in ("1", "0"):
-        runs = [
-            subprocess.Popen([sys.executable, "-c", KINDS, kind], stdout=subprocess.PIPE, text=True, env=environment)
-            for kind in kinds
-        ]
-        assert [run.communicate(timeout=300)[0].strip() for run in runs] == [misses] * len(kinds)
+        runs = [fresh.Process(KINDS, kind, NUMBA_CACHE_DIR=str(tmp_path)) for kind in kinds]
+        assert [run.communicate().stdout.strip() for run in runs] == [misses] * len(kinds)
     assert len(list(tmp_path.rglob("*.nbc"))) == len(list(tmp_path.rglob("*.*"))) == len(kinds)
 
 
+#: A run of a solver; none of it needs scikit-learn, which takes longest to import.
+RUN = """
+import numpy as np
+from numba.core import event
+from widemargin.core import losses
+from widemargin.core.rows import as_rows
+from widemargin.problems.linear import Problem
+from widemargin.running import run
+from widemargin.solvers.sdca import SDCA
+
+def compilations(*_):
+    X = np.random.default_rng(0).normal(size=(100, 5))
+    with event.install_recorder("numba:compile") as found:
+        run(SDCA(), Problem(as_rows(X), np.sign(X[:, 0]), losses.Single(losses.Hinge()), 0.02), max_epochs=2)
+    return len(found.buffer)
+"""
 CHILDREN = """
 import multiprocessing
 import joblib
-import numpy as np
-from numba.core import event
+from children import compilations
 
-def fit(*_):
-    from widemargin import LinearSVC
-    X = np.random.default_rng(0).normal(size=(100, 5))
-    with event.install_recorder("numba:compile") as compilations:
-        LinearSVC(random_state=0).fit(X, X[:, 0] > 0).predict(X)
-    return len(compilations.buffer)
-
-if __name__ == "__main__":
-    fit()
-    for way in ("fork", "spawn"):
-        if way in multiprocessing.get_all_start_methods():
-            with multiprocessing.get_context(way).Pool(1) as pool:
-                print(way, pool.map(fit, [0]))
-    print("joblib", joblib.Parallel(n_jobs=2)(joblib.delayed(fit)() for _ in range(2)))
+compilations()
+for way in ("fork", "spawn"):
+    if way in multiprocessing.get_all_start_methods():
+        with multiprocessing.get_context(way).Pool(1) as pool:
+            print(way, pool.map(compilations, [0]))
+print("joblib", joblib.Parallel(n_jobs=2)(joblib.delayed(compilations)() for _ in range(2)))
 """
 
 
 def test_children_by_fork_by_spawn_and_by_joblib_compile_nothing(tmp_path):
-    (tmp_path / "children.py").write_text(CHILDREN)
-    done = subprocess.run([sys.executable, "children.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    (tmp_path / "children.py").write_text(RUN)
+    done = fresh.run(CHILDREN, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()
     assert {"spawn [0]", "joblib [0, 0]"} <= set(told) <= {"fork [0]", "spawn [0]", "joblib [0, 0]"}

@@ -1,12 +1,12 @@
 """What docs/extend.md shows is complete, short, and prints what the document says."""
 
 import re
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+import fresh
 
 DOCUMENT = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(python|text)\n(.*?)```", DOCUMENT, re.DOTALL)
@@ -32,7 +32,6 @@ def test_a_loss_takes_thirty_lines_and_a_kernel_twenty_five(file, most):
 def test_an_example_prints_what_the_document_says(script, printed, tmp_path):
     for name, block in FILES.items():
         (tmp_path / name).write_text(block, encoding="utf-8")
-    (tmp_path / "example.py").write_text(script, encoding="utf-8")
-    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    done = fresh.run(script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import struct
-import subprocess
 import sys
 import warnings
 import zipfile
@@ -19,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import fresh
 import widemargin
 from widemargin import Pegasos, files
 from widemargin.core.kernels import RBF, BlackBox
@@ -223,8 +223,7 @@ def test_a_class_is_known_by_the_name_it_was_registered_with(tmp_path, monkeypat
 FRESH = """
 import sys
 from widemargin.files import load
-found = load(sys.argv[1])
-print(type(found).__name__, "sklearn" in sys.modules)
+print(type(load(sys.argv[1])).__name__)
 """
 
 
@@ -232,9 +231,8 @@ def test_a_fresh_process_finds_the_classes_of_a_file(rng, tmp_path):
     target = OneVsRest(BINARY["hinge"](), np.ones(3))
     for value in (Pegasos(step=Bottou(0.1)), target):
         dump(tmp_path / "value.npz", value)
-        script = [sys.executable, "-c", FRESH, str(tmp_path / "value.npz")]
-        done = subprocess.run(script, capture_output=True, text=True, timeout=300, env=os.environ)
-        assert done.stdout.split()[0] == type(value).__name__, done.stderr
+        done = fresh.run(FRESH, tmp_path / "value.npz")
+        assert done.stdout.strip() == type(value).__name__, done.stderr
 
 
 # ---------------------------------------------------------------- writing
@@ -535,8 +533,7 @@ except OSError as full:
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of files are of Unix")
 def test_a_disk_that_is_full_while_saving_loses_no_earlier_file(model, tmp_path):
     model.save(tmp_path / "model.npz")
-    script = [sys.executable, "-c", FULL, str(tmp_path / "model.npz")]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=300, env=os.environ)
+    done = fresh.run(FULL, tmp_path / "model.npz")
     assert done.stdout.strip() == str(errno.EFBIG), done.stderr
     same(LinearModel.load(tmp_path / "model.npz"), model)
     assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]
@@ -560,10 +557,9 @@ def test_a_class_that_nobody_knows_is_named(tmp_path):
         load(tmp_path / "new.npz")
 
 
-#: Libraries are imported once, and each name is looked for by a process that has imported nothing of ours but files.
+#: Each name is looked for by a process that has imported nothing of ours but files.
 NEW_PROCESSES = """
 import os
-import numba, numpy, scipy.sparse
 from widemargin.files import _kind
 
 for name in ("Consensus.State", "InteriorOnParts.State", "SBPOnParts.State", "Tracker.State"):
@@ -577,8 +573,7 @@ for name in ("Consensus.State", "InteriorOnParts.State", "SBPOnParts.State", "Tr
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
 def test_a_new_process_knows_the_states_of_all_solvers():
-    script = [sys.executable, "-c", NEW_PROCESSES]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=300, env=os.environ)
+    done = fresh.run(NEW_PROCESSES)
     assert done.returncode == 0, done.stderr
 
 

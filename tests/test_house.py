@@ -1,6 +1,7 @@
 """The house: knowledge sits on the thing it is about, and others read it there."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,31 +15,41 @@ HOME = SOURCES / "core" / "kernels.py"
 #: The registry of solvers, in which "linear" is a kind of problem.
 REGISTRY = SOURCES / "solvers" / "__init__.py"
 CLASSES = {cls.__name__ for cls in (*kernels.KERNELS.values(), kernels.BlackBox)}
+FILES = sorted(SOURCES.rglob("*.py"))
 
 
+@cache
+def nodes(file):
+    """All nodes of a file's syntax tree, which is parsed once."""
+    return list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+@cache
 def names_in(file):
     """Names that the code of a file uses or imports; docstrings are not code."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    names = set()
+    for node in nodes(file):
         if isinstance(node, ast.Name):
-            yield node.id
+            names.add(node.id)
         elif isinstance(node, ast.Attribute):
-            yield node.attr
+            names.add(node.attr)
         elif isinstance(node, ast.alias):
-            yield node.name.split(".")[-1]
+            names.add(node.name.split(".")[-1])
+    return names
 
 
-@pytest.mark.parametrize("file", sorted(SOURCES.rglob("*.py")), ids=lambda file: file.relative_to(SOURCES).as_posix())
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(SOURCES).as_posix())
 def test_kernel_classes_are_named_in_their_own_file_only(file):
-    assert file == HOME or not CLASSES & set(names_in(file))
+    assert file == HOME or not CLASSES & names_in(file)
 
 
 def test_names_of_kernels_are_listed_in_their_own_file_only():
-    for file in SOURCES.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if file not in (HOME, REGISTRY) else ():
-            listed = isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Compare))
-            found = {child.value for child in ast.iter_child_nodes(node) if isinstance(child, ast.Constant)}
-            most = 0 if isinstance(node, ast.Compare) else 1  # "linear" alone is also a kind of problem
-            assert not listed or len(found & set(kernels.KERNELS)) <= most, f"{file.name}, line {node.lineno}"
+    for file in FILES:
+        for node in nodes(file) if file not in (HOME, REGISTRY) else ():
+            if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Compare)):
+                found = {child.value for child in ast.iter_child_nodes(node) if isinstance(child, ast.Constant)}
+                most = 0 if isinstance(node, ast.Compare) else 1  # "linear" alone is also a kind of problem
+                assert len(found & set(kernels.KERNELS)) <= most, f"{file.name}, line {node.lineno}"
 
 
 def test_solver_classes_are_named_in_their_own_file_and_the_registry_only():
@@ -48,15 +59,15 @@ def test_solver_classes_are_named_in_their_own_file_and_the_registry_only():
             module, name = entry.split(":")
             package = SOURCES if module.startswith("..") else SOURCES / "solvers"
             homes[name] = package / f"{module.lstrip('.').replace('.', '/')}.py"
-    for file in SOURCES.rglob("*.py"):
+    for file in FILES:
         if file.name != "__init__.py":  # packages hand public names on
-            found = {name for name in homes if homes[name] != file} & set(names_in(file))
+            found = {name for name in homes if homes[name] != file} & names_in(file)
             assert not found, f"{file.relative_to(SOURCES)} names {sorted(found)}"
 
 
 def functions():
-    for file in SOURCES.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for file in FILES:
+        for node in nodes(file):
             if isinstance(node, ast.FunctionDef):
                 yield file.relative_to(SOURCES).as_posix(), node
 

@@ -4,10 +4,7 @@ Most tests run a toy whose weights are the number of its steps, so that what com
 """
 
 import math
-import os
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
 from dataclasses import dataclass, field
@@ -16,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import fresh
 from widemargin.core import losses
 from widemargin.core.rows import as_rows
 from widemargin.history import Counters, History
@@ -486,7 +484,7 @@ print(model.stop_reason_, model.coef_.shape, signal.getsignal(signal.SIGINT) is 
 
 def in_a_process(how):
     script = FIT_AND_INTERRUPT.format(how=textwrap.dedent(how))
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=os.environ)
+    return fresh.run(script)
 
 
 def test_a_fit_that_is_interrupted_from_outside_has_a_model():

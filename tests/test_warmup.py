@@ -1,24 +1,25 @@
 """``warmup``: what it compiles is what fits need, a second call compiles nothing, and errors are sentences."""
 
 import shutil
-import subprocess
-import sys
 
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+import fresh
 import widemargin
 from widemargin import SVC, warming, warmup
 from widemargin.core.machine_code import Folders
 
 #: No main module that a child could import, as at a prompt or in a notebook.
 PROMPT = """
+import warnings
 import numpy as np
 import widemargin
 once = [widemargin.warmup("LinearSVC", dtypes="float64", layouts="dense", n_jobs=1, verbose=1) for _ in range(2)]
 print(list(once[1]), sum(each.compiled for each in once[1].values()))
 
 from numba.core import event
+warnings.simplefilter("ignore")
 rng = np.random.default_rng(1)
 X = rng.normal(size=(3000, 20))
 y = X[:, 0] + rng.normal(size=3000)
@@ -32,9 +33,7 @@ print(len(compilations.buffer))
 
 
 def test_fits_compile_nothing_after_a_warmup_nor_does_a_second_one():
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-"], input=PROMPT, capture_output=True, text=True, timeout=600
-    )
+    done = fresh.run(PROMPT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["['LinearSVC, float64, dense'] 0", "0"]
     lines = [line for line in done.stderr.splitlines() if line.startswith("widemargin.warmup: LinearSVC")]

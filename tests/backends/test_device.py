@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
+import fresh
 from widemargin import SMO, SVC, SVR, backends, load, svm_grid, svm_path
 from widemargin.estimators import multiclass
 
@@ -79,7 +80,7 @@ def test_other_solvers_stay_on_the_cpu(solver):
 def test_nothing_imports_torch_unless_a_device_is_asked_for():
     script = "import sys, numpy as np; from widemargin import SVC; X = np.eye(4)\n"
     script += "SVC().fit(X, [0, 1, 0, 1]).predict(X); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    done = fresh.run(script)
     assert done.stdout.split() == ["False"], done.stderr
 
 

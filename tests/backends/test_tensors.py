@@ -1,7 +1,5 @@
 """Tensors go in where they stand and come out there; data on a device is checked and prepared as on the host."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import GridSearchCV
 
+import fresh
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, IncrementalSVC, LinearSVC, backends, svm_path
 from widemargin.backends import tensors
 from widemargin.core import losses
@@ -443,7 +442,7 @@ def test_arrays_of_other_libraries_on_the_host_need_no_torch():
     script += " def __dlpack__(self, **options): return self.a.__dlpack__(**options)\n"
     script += " def __dlpack_device__(self): return self.a.__dlpack_device__()\n"
     script += "X = Speaks(np.eye(4)); SVC().fit(X, [0, 1, 0, 1]).predict(X); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    done = fresh.run(script)
     assert done.stdout.split() == ["False"], done.stderr
 
 

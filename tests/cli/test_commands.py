@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("typer")
 
+import fresh
 import widemargin
 from widemargin.cli import main
 from widemargin.cli.commands import COMMANDS
@@ -23,7 +24,6 @@ from widemargin.cli.options import ESTIMATORS, estimator_options, parameters_of,
 from widemargin.data import open_data, write_data
 
 INSTALLED = shutil.which("widemargin", path=str(Path(sys.executable).parent))
-COMMAND = [INSTALLED] if INSTALLED else [sys.executable, "-m", "widemargin.cli"]
 
 
 @pytest.fixture
@@ -269,20 +269,17 @@ def test_ctrl_c_between_chunks_ends_with_130_and_tells_the_epochs_begun(folder, 
 
 
 def test_a_pipe_is_trained_on_in_chunks(folder):
-    command = [*COMMAND, "train", "-", "--epochs", "1", "--n-features", "4", "-q", "--json"]
-    data = Path("train.svm").read_bytes()
-    done = subprocess.run([*command, "--classes=-1,1"], input=data, capture_output=True, check=False)
+    command = ["train", "-", "--epochs", "1", "--n-features", "4", "-q", "--json", "--classes=-1,1"]
+    done = fresh.run(fresh.COMMAND, *command, input=Path("train.svm").read_bytes())
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["rows"], told["classes"]) == (200, [-1, 1])
 
 
 def test_standard_input(folder):
-    data = Path("train.svm").read_bytes()
-    done = subprocess.run([*COMMAND, "train", "-", "-q", "-o", "m.npz"], input=data, capture_output=True, check=False)
+    done = fresh.run(fresh.COMMAND, "train", "-", "-q", "-o", "m.npz", input=Path("train.svm").read_bytes())
     assert done.returncode == 0, done.stderr
-    test = Path("test.svm").read_bytes()
-    done = subprocess.run([*COMMAND, "predict", "m.npz", "-"], input=test, capture_output=True, check=False)
+    done = fresh.run(fresh.COMMAND, "predict", "m.npz", "-", input=Path("test.svm").read_bytes())
     assert done.returncode == 0, done.stderr
     Z, _ = open_data("test.svm").load()
     assert [int(v) for v in done.stdout.split()] == widemargin.load("m.npz").predict(Z).tolist()
@@ -290,17 +287,15 @@ def test_standard_input(folder):
 
 def test_ctrl_c_saves_the_model_and_ends_with_130(folder):
     # a fit that ends by Ctrl-C alone, sent when the first line of the history is there
-    command = [*COMMAND, "train", "train.svm", "--tol", "0", "--max-iter", "1000000000", "--history", "h.jsonl", "-q"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        while process.poll() is None and not (os.path.exists("h.jsonl") and os.path.getsize("h.jsonl")):
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=600)
-    finally:
-        process.kill()
-    assert process.returncode == 130, err
-    assert b"interrupted; the model so far is in model.npz" in err
+    command = ["train", "train.svm", "--tol", "0", "--max-iter", "1000000000", "--history", "h.jsonl", "-q"]
+    process = fresh.Process(fresh.COMMAND, *command)
+    while process.poll() is None and not (os.path.exists("h.jsonl") and os.path.getsize("h.jsonl")):
+        time.sleep(0.05)
+    assert process.poll() is None
+    os.kill(process.pid, signal.SIGINT)  # until it is waited for, its number is no other's
+    done = process.communicate()
+    assert done.returncode == 130, done.stderr
+    assert "interrupted; the model so far is in model.npz" in done.stderr
     assert widemargin.load("model.npz").stop_reason_ == "interrupted"
 
 
@@ -474,12 +469,11 @@ def test_every_option_of_an_estimator_has_a_help_or_a_default():
 def test_the_installed_command_completes_words():
     if INSTALLED is None:
         pytest.skip("the command is not installed")
-    asked = {**os.environ, "_WIDEMARGIN_COMPLETE": "complete_bash", "COMP_WORDS": "widemargin tr", "COMP_CWORD": "1"}
-    done = subprocess.run([INSTALLED], env=asked, capture_output=True, text=True, check=False)
+    asked = {"_WIDEMARGIN_COMPLETE": "complete_bash", "COMP_WORDS": "widemargin tr", "COMP_CWORD": "1"}
+    done = subprocess.run([INSTALLED], env={**os.environ, **asked}, capture_output=True, text=True, check=False)
     assert "train" in done.stdout
     asked |= {"COMP_WORDS": "widemargin train --max-s", "COMP_CWORD": "2"}
-    done = subprocess.run([INSTALLED], env=asked, capture_output=True, text=True, check=False)
-    assert "--max-seconds" in done.stdout
+    assert "--max-seconds" in fresh.run(fresh.COMMAND, **asked).stdout
 
 
 def test_a_checkpoint_is_gone_on_from_and_belongs_to_one_problem(folder, capfd):

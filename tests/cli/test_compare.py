@@ -1,11 +1,13 @@
 """``widemargin compare``: numbers are those of models, limits and interrupts are told, pages are harmless."""
 
 import json
+import multiprocessing
 import os
 import re
-import subprocess
-import sys
+import threading
 from html.parser import HTMLParser
+from multiprocessing.connection import Connection
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +15,12 @@ from sklearn import svm
 
 pytest.importorskip("typer")
 
+import fresh
 import widemargin
 from endless import Endless
 from widemargin.cli import main
 from widemargin.data import write_data
-from widemargin.report import comparison
+from widemargin.report import comparison, rivals
 from widemargin.report.page import page
 from widemargin.report.results import RIVAL, Examples, Result
 
@@ -75,11 +78,38 @@ def test_errors_sizes_and_gaps_are_those_of_models_fitted_again(files, classes, 
     assert "--C 0.5" in facts["command"]
 
 
-def test_rivals_solve_the_same_problem_in_processes_of_their_own(files, classes, capsys):
-    found, _ = results_of(capsys, *files, *LONG, "--only", "scikit-learn linear,sgd")
+class AsAThread(threading.Thread):
+    """A thread in the place of a process, which would import for seconds what is here."""
+
+    exitcode = 0
+
+    def __init__(self, target, args, daemon):
+        pipe, *rest = args
+        own = Connection(os.dup(pipe.fileno()))  # as a process has
+        super().__init__(target=target, args=(own, *rest), daemon=daemon)
+
+    def kill(self):
+        """Rivals here end by themselves."""
+
+
+@pytest.fixture
+def in_threads(monkeypatch):
+    """Rivals run in threads; in processes they do where one is killed, and where the command is one of its own."""
+    context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=AsAThread)
+    monkeypatch.setattr(rivals.multiprocessing, "get_context", lambda way: context)
+
+
+@pytest.mark.usefixtures("in_threads")
+def test_rivals_solve_the_same_problem(files, classes, capsys):
+    found, _ = results_of(capsys, *files, *LONG, "--gamma", "0.3", "--only", "scikit-learn")
     X, y = classes
-    model = svm.LinearSVC(loss="hinge", random_state=0).fit(X[:200], y[:200])
-    assert found["scikit-learn LinearSVC"]["error"] == np.mean(model.predict(X[200:]) != y[200:])
+    for name, model in {
+        "scikit-learn LinearSVC": svm.LinearSVC(loss="hinge", random_state=0),
+        "scikit-learn SVC": svm.SVC(gamma=0.3),
+    }.items():
+        model.fit(X[:200], y[:200])
+        assert found[name]["error"] == np.mean(model.predict(X[200:]) != y[200:])
+        assert found[name]["stop_reason"] == "tol"
     sgd = found["scikit-learn SGDClassifier"]
     assert sgd["stop_reason"] == "max_iter"
     assert len(sgd["curve"]) == 8  # after 1, 2, 4, … 64 and 100 epochs
@@ -93,11 +123,16 @@ def test_a_rival_that_does_not_end_is_killed_and_said_to_be_unfinished(files, cl
     assert results[0].seconds == 0.01
 
 
-def test_a_contender_that_fails_says_why_and_the_others_go_on(classes, monkeypatch):
+@pytest.mark.usefixtures("in_threads")
+def test_a_contender_that_fails_says_why_and_the_others_go_on(classes):
     X, y = classes
-    estimators = {"bad": widemargin.LinearSVC(-1.0), "good": widemargin.LinearSVC(solver="sdca", random_state=0)}
-    bad, good = comparison.compare(estimators, Examples(X, y, X, y), 1000.0)
+    estimators = {
+        "bad": widemargin.LinearSVC(-1.0), RIVAL + "bad": svm.LinearSVC(C=-1.0),
+        "good": widemargin.LinearSVC(solver="sdca", random_state=0),
+    }  # fmt: skip
+    bad, rival, good = comparison.compare(estimators, Examples(X, y, X, y), 1000.0)
     assert bad.stop_reason.startswith("failed: C must be")
+    assert rival.stop_reason.startswith("failed: The 'C' parameter of LinearSVC must be")
     assert good.stop_reason == "tol"
 
 
@@ -293,11 +328,7 @@ def test_a_page_without_results_says_so():
 
 def test_as_a_command_of_its_own(files, tmp_path):
     html = tmp_path / "page.html"
-    done = subprocess.run(
-        [sys.executable, "-m", "widemargin.cli", "compare", *files, *LONG, "--only", "scikit-learn svc,sdca", "--html",
-         str(html)],
-        capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "utf-8"}, check=False,
-    )  # fmt: skip
+    done = fresh.run(fresh.COMMAND, "compare", *files, *LONG, "--only", "scikit-learn svc,sdca", "--html", html)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert [line.split("  ")[0] for line in lines] == ["name", "LinearSVC sdca", "scikit-learn SVC"]

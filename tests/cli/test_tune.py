@@ -1,14 +1,13 @@
 """``widemargin tune``: the best of the last rung, trained on all rows and saved; what is wrong is one sentence."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 pytest.importorskip("typer")
 
+import fresh
 import widemargin
 from widemargin.cli import main
 from widemargin.data import write_data
@@ -126,8 +125,7 @@ def test_bad_input_is_one_sentence(given, said, folder, capsys):
 
 
 def test_as_a_command_of_its_own(folder):
-    command = [sys.executable, "-m", "widemargin.cli", "tune", "data.npz", "-q", "--Cs", "0.1,1", "-o", "m.npz"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = fresh.run(fresh.COMMAND, "tune", "data.npz", "-q", "--Cs", "0.1,1", "-o", "m.npz")
     assert (done.returncode, done.stderr) == (0, "")
     assert "output: m.npz" in done.stdout
     assert widemargin.load("m.npz").C in (0.1, 1.0)

@@ -1,12 +1,12 @@
 """ONNX graphs: onnxruntime says what the estimator says."""
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import fresh
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, IncrementalSVC, LinearSVC, LinearSVR, compress, export
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -79,7 +79,7 @@ def test_a_missing_package_is_named_with_the_remedy(tmp_path, monkeypatch):
 
 def test_nothing_but_an_export_imports_onnx():
     script = "import sys, widemargin; widemargin.load, widemargin.export; print('onnx' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    done = fresh.run(script)
     assert done.stdout.strip() == "False", done.stderr
 
 

@@ -1,0 +1,169 @@
+"""New processes of Python that cost little: forked from one that has imported the libraries, and nothing of ours.
+
+Importing Numba, SciPy and scikit-learn takes two seconds of processor time. A process from here is as new to this
+package as one that is started: none of its modules is there, and environment, folder, streams and arguments are those
+asked for. Tests of what a process imports besides, or of how one is started, start their own.
+"""
+
+import gc
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from functools import cache
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from types import ModuleType
+
+#: What estimators and the command import, where it is installed.
+LIBRARIES = ("numba.np.arrayobj", "scipy.sparse.linalg", "sklearn.model_selection", "rich.progress", "typer")
+
+#: Seconds after which a process that does not end is ended.
+LIMIT = 120
+
+#: Runs the command, as ``python -m widemargin.cli`` does.
+COMMAND = "import runpy; runpy.run_module('widemargin.cli', run_name='__main__', alter_sys=True)"
+
+
+class Process:
+    """A new process that runs a script, as ``python -c`` does.
+
+    Parameters
+    ----------
+    script : str
+        The source.
+    *arguments : object
+        What ``sys.argv`` has behind its first entry.
+    input : bytes
+        What a pipe to standard input holds.
+    cwd : path, optional
+        The folder to run in, by default that of this process.
+    **environment : str
+        Changes to the environment of this process.
+    """
+
+    def __init__(self, script, *arguments, input=b"", cwd=None, **environment):
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+        asked = {
+            "script": script, "arguments": ["-c", *map(str, arguments)], "cwd": os.fspath(cwd or os.getcwd()),
+            "environment": {**os.environ, **environment},
+        }  # fmt: skip
+        read, write = os.pipe()
+        with tempfile.NamedTemporaryFile() as request:
+            pickle.dump(asked, request)
+            request.flush()
+            self.pid = _asked(f"start {request.name}", read, self._out.fileno(), self._err.fileno())
+        os.close(read)
+        self.returncode = None
+        self._writer = threading.Thread(target=_write, args=(write, input), daemon=True)
+        self._writer.start()
+
+    def poll(self):
+        """How the process ended, as of :class:`subprocess.Popen`; None while it runs."""
+        if self.returncode is None:
+            self.returncode = _asked(f"poll {self.pid}")
+        return self.returncode
+
+    def communicate(self):
+        """Wait for the end; returns what :func:`subprocess.run` does, with texts."""
+        if self.returncode is None:
+            self.returncode = _asked(f"wait {self.pid}")
+        told = []
+        for file in (self._out, self._err):
+            file.seek(0)
+            told.append(file.read().decode())
+        return subprocess.CompletedProcess("-c", self.returncode, *told)
+
+
+def run(script, *arguments, **how):
+    """Run a script in a new process and wait for its end; parameters are those of :class:`Process`."""
+    return Process(script, *arguments, **how).communicate()
+
+
+def _write(pipe, content):
+    with os.fdopen(pipe, "wb") as file:
+        file.write(content)
+
+
+@cache
+def _server():
+    """A connection to the process that has imported the libraries; it ends when this process does."""
+    ours, theirs = socket.socketpair()
+    subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+    theirs.close()
+    return ours
+
+
+def _asked(request, *files):
+    """The server's answer."""
+    socket.send_fds(_server(), [request.encode()], files)
+    return pickle.loads(_server().recv(4096))
+
+
+# ---------------------------------------------------------------- the server
+
+
+def serve(connection):
+    """Answer requests; returns in new processes alone, with what each is asked for."""
+    while True:
+        request, files, *_ = socket.recv_fds(connection, 4096, 3)
+        if not request:
+            os._exit(0)
+        word, _, given = request.decode().partition(" ")
+        if word == "start":
+            asked = pickle.loads(Path(given).read_bytes())
+            answer = os.fork()
+            if answer == 0:
+                connection.close()
+                for place, file in enumerate(files):
+                    os.dup2(file, place)
+                    os.close(file)
+                return asked
+            for file in files:
+                os.close(file)
+        else:
+            pid, status = os.waitpid(int(given), os.WNOHANG if word == "poll" else 0)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+        connection.sendall(pickle.dumps(answer))
+
+
+def become(asked, own):
+    """Make this process what is asked for; ``own`` are the paths of modules that every process has."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.alarm(LIMIT)
+    os.chdir(asked["cwd"])
+    multiprocessing.process.ORIGINAL_DIR = asked["cwd"]
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    tempfile.tempdir = None
+    sys.argv, sys.path = asked["arguments"], ["", *_paths(), *own]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    sys.stdin, sys.stdout = open(0, encoding="utf-8", closefd=False), open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, encoding="utf-8", closefd=False)  # noqa: SIM115
+    invalidate_caches()
+    import_module("numba").config.reload_config()
+    sys.modules["__main__"] = main = ModuleType("__main__")
+    return main
+
+
+def _paths():
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal's, pytest tells
+    others = [path for path in sys.path[1:] if path not in _paths()]
+    for library in LIBRARIES:
+        with suppress(ImportError):
+            import_module(library)
+    assert "widemargin" not in sys.modules
+    gc.freeze()
+    asked = serve(socket.socket(fileno=int(sys.argv[1])))
+    main = become(asked, others)
+    exec(compile(asked["script"], "<string>", "exec"), vars(main))
