@@ -6,7 +6,6 @@ A fit runs in a forked process, which nothing but a file outlives. As a program 
 """
 
 import json
-import math
 import os
 import signal
 import sys
@@ -21,7 +20,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import rbf_kernel
 
 import widemargin as wm
 from widemargin import checkpoints, files, running
@@ -33,7 +31,7 @@ FLEETING = ("seconds", "kernel_computed")
 
 def rbf_of_half(A, B):
     """A kernel that is a function."""
-    return rbf_kernel(A, B, gamma=0.5)
+    return np.exp(-0.5 * ((A[:, None] - B[None]) ** 2).sum(axis=-1))
 
 
 def drawn(rng, n, classes, *, features=4, sparse=False, regression=False):
@@ -92,7 +90,7 @@ CASES = {
     "SVC, sdca": (lambda: wm.SVC(C=5.0, gamma=0.5, solver="sdca", tol=1e-5), 300, 2, {}),
     "SVC, pegasos": (lambda: wm.SVC(C=5.0, gamma=0.5, solver="pegasos", max_iter=8), 300, 2, {}),
     "SVC, perceptron": (lambda: wm.SVC(gamma=0.5, solver="perceptron", max_iter=4), 300, 2, {}),
-    "SVC, a function": (lambda: wm.SVC(C=50.0, kernel=rbf_of_half, tol=1e-6), 300, 2, {}),
+    "SVC, a function": (lambda: wm.SVC(C=50.0, kernel=rbf_of_half, tol=1e-6), 150, 2, {}),
     "SVC, a table": (lambda: wm.SVC(C=50.0, kernel="precomputed", tol=1e-6), 300, 2, {"table": True}),
     "SVR": (lambda: wm.SVR(C=50.0, gamma=0.5, tol=1e-6), 400, 2, {"regression": True}),
     "SVR, sdca": (lambda: wm.SVR(C=5.0, gamma=0.5, solver="sdca", tol=1e-4), 300, 2, {"regression": True}),
@@ -210,7 +208,9 @@ def cut_small():
 
 
 def killed_at_writes(case, seed, folder):
-    """(bits of a fit that was killed again and again, number of kills): at its first write, then at its second, …"""
+    """(bits of a fit that was killed again and again, number of kills): at its first write, then at its second and at
+    its third, each at another moment, and later after twice as many each time.
+    """
     path, out = Path(folder, "fit.ckpt"), Path(folder, "learnt.json")
 
     def go(number, moment):
@@ -219,7 +219,8 @@ def killed_at_writes(case, seed, folder):
         files.dump(out, learnt(fitted(case, seed, checkpoint=path, checkpoint_every=0)))
 
     for kills in range(100):
-        number, moment = math.ceil(1.5**kills), ("after", "before", "within")[kills % 3]
+        number = kills + 1 if kills < 3 else 3 * 2 ** (kills - 2)
+        moment = ("after", "before", "within")[kills % 3]
         end = end_of(in_a_process(lambda number=number, moment=moment: go(number, moment)))
         if end == "done":
             assert not path.exists()

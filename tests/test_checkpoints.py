@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import warnings
 from contextlib import suppress
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+import fresh
 import killing
 import widemargin as wm
 from widemargin import checkpoints, files, running
@@ -68,12 +68,15 @@ def same(ours, theirs):
 # ---------------------------------------------------------------- killed processes
 
 
+#: Runs a file, as ``python`` does.
+KILLING = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
 def test_fits_that_are_killed_again_and_again_come_to_the_same_bits():
     """Of every estimator, at counted writes, in processes of their own."""
     seed = int(os.environ.get("WIDEMARGIN_SEED", np.random.SeedSequence().entropy % 2**31))
-    script = [sys.executable, killing.__file__, "counted", str(seed)]
-    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    done = fresh.run(KILLING, killing.__file__, "counted", seed)
     assert done.returncode == 0, f"WIDEMARGIN_SEED={seed}\n{done.stderr}"
     found = json.loads(done.stdout)
     assert found.keys() == killing.CASES.keys()
