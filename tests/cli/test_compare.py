@@ -103,10 +103,12 @@ def in_threads(monkeypatch):
 def test_rivals_solve_the_same_problem(files, classes, capsys):
     found, _ = results_of(capsys, *files, *LONG, "--gamma", "0.3", "--only", "scikit-learn")
     X, y = classes
+    asked = comparison.contenders(Examples(X[:200], y[:200], X[200:], y[200:]), comparison.Setting(gamma=0.3))
     for name, model in {
         "scikit-learn LinearSVC": svm.LinearSVC(loss="hinge", random_state=0),
         "scikit-learn SVC": svm.SVC(gamma=0.3),
     }.items():
+        assert asked[name].get_params() == model.get_params()
         model.fit(X[:200], y[:200])
         assert found[name]["error"] == np.mean(model.predict(X[200:]) != y[200:])
         assert found[name]["stop_reason"] == "tol"

@@ -137,7 +137,7 @@ def test_sizes_of_rows_are_those_of_all_blocks_of_a_part(rng):
 
 
 def test_a_driver_that_is_restarted_goes_on_to_the_same_bits(client, rng, tmp_path):
-    given = chunked(*drawn(rng, 600), 150)
+    given = chunked(*drawn(rng, 300), 75)
     options = {"random_state": 5, "tol": 0, "max_iter": 2}
     whole = on_dask.SVC(**options).fit(*given)
 
@@ -156,8 +156,8 @@ def test_a_driver_that_is_restarted_goes_on_to_the_same_bits(client, rng, tmp_pa
 
 
 def test_limits_and_callbacks_end_a_fit_with_the_model_so_far(client, rng):
-    X, y = drawn(rng, 600)
-    given, models = chunked(X, y, 150), []
+    X, y = drawn(rng, 300)
+    given, models = chunked(X, y, 75), []
 
     def stops(progress):
         models.append(progress.model().decision_function(X))
@@ -189,7 +189,7 @@ def test_what_cannot_be_is_a_sentence(client, rng, options, said):
 
 
 def test_a_fit_that_ends_early_says_so(client, rng):
-    given = chunked(*drawn(rng, 600), 150)
+    given = chunked(*drawn(rng, 300), 75)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         with pytest.raises(ConvergenceWarning, match="still changed"):
