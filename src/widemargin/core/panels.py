@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .borrowing import borrow
-from .dispatch import compiled, inlined
+from .dispatch import apart, compiled, inlined
 from .kernels import between
 from .measures import Absolute, Inner, Overlap, Squared, own_size
 from .rows import CSRRows, DenseRows, dtype_of, shape, take_rows
@@ -220,7 +220,7 @@ def leave(panels, slot):
         drop_row(panels, slot)
 
 
-@inlined
+@apart
 def load_row(panels, i, count, out):
     """out ← the values of slot i with all slots below ``count``, in place; False if they must be computed."""
     panels.numbers[TIME] += 1

@@ -42,7 +42,7 @@ import numpy as np
 from ..arguments import flag, one_of, positive, whole
 from ..core import losses
 from ..core.borrowing import borrow
-from ..core.dispatch import compiled, inlined
+from ..core.dispatch import apart, compiled, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernels import names_of
 from ..core.panels import (
@@ -198,7 +198,7 @@ class Space(NamedTuple):
 # ---------------------------------------------------------------- choice
 
 
-@inlined
+@apart
 def find_extremes(held, q):
     """held.top[q], held.bottom[q] ← the largest e of what can rise, the smallest of what can fall."""
     count = held.numbers[COUNT]
@@ -314,7 +314,7 @@ def add_to_w(held, X, constant, q, i, change):
         w[w.shape[0] - 1, 0] += change * constant
 
 
-@inlined
+@apart
 def move(rule, held, X, q, i, change):
     """β of slot i changes, and stands on a bound that it reaches up to rounding, in place; returns by how much."""
     before, low, high = held.beta[q, i], held.low[q, i], held.high[q, i]
@@ -372,8 +372,8 @@ def step_pair(rule, panels, held, q, i, rises, before, space):
     up, down = (i, j) if rises else (j, i)
     change = (e[up] - e[down]) / max(diagonal[i] + diagonal[j] - 2.0 * one[j], TAU)
     change = min(change, held.high[q, up] - held.beta[q, up], held.beta[q, down] - held.low[q, down])
-    move(rule, held, space.X, q, up, change)
-    move(rule, held, space.X, q, down, -change)
+    for rising in (True, False):
+        move(rule, held, space.X, q, up if rising else down, change if rising else -change)
     sign = change if rises else -change
     e, ups, downs, one, other = held.e[q, :count], held.up[q, :count], held.down[q, :count], one[:count], other[:count]
     top, bottom = -np.inf, np.inf
@@ -388,33 +388,43 @@ def step_pair(rule, panels, held, q, i, rises, before, space):
 
 
 @inlined
-def reprocess(rule, panels, held, q, before, space):
-    """One REPROCESS step of output q, in place; returns the slot whose row is missing, or −1."""
-    if rule.pairs:
-        if not held.top[q] - held.bottom[q] > ROUNDING:
-            return -1
-        i, e = 0, held.e[q]
-        while e[i] + held.up[q, i] < held.top[q] - TIED:
-            i += 1
-        return step_pair(rule, panels, held, q, i, True, before, space)
-    i = best_single(held, q, space.gains) if rule.greedy else draw(rule, held)
-    missing = step_single(rule, panels, held, q, i, before, space) if i >= 0 else -1
-    if missing < 0:
-        held.numbers[DRAWS] += 1
-    return missing
+def choose_new(rule, held, q):
+    """(slot, whether it rises) of the PROCESS step of output q: the new example, if there is one; −1 for none."""
+    i = held.numbers[NEW]
+    if i < 0 or not rule.process or (rule.pairs and held.low[q, i] == held.high[q, i]):
+        return -1, True
+    return i, held.high[q, i] > 0.0
 
 
 @inlined
-def process(rule, panels, held, q, space):
-    """The step of output q on the new example, in place; returns the slot whose row is missing, or −1."""
-    i = held.numbers[NEW]
-    if i < 0 or not rule.process:
-        return -1
+def choose_old(rule, held, q, gains):
+    """(slot, whether it rises) of a REPROCESS step of output q; −1 for none."""
     if not rule.pairs:
-        return step_single(rule, panels, held, q, i, 0, space)
-    if held.low[q, i] == held.high[q, i]:
-        return -1
-    return step_pair(rule, panels, held, q, i, held.high[q, i] > 0.0, 0, space)
+        return best_single(held, q, gains) if rule.greedy else draw(rule, held), True
+    if not held.top[q] - held.bottom[q] > ROUNDING:
+        return -1, True
+    i, e = 0, held.e[q]
+    while e[i] + held.up[q, i] < held.top[q] - TIED:
+        i += 1
+    return i, True
+
+
+@inlined
+def step(rule, panels, held, q, before, space):
+    """PROCESS if ``before`` is 0, else a REPROCESS step, of output q, in place; returns a missing row's slot, or −1.
+
+    Both take the same steps, of which there is one copy in the machine code.
+    """
+    i, rises = choose_new(rule, held, q) if before == 0 else choose_old(rule, held, q, space.gains)
+    missing = -1
+    if i >= 0:
+        if rule.pairs:
+            missing = step_pair(rule, panels, held, q, i, rises, before, space)
+        else:
+            missing = step_single(rule, panels, held, q, i, before, space)
+    if before > 0 and missing < 0 and not rule.pairs:
+        held.numbers[DRAWS] += 1
+    return missing
 
 
 @inlined
@@ -425,12 +435,9 @@ def work(rule, panels, held, space):
         q = numbers[OUTPUT]
         while numbers[STEP] <= rule.most:
             k = numbers[STEP]
-            if k == 0:
-                missing = process(rule, panels, held, q, space)
-            elif rule.gap >= 0.0 and vectors_gap(rule, held, q) <= rule.gap:
+            if k > 0 and rule.gap >= 0.0 and vectors_gap(rule, held, q) <= rule.gap:
                 break
-            else:
-                missing = reprocess(rule, panels, held, q, k, space)
+            missing = step(rule, panels, held, q, k, space)
             if missing >= 0:
                 return missing
             held.steps[q] = k
@@ -712,13 +719,10 @@ def let_go(rule, panels, held, block, r, space):
     if rule.window == 0 and rule.budget == 0:
         return -1
     numbers, example = held.numbers, block.first + r
-    slot = slot_to_forget(rule, held, example)
-    while slot >= 0:
-        missing = forget(rule, panels, held, slot, space)
-        if missing >= 0:
-            return missing
+    slot, missing = 0, -1
+    while slot >= 0 and missing < 0:  # the last of them is none: what Σ β lacks is settled
         slot = slot_to_forget(rule, held, example)
-    missing = forget(rule, panels, held, -1, space)
+        missing = forget(rule, panels, held, slot, space)
     if missing < 0 and rule.window > 0 and numbers[KEPT] > rule.window:
         numbers[KEPT] -= 1
         for q in range(held.beta.shape[0]):
