@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .cover import Tops, find_tops, list_above, note_change
-from .dispatch import inlined
+from .dispatch import apart, inlined
 from .sampler import Sampler, change_weight, draw_index, sum_all, total_weight
 
 #: Importance stays above this: it may come back, and 0 never could.
@@ -89,7 +89,7 @@ def put(S, s, i, q):
     note_change(S.tops, S.q, i, before)
 
 
-@inlined
+@apart
 def multiply_out(S, s, factor):
     """Let the scale be 1, all importance multiplied by it and by ``factor``."""
     factor *= S.scale[0]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .borrowing import borrow
-from .dispatch import compiled, inlined
+from .dispatch import apart, compiled, inlined
 
 
 class Sampler(NamedTuple):
@@ -97,7 +97,7 @@ def change_weight(S, i, weight):
     S.changes[0] += 1
 
 
-@inlined
+@apart
 def settle(S):
     """Sum all weights if as many were changed as there are; for every so often, between draws."""
     if S.changes[0] >= S.weights.size:

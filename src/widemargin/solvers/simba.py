@@ -41,7 +41,7 @@ from ..core import losses
 from ..core.borrowing import borrow
 from ..core.columns import as_columns
 from ..core.cover import find_tops, take_sums, tops_of
-from ..core.dispatch import compiled, generic, inlined
+from ..core.dispatch import apart, compiled, generic, inlined
 from ..core.exp import exp_near_0
 from ..core.extremes import larger, smaller
 from ..core.importance import (
@@ -152,7 +152,7 @@ def factor_of(z, dual):
     return 1.0 - z + z * z if dual == 0 else exp_near_0(-z)
 
 
-@inlined
+@apart
 def sweep(S, s, y, values, share, shift, dual, lift):
     """Multiply all importance of a side by its factors for y (share × values + shift), and sum it by blocks.
 
