@@ -273,7 +273,7 @@ class Rule(NamedTuple):
     average: int
 
 
-@inlined
+@apart
 def _fold(w, average, c, averaged):
     """Make scale[c] = 1 and S[c] = 0, in place; neither w nor the average changes."""
     for j in range(w.V.shape[0]):
@@ -303,10 +303,11 @@ def _restart_average(w, average):
 def _norm2(w, c, regularized_bias):
     total = 0.0
     for j in range(w.V.shape[0]):
-        total += np.float64(w.V[j, c]) ** 2
-    total *= w.scale[c] ** 2
+        entry = np.float64(w.V[j, c])
+        total += entry * entry
+    total *= w.scale[c] * w.scale[c]
     if regularized_bias:
-        total += w.b[c] ** 2
+        total += w.b[c] * w.b[c]
     return total
 
 
