@@ -38,6 +38,7 @@ import numpy as np
 from numba import config, types
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
@@ -236,7 +237,7 @@ class MachineCode(_Cache):
 
     def load_overload(self, sig: tuple[Any, ...], target_context: Any) -> Any:
         """What is kept for these types, or None."""
-        target_context.refresh()
+        rtsys.initialize(target_context)  # all that running it needs; what compiling needs, Numba imports for that
         names = self._names(sig, target_context.codegen())
         if names is None:
             return None
