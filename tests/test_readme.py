@@ -8,8 +8,6 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 
-import pytest
-
 import widemargin
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +23,9 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 from sklearn.datasets import make_classification
 X, y = make_classification(200, random_state=0)
-X_test, y_test, batches = X, y, [(X[:100], y[:100]), (X[100:], y[100:])]
+names = {{"X": X, "y": y, "X_test": X, "y_test": y, "batches": [(X[:100], y[:100]), (X[100:], y[100:])]}}
+for block in {blocks!r}:
+    exec(block, {{**names, "__name__": "__main__"}})
 """
 
 
@@ -57,8 +57,9 @@ def installed_by_the_readme():
     return brought_by(project["dependencies"] + [r for part in parts for r in extras[part]])
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL))
-def test_an_example_runs_after_the_install_line_alone(block):
+def test_each_example_runs_after_the_install_line_alone():
+    """In one process, for it imports the same; names of one are not those of the next."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     there = installed_by_the_readme()
     absent = {
         module
@@ -66,7 +67,8 @@ def test_an_example_runs_after_the_install_line_alone(block):
         if module != "widemargin" and not {owner.lower().replace("_", "-") for owner in owners} & there
     }
     assert "pytest" in absent
-    script = PREPARED.format(absent=absent) + block
+    assert blocks
+    script = PREPARED.format(absent=absent, blocks=blocks)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, env=os.environ)
     assert done.returncode == 0, done.stderr
 

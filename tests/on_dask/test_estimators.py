@@ -203,7 +203,7 @@ def test_what_travels_is_what_the_formula_says(client, rng):
 def test_a_driver_that_is_restarted_goes_on_to_the_same_bits(client, rng, tmp_path, solver):
     X, y, _ = drawn(rng)
     given = da.from_array(X, chunks=(50, 8)), da.from_array(y, chunks=50)
-    options = {"random_state": 5, "tol": 0, "max_iter": 12, "solver": solver}
+    options = {"random_state": 5, "tol": 0, "max_iter": 8, "solver": solver}
     whole = on_dask.LinearSVC(**options).fit(*given)
 
     def dies(progress):
