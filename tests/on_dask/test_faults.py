@@ -134,7 +134,7 @@ def test_a_worker_killed_at_every_message_of_a_fit_changes_no_bit(processes, rng
 def test_a_worker_killed_at_the_first_messages_changes_no_bit_of_a_kernel_machine(processes, rng, monkeypatch):
     X = rng.normal(size=(120, 3))
     y = (X[:, 0] * X[:, 1] > 0.0).astype(int)
-    given, messages = (da.from_array(X, chunks=(40, 3)), da.from_array(y, chunks=40)), 4
+    given, messages = (da.from_array(X, chunks=(40, 3)), da.from_array(y, chunks=40)), 6
     solver = widemargin.StochasticBatchPerceptron(nu=0.02)
     options = {"random_state": 1, "tol": 0, "max_iter": 1, "client": processes, "solver": solver}
     plain = on_dask.SVC(**options).fit(*given)
