@@ -111,7 +111,7 @@ def test_rivals_solve_the_same_problem(files, classes, capsys):
         assert asked[name].get_params() == model.get_params()
         model.fit(X[:200], y[:200])
         assert found[name]["error"] == np.mean(model.predict(X[200:]) != y[200:])
-        assert found[name]["stop_reason"] == "tol"
+        assert found[name]["stop_reason"] in ("tol", "max_iter")  # LIBLINEAR's epochs may not do
     sgd = found["scikit-learn SGDClassifier"]
     assert sgd["stop_reason"] == "max_iter"
     assert len(sgd["curve"]) == 8  # after 1, 2, 4, … 64 and 100 epochs
