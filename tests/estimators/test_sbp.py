@@ -15,7 +15,7 @@ NU = StochasticBatchPerceptron(nu=0.05)
 
 @pytest.fixture
 def moons(rng):
-    return make_moons(700, noise=0.25, random_state=int(rng.integers(2**32)))
+    return make_moons(500, noise=0.25, random_state=int(rng.integers(2**32)))
 
 
 @pytest.mark.parametrize("intercept", ["auto", "regularized", "none"])
@@ -158,8 +158,8 @@ def test_a_certificate_has_no_negative_gap(rng):
     ],
 )
 def test_points_are_those_of_their_models(how, rng):
-    X, y = make_moons(300, noise=0.2, random_state=0)
-    weights = rng.uniform(0.5, 2.0, 300)
+    X, y = make_moons(150, noise=0.2, random_state=0)
+    weights = rng.uniform(0.5, 2.0, 150)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         path = pareto_path(X, y, sample_weight=weights, gamma=1.0, class_weight={0: 2.0}, **how)

@@ -36,7 +36,7 @@ INVARIANT = [
     SVR(),
     SVR(solver="sdca"),
     BudgetedSVC(budget=40, random_state=0),
-    BudgetedSVC(budget=40, kernel="poly", maintenance="remove", random_state=0),
+    BudgetedSVC(budget=40, kernel="poly", maintenance="project", random_state=0),
     BudgetedSVR(budget=40, random_state=0),
 ]
 #: Kernel values of every size.
@@ -112,7 +112,7 @@ def test_scores_of_float32_data_do_not_change_with_its_scale(estimator, scale):
 @pytest.mark.parametrize(("estimator", "layout"), in_turn(INVARIANT + OTHERS), ids=name_of)
 def test_a_model_of_any_scale_is_useful_or_there_is_a_sentence(estimator, layout, column):
     sentences = []
-    for scale in SCALES:
+    for scale in SCALES[1::2] if column else SCALES:
         Z = X.copy()
         Z[:, 2 if column else slice(None)] *= scale
         Z = layout(Z)

@@ -208,7 +208,7 @@ def test_the_dual_value_bounds_the_primal_everywhere(name, intercept, rng):
         lambda v: numpy_primal(problem, X, v[: W.size].reshape(shape), v[W.size :] * (intercept != "none")),
         np.concatenate([W.ravel(), b]),
         method="L-BFGS-B",
-        options={"maxiter": 100},
+        options={"maxiter": 30},
     ).fun
     values = [certificate.primal, found]
     for _ in range(20):

@@ -86,7 +86,7 @@ def one_visit(solver, problem, state):
         *((loss, sparse, float, 2) for loss in LOSSES for sparse in (False, True)),
         (losses.Hinge(), True, float, 3),
         (losses.Log(), False, float, 3),
-        (losses.EpsilonInsensitive(0.2), True, np.float32, 2),
+        (losses.Hinge(), True, np.float32, 2),
     ],
 )
 def test_iterates_are_those_of_the_textbook(loss, intercept, sparse, dtype, classes, rng):
@@ -289,9 +289,9 @@ def test_steps_can_be_cut_anywhere_and_a_state_goes_on_from_disk(threads, cut, r
     assert part.counters == whole.counters
 
 
-@pytest.mark.parametrize(("loss", "dtype"), [(losses.Hinge(), float), (losses.EpsilonInsensitive(0.2), np.float32)])
-def test_threads_end_at_the_same_optimum_and_depend_on_no_timing(loss, dtype, rng):
-    problem, seed = wide(rng, loss=loss, intercept="regularized", dtype=dtype), int(rng.integers(2**32))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_threads_end_at_the_same_optimum_and_depend_on_no_timing(dtype, rng):
+    problem, seed = wide(rng, intercept="regularized", dtype=dtype), int(rng.integers(2**32))
     certificates = {}
     for threads in (1, 2, 3):
         solver, kept = SDCA(n_jobs=threads), []

@@ -48,7 +48,7 @@ def test_steps_are_those_of_the_textbook(rng, sparse, intercept, primal, dual, r
     and a block of its own for the constant feature of dense rows.
     """
     X, y = data(rng, *shape)
-    T, nu = 300, float(rng.choice([0.0, 0.01, 0.1]))
+    T, nu = 300 if shape[0] == 60 else 150, float(rng.choice([0.0, 0.01, 0.1]))
     problem = problem_of(X, y, sparse, intercept)
     solver = Simba(nu, primal, dual, rate, rule, horizon=T)
     seed = int(rng.integers(2**32))

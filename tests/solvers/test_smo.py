@@ -411,10 +411,10 @@ def test_rows_used_again_are_those_that_a_cache_has_let_go(rounds, capacity):
 
 @pytest.mark.parametrize("C", [0.05, 1000.0])  # nearly all support vectors at their bounds, and many free
 @pytest.mark.parametrize(
-    "rows", [60, 3000]
+    "rows", [50, 2400]
 )  # a cache that rows of all examples do not fit into, and one that holds all
 def test_narrow_and_whole_sets_of_variables_lead_to_the_same_optimum(C, rows, rng):
-    n = 3000
+    n = 2400
     problem = make(rng, n, kernel=RBF(2.0), C=C, cache_bytes=4.0 * n * rows)
     outcome = solved(problem, rng, tol=1e-4)
     state = outcome.state

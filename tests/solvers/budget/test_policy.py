@@ -50,16 +50,15 @@ from widemargin.solvers.budget.policy import maintain, remove
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_every_policy_takes_the_textbook_s_steps(kind, policy, maintain, rng):
-    problem = make(
-        rng, classes=4 if kind == "four classes" else 2, regression=kind == "regression", sparse=kind == "sparse"
-    )
+    classes = 4 if kind == "four classes" else 2
+    problem = make(rng, 80, classes=classes, regression=kind == "regression", sparse=kind == "sparse")
     step = NormaStep(2.0) if kind == "regression" else PegasosStep()
     check_each_step(solver_of(policy, 12, step), problem, rng, maintain)
 
 
 @pytest.mark.parametrize(("policy", "maintain"), [REMOVE, PROJECT, MERGE], ids=["remove", "project", "merge"])
 def test_margin_perceptrons_stay_in_their_ball_and_know_their_norm(policy, maintain, rng):
-    problem = make(rng)
+    problem = make(rng, 80)
     solver = solver_of(policy, 12, MarginPerceptronStep(0.5, radius=2.0))
     check_each_step(solver, problem, rng, maintain, radius=2.0)
     state = solver.init(problem, rng)
