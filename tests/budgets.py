@@ -54,7 +54,7 @@ def make(rng, n=120, *, classes=2, regression=False, kernel=GAUSS, lam=0.02, spa
     codes = heights.argmax(axis=1)
     target, y, outputs = Single(Hinge()), 2.0 * codes - 1.0, 1
     if regression:
-        target, y = Single(EpsilonInsensitive(0.1)), heights[:, 0]
+        target, y = Single(EpsilonInsensitive(0.1)), heights[:, 0].copy()
     elif classes > 2:
         target, y, outputs = MulticlassHinge(1.0 - np.eye(classes)), codes.astype(float), classes
     rows = as_rows(sp.csr_matrix(X) if sparse else X)
