@@ -141,7 +141,7 @@ def test_a_fit_can_be_gone_on_with_and_a_second_fit_starts_anew(rng):
     assert not [name for name in vars(clone(model)) if name.endswith("_")]
 
 
-@pytest.mark.parametrize(("multi_class", "maintenance"), [("crammer_singer", "project"), ("ovr", "remove")])
+@pytest.mark.parametrize(("multi_class", "maintenance"), [("crammer_singer", "merge"), ("ovr", "remove")])
 @pytest.mark.usefixtures("double")
 def test_labels_announced_later_join_those_that_are_known(multi_class, maintenance, rng):
     y = rng.integers(0, 4, 600)
