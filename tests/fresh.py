@@ -5,6 +5,7 @@ package as one that is started: none of its modules is there, and environment, f
 asked for. Tests of what a process imports besides, or of how one is started, start their own.
 """
 
+import atexit
 import gc
 import multiprocessing
 import os
@@ -75,9 +76,10 @@ class Process:
         if self.returncode is None:
             self.returncode = _asked(f"wait {self.pid}")
         told = []
-        for file in (self._out, self._err):
-            file.seek(0)
-            told.append(file.read().decode())
+        for stream in (self._out, self._err):
+            with stream as file:
+                file.seek(0)
+                told.append(file.read().decode())
         return subprocess.CompletedProcess("-c", self.returncode, *told)
 
 
@@ -95,9 +97,16 @@ def _write(pipe, content):
 def _server():
     """A connection to the process that has imported the libraries; it ends when this process does."""
     ours, theirs = socket.socketpair()
-    subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+    server = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
     theirs.close()
+    atexit.register(_end, ours, server)
     return ours
+
+
+def _end(connection, server):
+    connection.close()
+    server.kill()  # others may hold the connection, forked from here
+    server.wait()
 
 
 def _asked(request, *files):
