@@ -28,8 +28,8 @@ LIBRARIES = ("numba.np.arrayobj", "scipy.sparse.linalg", "sklearn.model_selectio
 #: Seconds after which a process that does not end is ended.
 LIMIT = 120
 
-#: Runs the command, as ``python -m widemargin.cli`` does.
-COMMAND = "import runpy; runpy.run_module('widemargin.cli', run_name='__main__', alter_sys=True)"
+#: Runs the command, as ``python -m widemargin`` does.
+COMMAND = "import runpy; runpy.run_module('widemargin', run_name='__main__', alter_sys=True)"
 
 
 class Process:

@@ -346,7 +346,7 @@ class Run:
             name, _, value = words.pop(0).partition("=")
             self.request.getfixturevalue("monkeypatch").setenv(name, value)
         if {"|", "<"} & set(words):
-            whole = f'widemargin() {{ {shlex.quote(sys.executable)} -m widemargin.cli "$@"; }}; set -o pipefail; {line}'
+            whole = f'widemargin() {{ {shlex.quote(sys.executable)} -m widemargin "$@"; }}; set -o pipefail; {line}'
             done = subprocess.run(["bash", "-c", whole], capture_output=True, text=True, timeout=300)
             assert done.returncode == 0, f"{line}: {done.stderr}"
         elif words[0] == "widemargin" and not {*words[1:2]} & {*LONG}:

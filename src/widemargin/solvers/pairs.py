@@ -305,7 +305,7 @@ class PairwiseSMO(Solver):
     def init(self, problem: PairsProblem, rng: Any = None, duals: np.ndarray | None = None) -> State:
         """β = 0, or a given β of shape (n_classes − 1, n), which each pair takes into its box; no randomness."""
         n, pairs = int(problem.ends[-1]), problem.n_pairs
-        start = np.zeros((problem.n_classes - 1, n)) if duals is None else np.array(duals, np.float64)
+        start = np.zeros((problem.n_classes - 1, n)) if duals is None else np.array(duals, np.float64, order="C")
         bias, primal = self._at_zero(problem)
         return State(
             Results(
@@ -411,6 +411,6 @@ class PairwiseSMO(Solver):
         used = np.flatnonzero(state.results.beta.any(axis=0))
         ends = np.searchsorted(used, problem.ends)
         return PairsModel(
-            problem.whole.kernel, used, problem.whole.rows(used), state.results.beta[:, used],
+            problem.whole.kernel, used, problem.whole.rows(used), state.results.beta.take(used, axis=1),
             state.results.bias.copy(), ends, problem.whole.constant,
         )  # fmt: skip

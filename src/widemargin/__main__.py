@@ -1,0 +1,5 @@
+"""``python -m widemargin``: the same as the command."""
+
+from .cli import run
+
+run()
