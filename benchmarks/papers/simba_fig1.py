@@ -165,7 +165,7 @@ def contenders(task, lambdas, steps, nus, forms, trials, runs):
         found[name] = {"nu": nu, **forms[k]}, task.simba(nu, forms[k], seeds)
         print(f"    {name}: ν = {nu:g}, {say(forms[k])}", flush=True)
     reached = [(crossing(mean, optimum, STORED), nu, say(forms[k]), mean[-1, ERROR]) for (k, nu), mean in means.items()]
-    return found, sorted(reached)
+    return found, [(finite(reads), *rest) for reads, *rest in sorted(reached)]
 
 
 def summary(curves):
