@@ -2,7 +2,8 @@
 
 Importing Numba, SciPy and scikit-learn takes two seconds of processor time. A process from here is as new to this
 package as one that is started: none of its modules is there, and environment, folder, streams and arguments are those
-asked for. Tests of what a process imports besides, or of how one is started, start their own.
+asked for. Tests of what a process imports besides, or of how one is started, start their own. Where forks are not to be
+had, or not to be trusted with the system's own libraries, processes are started as ever.
 """
 
 import atexit
@@ -25,8 +26,10 @@ from types import ModuleType
 #: What estimators and the command import, where it is installed.
 LIBRARIES = ("numba.np.arrayobj", "scipy.sparse.linalg", "sklearn.model_selection", "rich.progress", "typer")
 
-#: Seconds after which a process that does not end is ended.
-LIMIT = 120
+#: Seconds after which a process that does not end is ended: some compile loops of every estimator, on a busy machine.
+LIMIT = 600
+
+FORKS = hasattr(os, "fork") and sys.platform != "darwin"
 
 #: Runs the command, as ``python -m widemargin`` does.
 COMMAND = "import runpy; runpy.run_module('widemargin', run_name='__main__', alter_sys=True)"
@@ -56,10 +59,7 @@ class Process:
             "environment": {**os.environ, **environment},
         }  # fmt: skip
         read, write = os.pipe()
-        with tempfile.NamedTemporaryFile() as request:
-            pickle.dump(asked, request)
-            request.flush()
-            self.pid = _asked(f"start {request.name}", read, self._out.fileno(), self._err.fileno())
+        self.pid = (_forked if FORKS else _started)(asked, read, self._out.fileno(), self._err.fileno())
         os.close(read)
         self.returncode = None
         self._writer = threading.Thread(target=_write, args=(write, input), daemon=True)
@@ -68,13 +68,13 @@ class Process:
     def poll(self):
         """How the process ended, as of :class:`subprocess.Popen`; None while it runs."""
         if self.returncode is None:
-            self.returncode = _asked(f"poll {self.pid}")
+            self.returncode = _asked(f"poll {self.pid}") if FORKS else _STARTED[self.pid].poll()
         return self.returncode
 
     def communicate(self):
         """Wait for the end; returns what :func:`subprocess.run` does, with texts."""
         if self.returncode is None:
-            self.returncode = _asked(f"wait {self.pid}")
+            self.returncode = _asked(f"wait {self.pid}") if FORKS else _STARTED[self.pid].wait(LIMIT)
         told = []
         for stream in (self._out, self._err):
             with stream as file:
@@ -91,6 +91,27 @@ def run(script, *arguments, **how):
 def _write(pipe, content):
     with os.fdopen(pipe, "wb") as file:
         file.write(content)
+
+
+#: Processes that were not forked.
+_STARTED = {}
+
+
+def _started(asked, *files):
+    """The number of a new process that is started."""
+    command = [sys.executable, "-c", asked["script"], *asked["arguments"][1:]]
+    streams = dict(zip(("stdin", "stdout", "stderr"), files, strict=True))
+    process = subprocess.Popen(command, cwd=asked["cwd"], env=asked["environment"], **streams)
+    _STARTED[process.pid] = process
+    return process.pid
+
+
+def _forked(asked, *files):
+    """The number of a new process that is forked."""
+    with tempfile.NamedTemporaryFile() as request:
+        pickle.dump(asked, request)
+        request.flush()
+        return _asked(f"start {request.name}", *files)
 
 
 @cache

@@ -478,18 +478,32 @@ def test_draws_are_too_slow_if_all_of_them_would_leave_too_much_by_the_rate_of_o
 
 
 @pytest.mark.parametrize("C", [0.02, 1000.0])
-def test_smo_goes_on_from_a_point_no_worse_than_the_samples_and_the_draws(C, rng):
+def test_smo_goes_on_from_a_point_no_worse_than_the_samples_and_the_draws(C, rng, monkeypatch):
+    drawn, begin = [], StochasticBatchPerceptron._begin_polish
+
+    def begin_polish(solver, problem, state, beta):
+        drawn.append(np.abs(beta).ravel())
+        begin(solver, problem, state, beta)
+
+    monkeypatch.setattr(StochasticBatchPerceptron, "_begin_polish", begin_polish)
     problem = many(rng, C, noise=0.5)
     _, state, before = handed_over(problem, rng)
-    start, polish, y = before.start, state.polish, problem.y
+    start, polish, y, K = before.start, state.polish, problem.y, gram(problem)
     assert polish.dual >= start.dual * (1.0 - 1e-9)
     # feasible, and its responses are its own
     assert polish.alpha.min() >= 0.0
     assert np.all(polish.alpha <= problem.caps)
     assert abs(y @ polish.alpha) <= 1e-9 * polish.alpha.sum()
-    np.testing.assert_allclose(polish.f, gram(problem) @ (y * polish.alpha), atol=1e-5 * polish.alpha.sum())
+    np.testing.assert_allclose(polish.f, K @ (y * polish.alpha), atol=1e-5 * polish.alpha.sum())
     if polish.narrow:
         np.testing.assert_array_equal(polish.alpha, start.alpha)
+        return
+
+    def dual(alpha):
+        return alpha.sum() - 0.5 * (y * alpha) @ K @ (y * alpha)
+
+    between = [dual(start.alpha + share * (drawn[0] - start.alpha)) for share in np.linspace(0.0, 1.0, 11)]
+    assert dual(polish.alpha) >= max(between) - 1e-5 * (1.0 + abs(max(between)))
 
 
 def test_until_smo_takes_over_the_model_is_the_better_of_the_draws_and_the_samples(rng):

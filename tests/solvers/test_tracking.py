@@ -11,7 +11,7 @@ from widemargin.core.rows import as_rows
 from widemargin.core.visits import STRIDE, uniform
 from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.kernel_sdca import KernelSDCA
-from widemargin.solvers.tracking import DRAWS, LIVE, NEW, Tracker
+from widemargin.solvers.tracking import DRAWS, LIVE, NEW, Tracker, choose_old
 
 HINGE = losses.Single(losses.Hinge())
 C = 2.0
@@ -112,6 +112,37 @@ def test_pairs_with_a_free_bias_are_the_textbooks(steps, sparse, rng):
         np.testing.assert_allclose(solver.bias(problem, state)[0], bias, atol=1e-8)
         if 1e-11 < state.top[0] - state.bottom[0] < 2e-4:
             break  # gains so small are a matter of rounding
+
+
+def test_an_example_without_weight_takes_no_step_where_another_output_has_use_for_it(rng):
+    rows, _, y = data(rng)
+    s = np.ones((2, y.size))
+    s[0, rng.random(y.size) < 0.5] = 0.0
+    problem = problem_of(rows, np.stack([y, y]), intercept="unregularized", sample_weight=s)
+    solver = Tracker(reprocess=0)
+    state, taken = solver.init(problem, rng), np.zeros(2, int)
+    for weights in s.T:
+        solver.advance(problem, state, 1)
+        assert np.all(state.trailed[weights == 0.0] == 0)
+        taken += state.trailed
+    assert np.all(taken > 0)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e9])
+def test_the_largest_of_what_can_rise_is_next_however_large_it_is(size, rng):
+    rows, _, y = data(rng)
+    problem, solver = problem_of(rows, y, intercept="unregularized"), Tracker()
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, y.size)
+    rule, held, count = solver._rule(problem, state), state.held, state.count
+    e, beta = size * rng.permutation(count), held.beta[0, :count]
+    rising, falling = (
+        held.live[:count] & (beta < held.high[0, :count]),
+        held.live[:count] & (beta > held.low[0, :count]),
+    )
+    held.e[0, :count], held.top[0], held.bottom[0] = e, e[rising].max(), e[falling].min()
+    best = e.tolist().index(held.top[0]) if held.top[0] > held.bottom[0] else -1
+    assert choose_old(rule, held, 0, np.empty(count)) == (best, True)
 
 
 def test_the_batch_counterpart_is_sdca_with_independent_draws(rng):
@@ -283,6 +314,37 @@ def test_auto_holds_the_gap_of_the_examples_where_all_are_kept(rng):
         solver.advance(problem, state, 1)
         alpha = (y * solver.duals(problem, state)[0])[:t]
         assert textbook.gap(K[:t, :t], y[:t], np.full(t, C), alpha) / (C * t) <= 0.02 + 1e-6
+
+
+@pytest.mark.parametrize("intercept", ["none", "unregularized"])
+def test_a_gap_that_is_held_anyhow_leaves_the_steps_on_new_examples(intercept, rng):
+    rows, _, y = data(rng)
+    problem, found = problem_of(rows, y, intercept=intercept), []
+    for solver in (Tracker(reprocess=0), Tracker(reprocess="auto", gap=1e6)):
+        state = solver.init(problem, rng)
+        solver.advance(problem, state, y.size)
+        found.append(solver.duals(problem, state))
+    assert found[0].any()
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("intercept", ["none", "unregularized"])
+def test_as_many_leave_a_budget_as_are_too_many_for_it(intercept, rng):
+    """From outside there may be any number of vectors; the oldest leave."""
+    rows, X, y = data(rng)
+    problem, solver = problem_of(rows, y, intercept=intercept), Tracker(budget=12)
+    state, beta = solver.init(problem, rng), np.zeros((1, y.size))
+    solver.advance(problem, state, y.size)
+    pairs = np.stack([rng.permutation(np.flatnonzero(y == sign))[:10] for sign in (1.0, -1.0)])
+    beta[0, pairs] = [[0.5 * C], [-0.5 * C]]
+    solver.adopt(problem, state, beta, beta @ gram(X, constant=problem.constant))
+    solver.advance(problem, state, 1)
+    kept = state.example[state.vectors]
+    assert state.numbers[LIVE] == kept.size <= 12
+    assert kept.min() >= np.sort(pairs, axis=None)[-12]
+    found, f = responses(problem, state, gram(X))
+    np.testing.assert_allclose(state.e[0, state.vectors], (y - f)[kept], atol=2e-4)
+    assert intercept == "none" or abs(found.sum()) < 1e-9
 
 
 @pytest.mark.parametrize("sparse", [False, True])
