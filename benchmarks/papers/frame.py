@@ -85,7 +85,7 @@ class Experiment:
         if quick and not self.has_trial:
             return "it has no quick run"
         missing = [name for name in self.needs if not has(name)]
-        return f"{', '.join(missing)} is not among the data" if missing else ""
+        return f"{', '.join(missing)} {'are' if missing[1:] else 'is'} not among the data" if missing else ""
 
     def spent(self, results):
         """Processor seconds of a finished result, and the machine that they are of."""
@@ -93,11 +93,8 @@ class Experiment:
         return kept.seconds, kept.machine
 
     def begin(self, results, quick, again):
-        """Run it, unless it is done."""
-        path = results / f"{self.stem}.json"
-        if again:
-            path.unlink(missing_ok=True)
-        kept = Kept(path)
+        """Run it, unless it is done; ``again``, the old result stands until the new one is whole."""
+        kept = Kept(results / f"{self.stem}.json", again)
         if not kept.done:
             self.run(kept, quick)
             kept.finish()
@@ -116,12 +113,16 @@ class Experiment:
 
 
 class Kept:
-    """The parts of a result by name, in a file that is written whenever one is added."""
+    """The parts of a result by name, in a file that is written whenever one is added.
 
-    def __init__(self, path):
+    A result that is computed ``again`` has a file of its own beside the old one, whose place it takes when it is whole.
+    """
+
+    def __init__(self, path, again=False):
         self.path, self.parts, self.done, self.seconds, self.machine = path, {}, False, 0.0, ""
-        if path.exists():
-            found = json.loads(path.read_text())
+        self.file = path.with_suffix(".again") if again else path
+        if self.file.exists():
+            found = json.loads(self.file.read_text())
             self.parts, self.done, self.seconds = found["parts"], found["done"], found["seconds"]
             self.machine = found["machine"]
 
@@ -140,6 +141,7 @@ class Kept:
         """Say that all parts are there."""
         self.done = True
         self._write()
+        os.replace(self.file, self.path)
 
     def _write(self):
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +150,7 @@ class Kept:
         whole = f'{json.dumps(head)[:-1]}, "parts": {{\n{lines}\n}}}}\n'
         written = self.path.with_suffix(".part")
         written.write_text(whole)
-        os.replace(written, self.path)
+        os.replace(written, self.file)
 
 
 #: Processors of ARM by their part numbers, where the system does not name them.
@@ -221,10 +223,15 @@ class Place:
     page: Path
 
 
+def there_is_data():
+    """Whether the folder of benchmark data has files."""
+    return DATA.is_dir() and any(DATA.iterdir())
+
+
 def place_of(quick):
     """The repository's own files, or those of a trial."""
-    if quick:
-        folder = ROOT / "bench_output" / "reproduce"
+    if quick:  # trials on generated data alone are apart, lest they stand for those on all
+        folder = ROOT / "bench_output" / ("reproduce" if there_is_data() else "reproduce_generated")
         return Place(folder / "results", folder / "images", folder / "reproduction.md")
     docs = ROOT / "docs"
     return Place(ROOT / "benchmarks" / "results", docs / "images", docs / "measurements" / "reproduction.md")
@@ -257,8 +264,13 @@ def reproduce(names=("all",), quick=False, again=False):
     if unknown:
         raise ValueError(f"papers are {', '.join(PAPERS)} or all, got {unknown[0]!r}")
     place = place_of(quick)
-    if not DATA.exists():
-        print(f"{DATA} is missing: generated data only (set WIDEMARGIN_DATA to the folder of benchmark data)")
+    if not there_is_data():
+        if again and not quick:
+            raise ValueError(
+                f"{DATA} has no data, and --again would put runs on generated data in the place of the repository's "
+                "results: set WIDEMARGIN_DATA to the folder of benchmark data"
+            )
+        print(f"{DATA} has no data: generated data only (set WIDEMARGIN_DATA to the folder of benchmark data)")
     for paper in PAPERS if "all" in names else names:
         for experiment in experiments(paper):
             complete(experiment, place, quick, again)
@@ -292,7 +304,7 @@ def page(place, quick=False):
     text = [HEAD]
     if quick:
         text.append("**A quick run: fewer steps, rows and repetitions. It shows that everything runs, not more.**\n")
-    text += [summary(there), spent(place, there)]
+    text += [summary(there, quick), spent(place, there)]
     before = None
     for paper, experiment, parts in there:
         if paper != before:
@@ -307,15 +319,19 @@ def anchor(experiment):
     return f"#{experiment.paper}-{experiment.name.lower().replace(' ', '-')}"
 
 
-def summary(there):
-    """The claims, a table for each paper: three columns, as more are not to be read on a screen."""
+def summary(there, quick=False):
+    """The claims, a table for each paper: three columns, as more are not to be read on a screen.
+
+    Reasons are those of full runs: a quick one has none.
+    """
     rows = {}
     for paper, experiment, parts in there:
         for claim in experiment.claims(parts):
             says = f"[{experiment.name}]({anchor(experiment)}): {claim.says}"
             verdict = ["holds", says, claim.measured]
             if not claim.holds:
-                verdict = ["**differs**", says, f"{claim.measured}<br>*Why:* {claim.because}"]
+                why = "" if quick else f"<br>*Why:* {claim.because}"
+                verdict = ["**differs**", says, claim.measured + why]
             rows.setdefault(paper, []).append(verdict)
     holding = {paper: sum(row[0] == "holds" for row in found) for paper, found in rows.items()}
     text = f"## Claims\n\n{sum(map(len, rows.values()))} claims, of which {sum(holding.values())} hold.\n"
@@ -331,7 +347,7 @@ def spent(place, there):
     machines = {machine for _, machine in took.values()}
     rows = [[name, f"{seconds:.0f}"] for name, (seconds, _) in took.items()]
     rows.append(["in all", f"{sum(seconds for seconds, _ in took.values()):.0f}"])
-    title = "## What it took\n\nProcessor time, with what measures and is off the papers' clocks."
+    title = "## What it took\n\nProcessor time, measuring included."
     return f"{title}\n\n{markdown(['', 'seconds'], rows)}\n\n{told(machines)}\n"
 
 

@@ -325,15 +325,15 @@ FIGURES = {
 }
 
 
-def held(figure, results=RESULTS):
+def held(figure, results=RESULTS, again=False):
     """What is known of a figure's runs, and of the rows at which their streams were cut."""
-    return Kept(results / f"incremental_{figure}.json")
+    return Kept(results / f"incremental_{figure}.json", again)
 
 
-def execute(figure, runs, rows, results=RESULTS):
+def execute(figure, runs, rows, results=RESULTS, again=False):
     """Run what is missing of a figure."""
     set_ups, cut, count = FIGURES[figure]
-    rows, kept = cut if rows is None else rows, held(figure, results)
+    rows, kept = cut if rows is None else rows, held(figure, results, again)
     if len(kept.parts) > count * runs:
         return
     if kept.get("rows", lambda: rows) != rows:
@@ -421,10 +421,9 @@ class Tracked(Experiment):
 
     def begin(self, results, quick, again):
         """Run what is missing: set-ups and runs that are there are kept."""
-        for figure in self.figures:
-            if again:
-                held(figure, results).path.unlink(missing_ok=True)
-            execute(figure, 1 if quick else 10, TRIAL_ROWS.get(figure, 300) if quick else None, results)
+        for figure in self.figures[self.own] if again else self.figures:
+            rows = TRIAL_ROWS.get(figure, 300) if quick else None
+            execute(figure, 1 if quick else 10, rows, results, again)
 
 
 class Figure1(Experiment):

@@ -47,6 +47,7 @@ def frame(monkeypatch, tmp_path):
     monkeypatch.setattr(frame, "PAPERS", {"toy": ((), "A toy (2012)")})
     monkeypatch.setattr(frame, "experiments", lambda paper: [toy])
     monkeypatch.setattr(frame, "place_of", lambda quick: place)
+    monkeypatch.setattr(frame, "there_is_data", lambda: True)
     frame.toy, frame.place = toy, place
     yield frame
     del frame.toy, frame.place
@@ -71,6 +72,45 @@ def test_an_experiment_that_was_stopped_goes_on_where_it_was(frame):
     frame.toy.fails_at = None
     assert main(["reproduce", "toy"]) == 0
     assert frame.toy.runs == [0, 1, 2]
+
+
+def test_a_result_stands_until_one_that_is_computed_again_is_whole(frame, capsys):
+    main(["reproduce", "toy"])
+    result = frame.place.results / "toy_fig1.json"
+    before, frame.toy.fails_at = result.read_text(), 1
+    assert main(["reproduce", "toy", "--again"]) == 130
+    assert "the same command goes on from there" in capsys.readouterr().err
+    assert result.read_text() == before
+    frame.toy.fails_at = None
+    assert main(["reproduce", "toy", "--again"]) == 0
+    assert frame.toy.runs == [0, 1, 2, 0, 1, 2]
+    assert [path.name for path in frame.place.results.iterdir()] == ["toy_fig1.json"]
+
+
+def test_without_data_no_result_of_a_full_run_is_replaced(frame, capsys, monkeypatch):
+    main(["reproduce", "toy"])
+    monkeypatch.setattr(frame, "there_is_data", lambda: False)
+    assert main(["reproduce", "toy", "--again"]) == 2
+    assert "set WIDEMARGIN_DATA" in capsys.readouterr().err
+    assert frame.toy.runs == [0, 1, 2]
+    assert main(["reproduce", "toy", "--again", "--quick"]) == 0
+    assert frame.toy.runs == [0, 1, 2, 0, 1, 2]
+
+
+def test_trials_without_data_are_apart(frame, monkeypatch):
+    monkeypatch.undo()
+    places = []
+    for there in (True, False):
+        monkeypatch.setattr(frame, "there_is_data", lambda there=there: there)
+        places.append(frame.place_of(quick=True))
+    assert len({place.results for place in places}) == len({place.page for place in places}) == 2
+
+
+def test_a_quick_page_gives_no_reasons(frame):
+    main(["reproduce", "toy", "--quick"])
+    page = frame.place.page.read_text()
+    assert "**differs**" in page
+    assert "*Why:*" not in page
 
 
 def test_the_page_has_what_the_paper_shows_the_numbers_and_the_claims(frame):

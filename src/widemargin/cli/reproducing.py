@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,7 @@ def checkout() -> Path:
     for root in (Path(__file__).parents[3], Path.cwd()):
         if (root / FRAME).exists():
             return root
-    raise ValueError(
-        "the papers' experiments are not installed with the package: run this from a checkout of the repository"
-    )
+    raise ValueError("the experiments are not installed with the package: run this from a checkout of the repository")
 
 
 def _frame(name: str) -> Any:
@@ -36,21 +36,32 @@ def _frame(name: str) -> Any:
     return import_module(f"benchmarks.{name}.frame")
 
 
+@contextmanager
+def _that_goes_on() -> Iterator[None]:
+    """Say after Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("stopped: what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        raise
+
+
 @with_options([argument("papers", TEXTS, "pegasos, simba, sbp, bsgd, incremental, or all.")], OPTIONS)
 def reproduce(**given: Any) -> None:
     """Run the papers' experiments again, from a checkout.
 
-    A page sets what came out beside the papers.
+    A page sets what came out beside the papers. $WIDEMARGIN_DATA names the folder of benchmark data.
 
     widemargin reproduce pegasos --quick
     widemargin reproduce all
     """
-    print(_frame("papers").reproduce(given["papers"], given["quick"], given["again"]))
+    with _that_goes_on():
+        print(_frame("papers").reproduce(given["papers"], given["quick"], given["again"]))
 
 
 @with_options(
     [
-        argument("pages", TEXTS, "peers, auto, scaling, or all.", None),
+        argument("pages", TEXTS, "peers, auto, scaling, or all, which is the default.", None),
         option("idle", bool, False, "Nobody else uses the machine: measure threads, too.", None, "--idle"),
     ],
     OPTIONS,
@@ -63,5 +74,6 @@ def bench(**given: Any) -> None:
     widemargin bench --quick
     widemargin bench peers
     """
-    pages = _frame("peers").bench(given["pages"] or ["all"], given["quick"], given["again"], given["idle"])
+    with _that_goes_on():
+        pages = _frame("peers").bench(given["pages"] or ["all"], given["quick"], given["again"], given["idle"])
     print("\n".join(map(str, pages)))
