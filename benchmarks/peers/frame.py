@@ -10,7 +10,7 @@ import os
 from importlib import import_module
 
 from benchmarks.datasets import DATA, ROOT
-from benchmarks.papers.frame import Experiment, Place, complete, spent
+from benchmarks.papers.frame import Experiment, Place, complete, markdown, told
 
 #: Page → where its experiments are.
 PAGES = {"peers": ("linear_peers", "kernel_peers"), "auto": ("auto",), "scaling": ("scaling",)}
@@ -25,6 +25,8 @@ class Measurement(Experiment):
 
     #: The heading of its section.
     title = ""
+    #: What stands below the machine at the end of the page.
+    footnote = ""
 
     def header(self, parts):
         """What it adds to the page's head."""
@@ -87,3 +89,17 @@ def text(name, place, quick=False):
         if experiment.differences:
             lines.append("\n".join(f"- {each}" for each in experiment.differences) + "\n")
     return "\n".join([*lines, spent(place, there)])
+
+
+def spent(place, there):
+    """What the runs took; no paper's clock is here to be named, so the text is not that of the papers' page."""
+    took = {f"{page}, {each.name}": each.spent(place.results) for page, each, _ in there}
+    rows = [[name, f"{seconds:.0f}"] for name, (seconds, _) in took.items()]
+    rows.append(["in all", f"{sum(seconds for seconds, _ in took.values()):.0f}"])
+    title = (
+        "## What it took\n\nProcessor time of whole runs, with compilation, data and all that is off the clocks above."
+    )
+    others = "".join(f"\n{each.footnote}\n" for _, each, _ in there if each.footnote)
+    return (
+        f"{title}\n\n{markdown(['', 'seconds'], rows)}\n\n{told({machine for _, machine in took.values()})}\n{others}"
+    )

@@ -165,6 +165,12 @@ def least(found, key):
     return min(values) if values else None
 
 
+def last_goal(found):
+    """(heading, test of a row): at most 1.1 times the least test error of all contenders and settings."""
+    error = 1.1 * least(found, "error")
+    return f"to a test error of {error:.2%}", lambda row: row["error"] <= error
+
+
 def time_said(row, best):
     """A time, bold where nobody is quicker."""
     if row is None:
@@ -207,6 +213,50 @@ def side_by_side(found, goals):
         ])  # fmt: skip
     head = ["", *(f"{heading}, ms" for heading, _ in goals), "test error", "model", "prediction, ms", "memory, MB"]
     return markdown(head, rows)
+
+
+#: What a row comes to beside its time: heading, key, and how it is said, as in the columns of the tables.
+BESIDE_TIME = (
+    ("test error", "error", lambda value: f"{value:.2%}"),
+    ("model", "bytes", lambda value: size_said(value)),
+    ("prediction", "predicting", lambda value: f"{1e3 * value:.1f} ms"),
+    ("memory", "megabytes", lambda value: f"{value:.0f} MB"),
+)
+#: The end of a contender's name, which says what its settings are.
+OF_SETTINGS = re.compile(r"(, (tol|epochs|passes|three passes|step|vectors|components|hinge|text read))+$")
+
+
+def beside_time(parts, goals_of, ours):
+    """The table of who is best in what is not training time, a row for each data set; rivals that win are bold.
+
+    The least test error is that of all settings. The others are those of the tables' columns, of whoever reaches the
+    last goal: a model that has learnt nothing is small. What is the same as it is written is even.
+    """
+    rows = []
+    for name, found in parts.items():
+        good = goals_of(found)[-1][1]
+        shown = {who: [row] for who, own in found.items() if (row := quickest(own, good)) is not None}
+        every = {who: [row for row in own if "seconds" in row] for who, own in found.items()}
+        rows.append([name, *(
+            best_of(every if key == "error" else shown, key, said, ours) for _, key, said in BESIDE_TIME
+        )])  # fmt: skip
+    return markdown(["", *(heading for heading, _, _ in BESIDE_TIME)], rows)
+
+
+def best_of(found, key, said, ours):
+    """Whoever has the least value of a key, and the best of the other side: ours, or a rival."""
+    known = {who: [row[key] for row in rows if row.get(key) is not None] for who, rows in found.items()}
+    least_of = {who: min(values) for who, values in known.items() if values}
+    sides = [[who for who in least_of if who.startswith(ours) == own] for own in (True, False)]
+    firsts = [min(side, key=least_of.get, default=None) for side in sides]
+    texts = [None if who is None else f"{OF_SETTINGS.sub('', who)} {said(least_of[who])}" for who in firsts]
+    own, rival = texts
+    if own is None or rival is None:
+        return "–" if own is rival else own or f"**{rival}**; ours –"
+    values = [said(least_of[who]) for who in firsts]
+    if values[0] == values[1]:
+        return f"even, {values[0]}"
+    return f"{own}; {rival}" if least_of[firsts[0]] < least_of[firsts[1]] else f"**{rival}**; {own}"
 
 
 def verdicts(parts, goals_of, ours):

@@ -88,3 +88,39 @@ def test_only_what_pip_finds_nowhere_has_no_distribution(measuring, monkeypatch)
     assert found["numpy"] == np.__version__
     assert (found["no-such-thing"], found["neither-this"]) == ("not installed", f"no distribution for {kind}")
     assert "cores" in found["machine"]
+
+
+def test_a_constant_beside_the_power_is_found_and_said_only_where_it_fits(measuring, rng):
+    from benchmarks.peers import scaling
+
+    sizes, theory = [100, 200, 400, 800], 1 + rng.integers(2)
+    a, b = rng.uniform(0.5, 2.0), rng.uniform(0.5, 2.0) / 100.0**theory
+    part = {"sizes": sizes, "seconds": [a + b * size**theory for size in sizes], "theory": int(theory), "why": ""}
+    constant, off = scaling.fixed_part(part)
+    assert constant == pytest.approx(a)
+    assert off == pytest.approx(0.0, abs=1e-9)
+    assert f"{a:.2g} s were spent at any size" in scaling.why_not("line", part)
+    below = {**part, "seconds": [size**0.3 for size in sizes], "theory": 2}
+    assert "not known" in scaling.why_not("line", below)
+    assert scaling.why_not("line", below, "Because.").endswith("Because.")
+    exact = {**part, "seconds": [b * size**theory for size in sizes]}
+    growth = scaling.Growth("x", "X", "x", None)
+    assert growth.table({"straight": exact}).count("\n- ") == 0
+    assert growth.table({"straight": exact, "curved": below}).count("\n- ") == 1
+
+
+def test_a_rival_that_is_better_in_anything_but_time_is_bold(measuring):
+    found = {
+        "widemargin A, tol": [row(1.0, 0.10) | {"bytes": 900, "megabytes": 5.1}, row(2.0, 0.101) | {"bytes": 7}],
+        "rival B, passes, step": [row(3.0, 0.09) | {"bytes": 800, "predicting": 0.2, "megabytes": 4.9}],
+        "rival C": [row(0.1, 0.5) | {"bytes": 1, "megabytes": 0.0}, {"setting": "1", "stopped": 60.0}],
+    }
+    heading, good = measuring.last_goal(found)
+    assert heading == "to a test error of 9.90%"
+    loose = [("to 0.11", lambda row: row["error"] <= 0.11)]
+    assert measuring.beside_time({"set": found}, lambda _: loose, "widemargin").splitlines()[-1] == (
+        "| set | **rival B 9.00%**; widemargin A 10.00% | **rival B 800 B**; widemargin A 900 B "
+        "| widemargin A 100.0 ms; rival B 200.0 ms | even, 5 MB |"
+    )
+    none_of_ours = measuring.beside_time({"set": found}, lambda _: [(heading, good)], "widemargin").splitlines()[-1]
+    assert "| **rival B 800 B**; ours – |" in none_of_ours
