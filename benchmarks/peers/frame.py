@@ -32,6 +32,10 @@ class Measurement(Experiment):
         """What it adds to the page's head."""
         return ""
 
+    def notes(self, parts, quick=False):
+        """Sentences on what is seen; reasons that were found for a full run are not those of a quick one."""
+        return []
+
 
 def place_of(page, quick):
     """The repository's own files, or those of a trial."""
@@ -86,8 +90,8 @@ def text(name, place, quick=False):
             link = os.path.relpath(image, place.page.parent).replace(os.sep, "/")
             lines.append(f"![{experiment.title}]({link})\n")
         lines.append(f"{experiment.table(parts)}\n")
-        if experiment.differences:
-            lines.append("\n".join(f"- {each}" for each in experiment.differences) + "\n")
+        if notes := [*experiment.notes(parts, quick), *experiment.differences]:
+            lines.append("\n".join(f"- {each}" for each in notes) + "\n")
     return "\n".join([*lines, spent(place, there)])
 
 

@@ -285,17 +285,21 @@ class Growth(Measurement):
         return drawing
 
     def table(self, parts):
-        rows, notes = [], []
+        rows = []
         for name, part in parts.items():
             sizes, seconds = part["sizes"], part["seconds"]
-            found = exponents(part)
             ends = f"{sizes[0]:,}: {seconds[0]:.3g} s; {sizes[-1]:,}: {seconds[-1]:.3g} s"
-            said = ["–" if each is None else f"{each:.2f}" for each in found]
+            said = ["–" if each is None else f"{each:.2f}" for each in exponents(part)]
             rows.append([name, ends, *said, f"{part['theory']:g}", part["why"]])
-            if any(each is not None and abs(each - part["theory"]) > FAR for each in found):
-                notes.append(f"- {why_not(name, part, self.reasons.get(name, ''))}")
-        table = markdown(["", "ends", "exponent", "larger half", "theory", "because"], rows)
-        return "\n".join([table, *(["", *notes] if notes else [])])
+        return markdown(["", "ends", "exponent", "larger half", "theory", "because"], rows)
+
+    def notes(self, parts, quick=False):
+        known = {} if quick else self.reasons
+        return [
+            why_not(name, part, known.get(name, ""))
+            for name, part in parts.items()
+            if any(each is not None and abs(each - part["theory"]) > FAR for each in exponents(part))
+        ]
 
 
 CACHE = (

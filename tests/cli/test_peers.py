@@ -104,9 +104,10 @@ def test_a_constant_beside_the_power_is_found_and_said_only_where_it_fits(measur
     assert "not known" in scaling.why_not("line", below)
     assert scaling.why_not("line", below, "Because.").endswith("Because.")
     exact = {**part, "seconds": [b * size**theory for size in sizes]}
-    growth = scaling.Growth("x", "X", "x", None)
-    assert growth.table({"straight": exact}).count("\n- ") == 0
-    assert growth.table({"straight": exact, "curved": below}).count("\n- ") == 1
+    growth = scaling.Growth("x", "X", "x", None, reasons={"curved": "Because."})
+    assert growth.notes({"straight": exact}) == []
+    assert growth.notes({"straight": exact, "curved": below}) == [scaling.why_not("curved", below, "Because.")]
+    assert growth.notes({"curved": below}, quick=True) == [scaling.why_not("curved", below)]
 
 
 def test_a_rival_that_is_better_in_anything_but_time_is_bold(measuring):
