@@ -45,6 +45,8 @@ from widemargin.solvers.smo import add_kernel_rows
 
 HINGE = losses.Single(losses.Hinge())
 CACHE = 2**30
+#: A suboptimality that is reasonably low; all begin at one near 1.
+LOW = 0.1
 
 
 # ---------------------------------------------------------------- data
@@ -265,6 +267,13 @@ class Table2(Experiment):
         "Our Pegasos and SDCA keep the responses of all examples: a visit costs nothing, a change a row of the kernel.",
         "Visits being free, Pegasos is nearer to SMO than in the paper, where it took 36 and 14 times as long on USPS "
         "and MNIST.",
+        "A second here holds visits that change nothing and additions of rows that are kept, too, which compute no "
+        "values. Until ε Pegasos makes 59 and 52 visits for a row computed on reuters-money-fx and mnist, SDCA 9 and "
+        "12: that lowers the values a second of Pegasos. On a9a, with 3 and 2 visits for a row, the rates are alike.",
+        "On mnist the incremental machine computes nearly as many values a second as SMO and SDCA, 1.17 beside 1.24, "
+        "where LASVM had 0.61. What LASVM spent its time on is not known; the paper speaks of overhead and caching.",
+        "What “a reasonably low objective” and “much faster” are, in the claim on them, was set when the runs were "
+        "done: a suboptimality of 0.1, and half of the time.",
         "The test rows of usps are those of the standard split, on which the optimum errs three times as often.",
     )
 
@@ -375,7 +384,8 @@ class Table2(Experiment):
                 "kernel values computed a second are about the same for all (0.60 to 1.14 of those of Pegasos)",
                 f"{min(rates):.2f} to {max(rates):.2f}",
                 min(rates) >= 0.5 and max(rates) <= 2.0,
-                "the incremental machine gets there within milliseconds on a9a, before its blocks are full",
+                "0.40 is the incremental machine on a9a, which gets there within milliseconds, before its blocks are "
+                "full; for the others see below the tables",
             ),
             Claim(
                 "SDCA needs less time than Pegasos with kernels",
@@ -383,7 +393,29 @@ class Table2(Experiment):
                 all(each["SDCA"] < each["Pegasos"] for each in seconds.values()),
                 "visits without a change are free where responses are kept, and SDCA changes more often at first",
             ),
+            self.claim_of_low_objectives(parts),
         ]
+
+    def claim_of_low_objectives(self, parts):
+        """Section 7.2, second paragraph: both stochastic methods in at most half of the time of SMO, on every set."""
+        seconds, three = {}, ("Pegasos", "SDCA", "SMO")
+        for name, (optimum, runs, _) in self.read(parts).items():
+            found = {method: medians(runs[method], optimum, LOW) for method in three}
+            seconds[name] = {method: each[0] if each else math.inf for method, each in found.items()}
+        slow = {
+            method: [name for name, each in seconds.items() if not each[method] <= 0.5 * each["SMO"]]
+            for method in three[:2]
+        }
+        told = [f"{method} not on {', '.join(names)}" for method, names in slow.items() if names]
+        cells = [f"{name} {' / '.join(f'{s:.2g}' for s in each.values())}" for name, each in seconds.items()]
+        return Claim(
+            "Section 7.2: Pegasos and SDCA reach a reasonably low objective much faster than SVM-Light",
+            f"seconds to a suboptimality of {LOW:g}, {' / '.join(three)}: {', '.join(cells)}; much faster is at most "
+            "half of the time of SMO, for both, on every set",
+            not told,
+            f"{'; '.join(told)}. A round of our SMO moves hundreds of variables, and the first one is enough on "
+            "reuters-money-fx; the first steps of Pegasos, 1/(λt), are large for these λ",
+        )
 
 
 # ---------------------------------------------------------------- Figure 6
@@ -467,20 +499,23 @@ class Figure6(Experiment):
     def claims(self, parts):
         """Slopes in log-log over the λ up to 1e-4."""
         lambdas, found = self.read(parts)
-        few = lambdas <= 1e-4
 
-        def slope(name, k=-1):
+        def slope(name, k=-1, most=1e-4):
+            few = lambdas <= 1.01 * most
             return float(np.polyfit(np.log(lambdas[few]), np.log(np.maximum(found[name][few, k], 1e-12)), 1)[0])
 
-        slopes = [f"{slope('Pegasos', k):.2f}" for k in range(found["Pegasos"].shape[1])]
-
+        looked = range(found["Pegasos"].shape[1])
+        slopes, smallest = [f"{slope('Pegasos', k):.2f}" for k in looked], ""
+        if np.sum(lambdas <= 1.01e-6) > 1:
+            own = ", ".join(f"{slope('Pegasos', k, 1e-6):.2f}" for k in looked)
+            smallest = f"; for λ ≤ 1e-6 the slopes are {own}, so that after the most steps it is not −1 even there"
         worst = found["SDCA"][0, -1] / found["Pegasos"][0, -1]
         return [
             Claim(
                 "the suboptimality of Pegasos after a fixed number of steps is inversely proportional to λ",
                 f"slope of log suboptimality against log λ for λ ≤ 1e-4 after n, 4 n … steps: {', '.join(slopes)}",
                 -1.3 <= slope("Pegasos") <= -0.7,
-                "so it is while λ times the steps is small; after 64 n steps only below 1e-6",
+                "so it is while λ times the steps is small" + smallest,
             ),
             Claim(
                 "SDCA does not suffer from a small λ",
