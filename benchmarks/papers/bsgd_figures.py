@@ -45,6 +45,13 @@ def at(curve, place):
     return float(y[np.abs(np.log(x) - np.log(place * x[-1])).argmin()])
 
 
+def nearest(curve, seen):
+    """(examples, accuracy) at the look nearest to so many examples."""
+    x, y = np.array(curve).T
+    j = np.abs(np.log(x) - np.log(seen)).argmin()
+    return int(x[j]), float(y[j])
+
+
 class Figure2(Experiment):
     paper, name, needs = "bsgd", "Figure 2", ("letter", "letter.t", "covtype")
     shows = (
@@ -206,6 +213,8 @@ class Evolution(Experiment):
 
     paper, needs = "bsgd", ("covtype",)
     plans: tuple = ()
+    #: Numbers of examples in the table.
+    SHOWN = (1000, 10_000)
 
     def run(self, kept, quick):
         rows = 3000 if quick else 100_000
@@ -236,12 +245,22 @@ class Evolution(Experiment):
         return "exact (LIBSVM anew)" if method in OFFLINE else method
 
     def table(self, parts):
-        rows = []
+        rows, elsewhere = [], False
         for name, curves in self.read(parts).items():
             for method, part in curves.items():
-                cells = [f"{at(part['curve'], share):.2f}" for share in (0.01, 0.1, 1.0)]
-                rows.append([name, self.label(method), *cells, f"{part['curve'][-1][0]:,}", f"{part['seconds']:.1f}"])
-        return markdown(["", "accuracy, % after", "1 %", "10 %", "all", "rows", "seconds"], rows)
+                last, end = part["curve"][-1]
+                looked = {seen: nearest(part["curve"], seen) for seen in self.SHOWN if seen <= last}
+                cells = [
+                    f"{looked[seen][1]:.2f}" + f" ({looked[seen][0]:,})" * (looked[seen][0] != seen)
+                    if seen in looked
+                    else "–"
+                    for seen in self.SHOWN
+                ]
+                elsewhere |= any(seen != there for seen, (there, _) in looked.items())
+                rows.append([name, self.label(method), *cells, f"{end:.2f}", f"{last:,}", f"{part['seconds']:.1f}"])
+        head = ["", "accuracy, % after", *(f"{seen:,} examples" for seen in self.SHOWN), "all", "rows", "seconds"]
+        below = "\n\nIn brackets: how many examples the nearest look has, where it is not that many."
+        return markdown(head, rows) + below * elsewhere
 
 
 def with_one_lambda(merged, whole, rows, shuffles):
@@ -273,7 +292,11 @@ class Figure4(Evolution):
         "are of those fits.",
         "TVM is left out, see Table 3.",
         "On Checkerboard the lead over the exact machine at the ends, of ten times as many examples, is two of 10,000 "
-        "test rows.",
+        "test rows of one shuffle; in Table 3, with a million examples and 20,000, both have 99.55. On Covertype and "
+        "Waveform the exact machine is ahead at the ends: it is not overtaken there.",
+        "On Covertype BPegasos+merge is 2.65 points behind Pegasos here, and 0.3 in Table 3, where the claim that it "
+        "stays far below differs. There it has 561,012 examples, 76.64 in the mean of five shuffles; here 100,000 "
+        "of one. Pegasos has 20,000 in both, and three shuffles there, 75.97 to 77.41.",
     )
     plans = (
         ("BPegasos+merge", 500, None), ("BNorma+merge", 500, None), ("BPegasos+remove", 500, None),
@@ -292,9 +315,11 @@ class Figure4(Evolution):
         found = self.read(parts)
         rise = {n: [at(c["BPegasos+merge"]["curve"], s) for s in (0.001, 0.01, 0.1, 1.0)] for n, c in found.items()}
         ends = {n: {m: part["curve"][-1][1] for m, part in curves.items()} for n, curves in found.items()}
-        early = {n: (value_at(c["LIBSVM"], 1000), value_at(c["BPegasos+merge"], 1000)) for n, c in found.items()}
-        wave = found["waveform"]
-        both = [(value_at(wave[m], 5000)) for m in ("BPegasos+merge", "Pegasos")]
+        board = found["checkerboard"]
+        early = [nearest(board[m]["curve"], 1000) for m in ("LIBSVM", "BPegasos+merge")]
+        fewer = max(look for look in board["LIBSVM"]["curve"] if look[0] <= early[1][0])
+        exact = [f"{n} {each['LIBSVM']:.2f} and {each['BPegasos+merge']:.2f}" for n, each in ends.items()]
+        both = [nearest(found["waveform"][m]["curve"], 5000) for m in ("BPegasos+merge", "Pegasos")]
         shuffles = len(parts["also, waveform"])
         means = np.mean(parts["also, waveform"], axis=0)
         return [
@@ -313,36 +338,32 @@ class Figure4(Evolution):
             ),
             Claim(
                 "the exact machine rises faster at first, and is overtaken as more examples come (Checkerboard)",
-                f"after about 1,000 examples {early['checkerboard'][0]:.1f} and {early['checkerboard'][1]:.1f}; at the "
-                f"ends {ends['checkerboard']['LIBSVM']:.2f} and {ends['checkerboard']['BPegasos+merge']:.2f}",
-                early["checkerboard"][0] > early["checkerboard"][1]
-                and ends["checkerboard"]["LIBSVM"] < ends["checkerboard"]["BPegasos+merge"],
+                f"after {early[0][0]:,} and {early[1][0]:,} examples, the looks nearest to 1,000, {early[0][1]:.1f} "
+                f"and {early[1][1]:.1f} (the exact machine has {fewer[1]:.1f} after {fewer[0]:,}); at the ends "
+                f"{exact[0]}; the others are not judged: {', '.join(exact[1:])}",
+                early[0][1] > early[1][1] and ends["checkerboard"]["LIBSVM"] < ends["checkerboard"]["BPegasos+merge"],
                 "it is not overtaken"
                 if ends["checkerboard"]["LIBSVM"] >= ends["checkerboard"]["BPegasos+merge"]
                 else "it does not rise faster",
             ),
             Claim(
                 "on Waveform the budgeted machine rises faster than Pegasos without a budget",
-                f"after about 5,000 examples {both[0]:.2f} and {both[1]:.2f} %; means of {shuffles} shuffles with λ "
-                f"for {100_000:,} examples and with λ for {WITHOUT_BUDGET:,}, which Pegasos has: {means[0]:.2f} and "
-                f"{means[1]:.2f}, Pegasos {means[2]:.2f}",
-                both[0] > both[1],
+                f"after {both[0][0]:,} and {both[1][0]:,} examples, the looks nearest to 5,000, {both[0][1]:.2f} and "
+                f"{both[1][1]:.2f} %; means of {shuffles} shuffles after 5,000 with λ for {100_000:,} "
+                f"examples and with λ for {WITHOUT_BUDGET:,}, which Pegasos has: {means[0]:.2f} and {means[1]:.2f}, "
+                f"Pegasos {means[2]:.2f}",
+                both[0][1] > both[1][1],
                 "λ is that for the whole stream, and too small for its beginning; with the λ of Pegasos it is ahead",
             ),
             Claim(
                 "on Covertype it trails Pegasos without a budget far behind",
                 f"{ends['covtype']['BPegasos+merge']:.2f} after 100,000 examples, Pegasos "
-                f"{ends['covtype']['Pegasos']:.2f} after 20,000",
+                f"{ends['covtype']['Pegasos']:.2f} after 20,000, one shuffle; far behind is by more than a point. "
+                "Table 3 has it with all rows",
                 ends["covtype"]["BPegasos+merge"] < ends["covtype"]["Pegasos"] - 1.0,
                 "Pegasos is cut at 20,000 rows here, and had 136,000 in the paper",
             ),
         ]
-
-
-def value_at(part, seen):
-    """The accuracy at the look nearest to so many examples."""
-    x, y = np.array(part["curve"]).T
-    return float(y[np.abs(np.log(x) - np.log(seen)).argmin()])
 
 
 class Figure5(Evolution):
@@ -548,12 +569,22 @@ class Figure7(Experiment):
         count = {p: [len(set(self.named(k, v))) for k, v in curves_of(parts).items() if k.startswith(p)]
                  for p in ("project", "merge")}  # fmt: skip
         told = "; ".join(f"{policy} {', '.join(map(str, counts))}" for policy, counts in count.items())
+        same = {
+            measure: " and ".join(
+                ", ".join(f"{len(set(v[measure]))}" for k, v in curves_of(parts).items() if k.startswith(p))
+                for p in count
+            )
+            for measure in ("by example", "by coefficient")
+        }
         more = {policy: parts[f"also, {policy}"] for policy in count}
         whole = {policy: sum(digits == 10 for digits in counts) for policy, counts in more.items()}
         return [
             Claim(
                 "ten projected vectors miss digits, ten merged ones show all ten in every run",
-                f"different digits: {told}; of {len(more['merge'])} runs all ten in {whole['merge']} by merging "
+                "different digits, projected vectors named by the nearest example, merged ones by the largest "
+                f"coefficient: {told}. By one measure, projection and merging: by example {same['by example']}; by "
+                f"coefficient {same['by coefficient']}. Named as at first, of "
+                f"{len(more['merge'])} runs all ten in {whole['merge']} by merging "
                 f"({min(more['merge'])} or more in the others), in {whole['project']} by projection (at most "
                 f"{max(more['project'])})",
                 max(count["project"]) < 10 and min(count["merge"]) == 10,

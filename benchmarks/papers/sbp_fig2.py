@@ -370,6 +370,10 @@ class Figure2(Experiment):
         "Lower row: their other forms."
     )
     differences = (
+        "The claims are of errors within 3 % above the optimum's. Further out Pegasos or SDCA often need fewer values "
+        "than Algorithm 1, whose draws cost n each. To 50 % above they need, over n, 16 against 31 on "
+        "reuters-money-fx, 16 against 39 on a9a, 1,120 against 1,734 on mnist; to 20 % above SDCA needs 20 against 186 "
+        "on a9a.",
         "SMO without a cache needs fewer values than Algorithm 1 to the optimum's error on a9a, usps and mnist: its "
         "late, rapid convergence is the paper's, too.",
         "On a9a the averages of Pegasos and SDCA, which the paper does not show, are within 3 % of the optimum for as "
@@ -491,7 +495,9 @@ class Figure2(Experiment):
                 )
             return "; ".join(told), everywhere
 
-        told, printed = beaten("SBP, Algorithm 1", ("Pegasos", "SDCA"))
+        pair = "SBP, Algorithm 1", ("Pegasos", "SDCA")
+        told, printed = beaten(*pair)
+        told += f". Further out, which is not judged, who needs fewer: {self.further(read, *pair)}"
         forms = [label for label in ROWS if label.startswith(("Pegasos", "SDCA"))]
         told_best, best = beaten("SBP, weights t", forms)
         sizes = {
@@ -525,6 +531,18 @@ class Figure2(Experiment):
                 "on a9a and usps there are as many, and on mnist the mean of the runs does not get there",
             ),
         ]
+
+    def further(self, read, ours, rivals):
+        """Who needs no more than ``ours`` to the errors of the table that are not judged."""
+        told = []
+        for share in (each for each in SHARES if each > 1.03):
+            sooner = []
+            for name, (optimum, curves, _, _) in read.items():
+                own, *others = (first_at(curves[label], share * optimum["error"])[0] for label in (ours, *rivals))
+                who = [f"“{rival}”" for rival, other in zip(rivals, others) if other <= own and np.isfinite(other)]
+                sooner += [f"{name} {', '.join(who)}"] * bool(who)
+            told.append(f"{100 * (share - 1):.0f} % above: {'; '.join(sooner) or 'nobody'}")
+        return ". ".join(told)
 
     def claims_about_rivals(self, read):
         """SMO, the Perceptron, and ν."""
