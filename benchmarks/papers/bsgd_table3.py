@@ -54,8 +54,8 @@ DIFFERENCES = (
     "for LIBSVM and all that have no budget (Norma 10,000), with three shuffles. a9a stands for Adult (32,561 rows; "
     "21K), dna has 2,000 rows (4.3K), ijcnn1 39,990 of its 49,990, as 10,000 are for testing. There is no Phoneme.",
     "Cross-validation has 3 folds (10) of at most 10,000 rows for BPegasos+merge, BPegasos+project, BMP, BPA, "
-    "MP+stop and MP+random, 6,000 for removal and Pegasos, 3,000 for BNorma, 2,000 for MP and Projectron++, 1,500 for LIBSVM and "
-    "Norma. The parameters of BPegasos+merge are those of an older run, and its cells are new. Where rows for testing "
+    "MP+stop and MP+random, 6,000 for removal and Pegasos, 3,000 for BNorma, 2,000 for MP and Projectron++, 1,500 for "
+    "LIBSVM and Norma. The parameters of BPegasos+merge are those of an older run, and its cells are new. Where rows for testing "
     "are drawn anew in each shuffle, parameters are chosen on training rows of the first, some of which are test rows "
     "of others.",
     "BMP was run again with 6,000 rows first: on ijcnn1 with B = 100 it had 95.85±0.37, as U came out smaller, where "
@@ -91,8 +91,8 @@ DIFFERENCES = (
     "LIBSVM is scikit-learn's, one class against one; the paper has one against the rest.",
     "The numbers the paper prints for BPegasos+project on Checkerboard are those of BPegasos+merge on IJCNN, "
     "digit for digit, and disagree with its Table 4.",
-    "All cells are from runs of this frame, but for what is marked: BPegasos+remove with B = 500 on a9a, for the reason "
-    "above, and BPegasos+project and Projectron++ with B = 500 on Covertype.",
+    "All cells are from runs of this frame, but for what is marked: BPegasos+remove with B = 500 on a9a, for the "
+    "reason above, and BPegasos+project and Projectron++ with B = 500 on Covertype.",
 )
 
 # Wang, Crammer, Vucetic (2012), Table 3 (a)-(c), the budgeted block without TVM: accuracy ± standard deviation in per

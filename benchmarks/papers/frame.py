@@ -88,7 +88,7 @@ class Experiment:
         return f"{', '.join(missing)} {'are' if missing[1:] else 'is'} not among the data" if missing else ""
 
     def spent(self, results):
-        """Processor seconds of a finished result, and the machine that they are of."""
+        """Processor seconds of a finished result, None where they were not kept, and the machine."""
         kept = Kept(results / f"{self.stem}.json")
         return kept.seconds, kept.machine
 
@@ -132,7 +132,8 @@ class Kept:
             since = time.process_time()
             # as it will be read: keys are text, tuples are lists
             self.parts[name] = json.loads(json.dumps(compute(), allow_nan=False))
-            self.seconds += time.process_time() - since
+            if self.seconds is not None:  # some were not kept
+                self.seconds += time.process_time() - since
             self._write()
             print(f"    {name}: {time.process_time() - since:.1f} s", flush=True)
         return self.parts[name]
@@ -145,7 +146,7 @@ class Kept:
 
     def _write(self):
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        head = {"done": self.done, "seconds": round(self.seconds, 1), "machine": machine()}
+        head = {"done": self.done, "seconds": self.seconds and round(self.seconds, 1), "machine": machine()}
         lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in self.parts.items())
         whole = f'{json.dumps(head)[:-1]}, "parts": {{\n{lines}\n}}}}\n'
         written = self.path.with_suffix(".part")
@@ -345,8 +346,8 @@ def spent(place, there):
     """What the runs took."""
     took = {f"{paper}, {experiment.name}": experiment.spent(place.results) for paper, experiment, _ in there}
     machines = {machine for _, machine in took.values()}
-    rows = [[name, f"{seconds:.0f}"] for name, (seconds, _) in took.items()]
-    rows.append(["in all", f"{sum(seconds for seconds, _ in took.values()):.0f}"])
+    rows = [[name, "not kept" if seconds is None else f"{seconds:.0f}"] for name, (seconds, _) in took.items()]
+    rows.append(["in all that is known", f"{sum(seconds or 0.0 for seconds, _ in took.values()):.0f}"])
     title = "## What it took\n\nProcessor time, measuring included."
     return f"{title}\n\n{markdown(['', 'seconds'], rows)}\n\n{told(machines)}\n"
 

@@ -412,7 +412,8 @@ class Tracked(Experiment):
     def spent(self, results):
         """Processor seconds of its own runs, and the machine."""
         found = [held(figure, results) for figure in self.figures[self.own]]
-        return sum(kept.seconds for kept in found), found[0].machine
+        seconds = [kept.seconds for kept in found]
+        return None if None in seconds else sum(seconds), found[0].machine
 
     def load(self, results):
         """The runs of each set-up, by figure."""
