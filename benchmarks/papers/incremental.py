@@ -482,7 +482,11 @@ class Figure2(Tracked):
         "its jumps, and Algorithm 2 with K = 10 is nearly as good as Algorithm 1 with K = 20."
     )
     setting = "the first 10,000 examples of ten shuffles of a9a, and 5,000 of mnist (8 against the rest, C = 1000)."
-    differences = ("The streams are cut; the paper makes a whole pass.", "The paper's figure has a9a alone.")
+    differences = (
+        "The streams are cut; the paper makes a whole pass.",
+        "The paper's figure has a9a alone, and so have the verdicts; mnist is told beside them. There the gap falls "
+        "by a quarter to a third, and Algorithm 2 with K = 10 is not near Algorithm 1 with K = 20.",
+    )
 
     def table(self, parts):
         return "\n\n".join(f"{TITLES[figure]}:\n\n{table_of_gaps(groups)}" for figure, groups in parts.items())
@@ -495,19 +499,25 @@ class Figure2(Tracked):
         return figure
 
     def claims(self, parts):
-        """Of a9a, the paper's figure."""
-        means = {name: [part.mean() for part in parts_of(stacked(runs, "gap"))] for name, runs in parts["fig2"].items()}
-        drift = {name: last / first for name, (_, first, last) in means.items()}
+        """Of a9a, the paper's figure; mnist is told."""
+        means, beside = (
+            {name: [part.mean() for part in parts_of(stacked(runs, "gap"))] for name, runs in parts[figure].items()}
+            for figure in self.figures
+        )
+        drift, other = ([last / first for _, first, last in each.values()] for each in (means, beside))
         over_K = [means[f"Algorithm 1, K = {K}"][0] for K in (1, 5, 10, 20)]
         gaps = [stacked(parts["fig2"][f"Algorithm 1, K = {K}"], "gap") for K in (1, 20)]
         spread = [each.std(axis=1).mean() for each in gaps]
         share = [each / every.mean() for each, every in zip(spread, gaps)]
-        two, one = means["Algorithm 2, K = 10"][0], means["Algorithm 1, K = 20"][0]
+        (two, one), (two_beside, one_beside) = (
+            (each["Algorithm 2, K = 10"][0], each["Algorithm 1, K = 20"][0]) for each in (means, beside)
+        )
         return [
             Claim(
                 "the gap keeps its value along the stream: both algorithms track the optimum",
-                f"last fifth over first fifth, all set-ups: {min(drift.values()):.2f} to {max(drift.values()):.2f}",
-                max(drift.values()) <= 1.25,
+                f"last fifth over first fifth, all set-ups on a9a: {min(drift):.2f} to {max(drift):.2f}; on mnist, "
+                f"which is not judged, {min(other):.2f} to {max(other):.2f}. Judged is only that it is at most 1.25",
+                max(drift) <= 1.25,
                 "it grows",
             ),
             Claim(
@@ -525,7 +535,8 @@ class Figure2(Tracked):
             ),
             Claim(
                 "Algorithm 2 with K = 10 does nearly as well as Algorithm 1 with K = 20",
-                f"mean gaps {two:.4f} and {one:.4f}",
+                f"mean gaps on a9a {two:.4f} and {one:.4f}; on mnist, which is not judged, {two_beside:.4f} and "
+                f"{one_beside:.4f}. Nearly as well is at most 1.25 times",
                 two <= 1.25 * one,
                 "it does worse",
             ),
@@ -555,10 +566,16 @@ class Figure3(Tracked):
         whole = next(name for name in means if name.startswith("active of"))
         drift = {name: last / first for name, (_, first, last) in means.items() if name.startswith("active")}
         cut = {name: ratio for name, ratio in drift.items() if name != whole}
+        grown = []
+        for name in drift:
+            _, first, last = parts_of(stacked(parts["fig3"][name], "gap"))
+            grown.append(f"{np.sum(last > first)} of {first.size}")
         return [
             Claim(
                 "with active selection the gap does not grow",
-                "last fifth over first fifth: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in drift.items()),
+                "last fifth over first fifth: "
+                + ", ".join(f"{name} {ratio:.2f}" for name, ratio in drift.items())
+                + f"; it grows in {', '.join(grown)} runs. Not to grow is to be at most 1.25 in the mean",
                 max(drift.values()) <= 1.25,
                 "it grows while only hard examples have come",
             ),
