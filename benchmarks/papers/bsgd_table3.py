@@ -56,8 +56,8 @@ DIFFERENCES = (
     "Cross-validation has 3 folds (10) of at most 10,000 rows for BPegasos+merge, BPegasos+project, BMP, BPA, "
     "MP+stop and MP+random, 6,000 for removal and Pegasos, 3,000 for BNorma, 2,000 for MP and Projectron++, 1,500 for "
     "LIBSVM and Norma. The parameters of BPegasos+merge are those of an older run, and its cells are new. Where rows "
-    "for testing are drawn anew in each shuffle, parameters are chosen on training rows of the first, some of which are test rows "
-    "of others.",
+    "for testing are drawn anew in each shuffle, parameters are chosen on training rows of the first, some of which "
+    "are test rows of others.",
     "BMP was run again with 6,000 rows first: on ijcnn1 with B = 100 it had 95.85±0.37, as U came out smaller, where "
     "the older run had 96.95±0.35. With 10,000, as the older run, that number came back; so BMP, BPA, "
     "BPegasos+project, MP+stop and MP+random have as many. The last two, which keep single vectors, learn the coarse "
