@@ -92,7 +92,7 @@ DIFFERENCES = (
     "The numbers the paper prints for BPegasos+project on Checkerboard are those of BPegasos+merge on IJCNN, "
     "digit for digit, and disagree with its Table 4.",
     "All cells are from runs of this frame, but for what is marked: BPegasos+remove with B = 500 on a9a, for the "
-    "reason above, and BPegasos+project and Projectron++ with B = 500 on Covertype.",
+    "reason above, and Projectron++ with B = 500 on Covertype.",
 )
 
 # Wang, Crammer, Vucetic (2012), Table 3 (a)-(c), the budgeted block without TVM: accuracy ± standard deviation in per
