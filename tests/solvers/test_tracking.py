@@ -26,6 +26,18 @@ def data(rng, n=80, d=3, sparse=False):
     return as_rows(sp.csr_matrix(X) if sparse else X), X.astype(np.float64), y
 
 
+def exact_data(rng, sparse):
+    """The same, with inner products that are exact: of two examples that are nearly alike rounding may choose either.
+
+    Of two with the same y x it may, too: these are drawn again.
+    """
+    while True:
+        _, X, y = data(rng)
+        X = np.round(64.0 * X) / 64.0
+        if np.unique(y[:, None] * X, axis=0).shape[0] == y.size:
+            return as_rows(sp.csr_matrix(X.astype(np.float32)) if sparse else X), X, y
+
+
 def problem_of(rows, y, kernel=None, intercept="none", **options):
     n = y.shape[-1]
     return KernelProblem(
@@ -75,10 +87,7 @@ def test_algorithms_1_and_2_and_their_means_are_the_textbooks(algorithm, kernel,
 
 @in_both_layouts
 def test_the_greedy_choice_is_the_textbooks(sparse, rng):
-    """Of two examples that are nearly alike rounding may choose either: kernel values are exact."""
-    _, X, y = data(rng)
-    X = np.round(64.0 * X) / 64.0
-    rows = as_rows(sp.csr_matrix(X.astype(np.float32)) if sparse else X)
+    rows, X, y = exact_data(rng, sparse)
     problem, solver = problem_of(rows, y, Linear()), Tracker("lasvm", "greedy", 3)
     state = solver.init(problem, rng)
     for alpha in textbook.greedy(X @ X.T, y, np.full(y.size, C), 3):
@@ -100,10 +109,8 @@ def test_the_randomised_lasvm_is_the_textbooks(sparse, rng):
 @in_both_layouts
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_pairs_with_a_free_bias_are_the_textbooks(steps, sparse, rng):
-    """Two variables that moved have the same e: which one is next is decided by kernel values that are exact."""
-    _, X, y = data(rng)
-    X = np.round(64.0 * X) / 64.0
-    rows = as_rows(sp.csr_matrix(X.astype(np.float32)) if sparse else X)
+    """Two variables that moved have the same e: which one is next is decided by exact kernel values."""
+    rows, X, y = exact_data(rng, sparse)
     problem, solver = problem_of(rows, y, Linear(), "unregularized"), Tracker(reprocess=steps)
     state = solver.init(problem, rng)
     for beta, bias in textbook.pairs(X @ X.T, y, np.full(y.size, C), steps):
