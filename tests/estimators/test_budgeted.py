@@ -52,7 +52,12 @@ def quick(estimator=BudgetedSVC, **parameters):
 @pytest.fixture
 def double(monkeypatch):
     """Vectors in double precision, as in the tests of the solver, which compile the loops for it."""
-    monkeypatch.setattr(estimators.solvers, "solver_class", lambda *names: partial(BudgetedSGD, precision="float64"))
+
+    def solver_class(*names):
+        assert names == ("budgeted", "sgd")
+        return partial(BudgetedSGD, precision="float64")
+
+    monkeypatch.setattr(estimators.solvers, "solver_class", solver_class)
 
 
 def same(one, other, X):

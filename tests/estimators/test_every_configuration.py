@@ -1,7 +1,9 @@
-"""scikit-learn's own checks with every option that a user can choose, not with defaults only.
+"""scikit-learn's own checks with options that users choose, not with defaults only.
 
 The defaults, of kernel machines "smo", and linear Pegasos are checked in test_contract.py, test_kernel.py and
-test_budgeted.py.
+test_budgeted.py. These and those below have at least once, not every two together: all solvers of kernel machines,
+"sdca" and "pegasos" of linear ones, all steps of budgeted ones, early stopping, precomputed kernels, and each way to
+take several classes. Linear "interior" and "simba" and policies but "merge" are in tests of their own alone.
 Sparse rows are among the checks.
 """
 
@@ -11,8 +13,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SVC, SVR, BudgetedSVC, LinearSVC, LinearSVR
+from widemargin.solvers.budget import STEPS
 
-#: Every option at least once, not every two of them.
 LINEAR = [
     LinearSVC(solver="sdca"),
     LinearSVR(solver="sdca", early_stopping=True),
@@ -28,7 +30,7 @@ KERNEL = [
 ]
 #: Steps are values of the loop that test_budgeted.py has compiled for its checks, which are of the other two. Policies
 #: are held to their textbooks in solvers/budget/test_policy.py, and estimators ask none for its class.
-BUDGETED = [BudgetedSVC(50, step="implicit", lam=0.02, max_iter=5)]
+BUDGETED = [BudgetedSVC(50, step=step, lam=0.02, max_iter=5) for step in STEPS if step not in ("pegasos", "norma")]
 
 WEIGHTS = (
     "the check wants the same bits; an example of weight 2 and one that is there twice share the optimum, which exact "

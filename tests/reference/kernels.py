@@ -44,7 +44,7 @@ USUAL = [layout for layout in LAYOUTS if "int64" not in layout]
 COMBINATIONS = [
     *(("rbf", layout) for layout in LAYOUTS),
     *(("linear", layout) for layout in ("dense float64", "CSR float64 int32")),
-    *(("poly", layout) for layout in ("dense float64", "CSR float64 int32")),
+    *(("poly", layout) for layout in ("dense float64", "dense float32", "CSR float64 int32")),
     ("sigmoid", "dense float64"),
     *(("laplacian", layout) for layout in ("dense float32", "CSR float32 int32")),
 ]
