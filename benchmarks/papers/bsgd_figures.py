@@ -39,12 +39,6 @@ def curves_of(parts):
     return {name: part for name, part in parts.items() if not name.startswith(("chosen", "also"))}
 
 
-def at(curve, place):
-    """The value at a share of the course, the nearest that was looked at."""
-    x, y = np.array(curve).T
-    return float(y[np.abs(np.log(x) - np.log(place * x[-1])).argmin()])
-
-
 def nearest(curve, seen):
     """(examples, accuracy) at the look nearest to so many examples."""
     x, y = np.array(curve).T
@@ -313,7 +307,11 @@ class Figure4(Evolution):
     def claims(self, parts):
         """Ends, and where both have seen as much."""
         found = self.read(parts)
-        rise = {n: [at(c["BPegasos+merge"]["curve"], s) for s in (0.001, 0.01, 0.1, 1.0)] for n, c in found.items()}
+        merged = {n: c["BPegasos+merge"]["curve"] for n, c in found.items()}
+        rise = {
+            n: [nearest(curve, share * curve[-1][0])[1] for share in (0.001, 0.01, 0.1, 1.0)]
+            for n, curve in merged.items()
+        }
         ends = {n: {m: part["curve"][-1][1] for m, part in curves.items()} for n, curves in found.items()}
         board = found["checkerboard"]
         early = [nearest(board[m]["curve"], 1000) for m in ("LIBSVM", "BPegasos+merge")]
