@@ -57,6 +57,11 @@ def cov1(dtype=np.float32):
     return split(MaxAbsScaler().fit_transform(X), np.where(y == 1, 1.0, -1.0), 0.1)
 
 
+def there_is_data():
+    """Whether the folder of benchmark data has files."""
+    return DATA.is_dir() and any(DATA.iterdir())
+
+
 def has(*names):
     """Whether these files can be loaded."""
     return all((DATA / f"{name}.bz2").exists() for name in names)

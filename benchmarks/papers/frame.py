@@ -6,7 +6,8 @@ show it; ``claims`` sets what the paper claims beside what was measured. Results
 each part, so that a run that was killed goes on; figures and page are made of them alone.
 
 Full runs write ``benchmarks/results``, ``docs/images`` and ``docs/measurements/reproduction.md``; quick ones,
-which are for trying, write the same under ``bench_output/reproduce``.
+which are for trying, write the same under ``bench_output/reproduce``, or ``bench_output/reproduce_generated`` where
+there is no data.
 """
 
 import json
@@ -18,7 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.datasets import DATA, ROOT, has
+from benchmarks import datasets
+from benchmarks.datasets import ROOT, has
 
 #: Where the experiments of each paper are, and what the paper is.
 PAPERS = {
@@ -88,16 +90,16 @@ class Experiment:
         return f"{', '.join(missing)} {'are' if missing[1:] else 'is'} not among the data" if missing else ""
 
     def spent(self, results):
-        """Processor seconds of a finished result, None where they were not kept, and the machine."""
+        """Processor seconds of a finished result, None where they were not kept, and the machines."""
         kept = Kept(results / f"{self.stem}.json")
-        return kept.seconds, kept.machine
+        return kept.seconds, {kept.machine}
 
     def begin(self, results, quick, again):
         """Run it, unless it is done; ``again``, the old result stands until the new one is whole."""
         kept = Kept(results / f"{self.stem}.json", again)
         if not kept.done:
             self.run(kept, quick)
-            kept.finish()
+        kept.finish()
 
     def figure(self, parts):
         """A figure of matplotlib, or None."""
@@ -132,6 +134,7 @@ class Kept:
             since = time.process_time()
             # as it will be read: keys are text, tuples are lists
             self.parts[name] = json.loads(json.dumps(compute(), allow_nan=False))
+            self.machine = machine()
             if self.seconds is not None:  # some were not kept
                 self.seconds += time.process_time() - since
             self._write()
@@ -139,14 +142,16 @@ class Kept:
         return self.parts[name]
 
     def finish(self):
-        """Say that all parts are there."""
-        self.done = True
-        self._write()
+        """Say that all parts are there, and take the old result's place, unless that was done before."""
+        if not self.done:
+            self.done = True
+            self._write()
         os.replace(self.file, self.path)
 
     def _write(self):
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        head = {"done": self.done, "seconds": self.seconds and round(self.seconds, 1), "machine": machine()}
+        head = {"done": self.done, "seconds": self.seconds and round(self.seconds, 1)}
+        head["machine"] = self.machine or machine()
         lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in self.parts.items())
         whole = f'{json.dumps(head)[:-1]}, "parts": {{\n{lines}\n}}}}\n'
         written = self.path.with_suffix(".part")
@@ -224,18 +229,24 @@ class Place:
     page: Path
 
 
-def there_is_data():
-    """Whether the folder of benchmark data has files."""
-    return DATA.is_dir() and any(DATA.iterdir())
+def placed(page, trials, quick):
+    """The repository's own files with this page, or those of a trial, in the folder of this name."""
+    if quick:  # trials on generated data alone are apart, lest they stand for those on all
+        folder = ROOT / "bench_output" / (trials if datasets.there_is_data() else f"{trials}_generated")
+        return Place(folder / "results", folder / "images", folder / f"{page}.md")
+    docs = ROOT / "docs"
+    return Place(ROOT / "benchmarks" / "results", docs / "images", docs / "measurements" / f"{page}.md")
 
 
 def place_of(quick):
-    """The repository's own files, or those of a trial."""
-    if quick:  # trials on generated data alone are apart, lest they stand for those on all
-        folder = ROOT / "bench_output" / ("reproduce" if there_is_data() else "reproduce_generated")
-        return Place(folder / "results", folder / "images", folder / "reproduction.md")
-    docs = ROOT / "docs"
-    return Place(ROOT / "benchmarks" / "results", docs / "images", docs / "measurements" / "reproduction.md")
+    """Where the papers' experiments are."""
+    return placed("reproduction", "reproduce", quick)
+
+
+def say_if_there_is_no_data():
+    """Print what is run without data."""
+    if not datasets.there_is_data():
+        print(f"{datasets.DATA} has no data: generated data only (set WIDEMARGIN_DATA to the folder of benchmark data)")
 
 
 def experiments(paper):
@@ -265,13 +276,12 @@ def reproduce(names=("all",), quick=False, again=False):
     if unknown:
         raise ValueError(f"papers are {', '.join(PAPERS)} or all, got {unknown[0]!r}")
     place = place_of(quick)
-    if not there_is_data():
-        if again and not quick:
-            raise ValueError(
-                f"{DATA} has no data, and --again would put runs on generated data in the place of the repository's "
-                "results: set WIDEMARGIN_DATA to the folder of benchmark data"
-            )
-        print(f"{DATA} has no data: generated data only (set WIDEMARGIN_DATA to the folder of benchmark data)")
+    if again and not quick and not datasets.there_is_data():
+        raise ValueError(
+            f"{datasets.DATA} has no data, and --again would put runs on generated data in the place of the "
+            "repository's results: set WIDEMARGIN_DATA to the folder of benchmark data"
+        )
+    say_if_there_is_no_data()
     for paper in PAPERS if "all" in names else names:
         for experiment in experiments(paper):
             complete(experiment, place, quick, again)
@@ -305,7 +315,7 @@ def page(place, quick=False):
     text = [HEAD]
     if quick:
         text.append("**A quick run: fewer steps, rows and repetitions. It shows that everything runs, not more.**\n")
-    text += [summary(there, quick), spent(place, there)]
+    text += [summary(there, quick), spent(place, there, "Processor time, measuring included.")]
     before = None
     for paper, experiment, parts in there:
         if paper != before:
@@ -342,14 +352,18 @@ def summary(there, quick=False):
     return text
 
 
-def spent(place, there):
-    """What the runs took."""
+#: What a sum is called in which seconds may be missing.
+KNOWN = "in all that is known"
+
+
+def spent(place, there, clock, total=KNOWN):
+    """What the runs took by some clock; ``total`` is what the sum is called if no seconds are missing."""
     took = {f"{paper}, {experiment.name}": experiment.spent(place.results) for paper, experiment, _ in there}
-    machines = {machine for _, machine in took.values()}
     rows = [[name, "not kept" if seconds is None else f"{seconds:.0f}"] for name, (seconds, _) in took.items()]
-    rows.append(["in all that is known", f"{sum(seconds or 0.0 for seconds, _ in took.values()):.0f}"])
-    title = "## What it took\n\nProcessor time, measuring included."
-    return f"{title}\n\n{markdown(['', 'seconds'], rows)}\n\n{told(machines)}\n"
+    every = [seconds for seconds, _ in took.values()]
+    rows.append([KNOWN if None in every else total, f"{sum(seconds or 0.0 for seconds in every):.0f}"])
+    machines = set().union(*(own for _, own in took.values()))
+    return f"## What it took\n\n{clock}\n\n{markdown(['', 'seconds'], rows)}\n\n{told(machines)}\n"
 
 
 def told(machines):

@@ -334,14 +334,13 @@ def execute(figure, runs, rows, results=RESULTS, again=False):
     """Run what is missing of a figure."""
     set_ups, cut, count = FIGURES[figure]
     rows, kept = cut if rows is None else rows, held(figure, results, again)
-    if len(kept.parts) > count * runs:
-        return
-    if kept.get("rows", lambda: rows) != rows:
-        sys.exit(f"{kept.path} has runs of {kept.parts['rows']} rows, not {rows}: move it away first")
-    names = list(set_ups(rows))
-    for run in range(runs):
-        for name, one in names:
-            kept.get(f"{name}, run {run}", partial(one, run))
+    if len(kept.parts) <= count * runs:
+        if kept.get("rows", lambda: rows) != rows:
+            sys.exit(f"{kept.path} has runs of {kept.parts['rows']} rows, not {rows}: move it away first")
+        names = list(set_ups(rows))
+        for run in range(runs):
+            for name, one in names:
+                kept.get(f"{name}, run {run}", partial(one, run))
     kept.finish()
 
 
@@ -410,10 +409,10 @@ class Tracked(Experiment):
     own: slice = slice(None)
 
     def spent(self, results):
-        """Processor seconds of its own runs, and the machine."""
+        """Processor seconds of its own runs, and the machines."""
         found = [held(figure, results) for figure in self.figures[self.own]]
         seconds = [kept.seconds for kept in found]
-        return None if None in seconds else sum(seconds), found[0].machine
+        return None if None in seconds else sum(seconds), {kept.machine for kept in found}
 
     def load(self, results):
         """The runs of each set-up, by figure."""

@@ -467,7 +467,7 @@ class Regret(Measurement):
 
     def lacks(self, quick):
         """Generated data is always there."""
-        return "" if quick or datasets.DATA.exists() else f"{datasets.DATA} is missing"
+        return "" if quick or datasets.there_is_data() else f"{datasets.DATA} has no data"
 
     def run(self, kept, quick):
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -3,14 +3,13 @@
 ``widemargin bench`` runs this from a checkout. Experiments, their files and figures are those of
 :mod:`benchmarks.papers.frame`; a page here has a head, what it took, and a section for each experiment. Full runs write
 ``benchmarks/results``, ``docs/images`` and pages in ``docs/measurements``; quick ones, which are for trying, write the
-same under ``bench_output/bench``.
+same under ``bench_output/bench``, without data under ``bench_output/bench_generated``.
 """
 
 import os
 from importlib import import_module
 
-from benchmarks.datasets import DATA, ROOT
-from benchmarks.papers.frame import Experiment, Place, complete, markdown, told
+from benchmarks.papers.frame import Experiment, complete, placed, say_if_there_is_no_data, spent
 
 #: Page → where its experiments are.
 PAGES = {"peers": ("linear_peers", "kernel_peers"), "auto": ("auto",), "scaling": ("scaling",)}
@@ -38,12 +37,8 @@ class Measurement(Experiment):
 
 
 def place_of(page, quick):
-    """The repository's own files, or those of a trial."""
-    if quick:
-        folder = ROOT / "bench_output" / "bench"
-        return Place(folder / "results", folder / "images", folder / f"{page}.md")
-    docs = ROOT / "docs"
-    return Place(ROOT / "benchmarks" / "results", docs / "images", docs / "measurements" / f"{page}.md")
+    """Where the experiments of a page are."""
+    return placed(page, "bench", quick)
 
 
 def modules(page):
@@ -62,8 +57,7 @@ def bench(names=("all",), quick=False, again=False, idle=False):
     unknown = [name for name in names if name not in (*PAGES, "all")]
     if unknown:
         raise ValueError(f"pages are {', '.join(PAGES)} or all, got {unknown[0]!r}")
-    if not DATA.exists():
-        print(f"{DATA} is missing: generated data only (set WIDEMARGIN_DATA to the folder of benchmark data)")
+    say_if_there_is_no_data()
     IDLE, written = idle, []
     for name in PAGES if "all" in names else names:
         place = place_of(name, quick)
@@ -92,18 +86,6 @@ def text(name, place, quick=False):
         lines.append(f"{experiment.table(parts)}\n")
         if notes := [*experiment.notes(parts, quick), *experiment.differences]:
             lines.append("\n".join(f"- {each}" for each in notes) + "\n")
-    return "\n".join([*lines, spent(place, there)])
-
-
-def spent(place, there):
-    """What the runs took; no paper's clock is here to be named, so the text is not that of the papers' page."""
-    took = {f"{page}, {each.name}": each.spent(place.results) for page, each, _ in there}
-    rows = [[name, f"{seconds:.0f}"] for name, (seconds, _) in took.items()]
-    rows.append(["in all", f"{sum(seconds for seconds, _ in took.values()):.0f}"])
-    title = (
-        "## What it took\n\nProcessor time of whole runs, with compilation, data and all that is off the clocks above."
-    )
+    clock = "Processor time of whole runs, with compilation, data and all that is off the clocks above."
     others = "".join(f"\n{each.footnote}\n" for _, each, _ in there if each.footnote)
-    return (
-        f"{title}\n\n{markdown(['', 'seconds'], rows)}\n\n{told({machine for _, machine in took.values()})}\n{others}"
-    )
+    return "\n".join([*lines, spent(place, there, clock, "in all") + others])

@@ -1,7 +1,9 @@
 """``widemargin reproduce``: what is finished is not run again, what was killed goes on, and the page is made of it."""
 
 import json
+import os
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 def frame(monkeypatch, tmp_path):
     """The frame, with results of its own and a paper of one experiment whose runs are counted."""
     monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import datasets
     from benchmarks.papers import frame
 
     class Toy(frame.Experiment):
@@ -47,7 +50,7 @@ def frame(monkeypatch, tmp_path):
     monkeypatch.setattr(frame, "PAPERS", {"toy": ((), "A toy (2012)")})
     monkeypatch.setattr(frame, "experiments", lambda paper: [toy])
     monkeypatch.setattr(frame, "place_of", lambda quick: place)
-    monkeypatch.setattr(frame, "there_is_data", lambda: True)
+    monkeypatch.setattr(datasets, "DATA", ROOT)
     frame.toy, frame.place = toy, place
     yield frame
     del frame.toy, frame.place
@@ -87,23 +90,113 @@ def test_a_result_stands_until_one_that_is_computed_again_is_whole(frame, capsys
     assert [path.name for path in frame.place.results.iterdir()] == ["toy_fig1.json"]
 
 
-def test_without_data_no_result_of_a_full_run_is_replaced(frame, capsys, monkeypatch):
+def before_it_is_written(patch, frame):
+    """Kill runs when all parts are there."""
+
+    def killed(kept):
+        raise KeyboardInterrupt
+
+    patch.setattr(frame.Kept, "finish", killed)
+
+
+def before_it_has_its_place(patch, frame):
+    """Kill runs that are written as done, beside the old result."""
+    replace = os.replace
+
+    def killed(source, target):
+        if source.suffix == ".again":
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    patch.setattr(os, "replace", killed)
+
+
+@pytest.mark.parametrize("kill", [before_it_is_written, before_it_has_its_place])
+def test_a_whole_run_that_was_killed_takes_the_old_results_place_and_is_not_run_again(kill, frame, monkeypatch):
     main(["reproduce", "toy"])
-    monkeypatch.setattr(frame, "there_is_data", lambda: False)
+    with monkeypatch.context() as patch:
+        kill(patch, frame)
+        patch.setattr(frame, "machine", lambda: "that of the run; versions")
+        assert main(["reproduce", "toy", "--again"]) == 130
+    assert main(["reproduce", "toy", "--again"]) == 0
+    assert frame.toy.runs == [0, 1, 2, 0, 1, 2]
+    assert [path.name for path in frame.place.results.iterdir()] == ["toy_fig1.json"]
+    kept = frame.Kept(frame.place.results / "toy_fig1.json")
+    assert (kept.done, kept.machine) == (True, "that of the run; versions")
+
+
+@pytest.mark.parametrize("kill", [before_it_is_written, before_it_has_its_place])
+def test_so_do_runs_of_the_tracker(kill, frame, monkeypatch, tmp_path):
+    from benchmarks.papers import incremental
+
+    ran, folder = [], tmp_path / "tracked"
+    set_ups = [("one", lambda run: ran.append(run) or run)]
+    monkeypatch.setattr(incremental, "FIGURES", {"toy": (lambda rows: set_ups, 5, len(set_ups))})
+    incremental.execute("toy", 2, None, folder)
+    with monkeypatch.context() as patch:
+        kill(patch, frame)
+        with pytest.raises(KeyboardInterrupt):
+            incremental.execute("toy", 2, None, folder, again=True)
+    incremental.execute("toy", 2, None, folder, again=True)
+    assert ran == [0, 1, 0, 1]
+    assert incremental.held("toy", folder).done
+    assert [path.name for path in folder.iterdir()] == ["incremental_toy.json"]
+
+
+def test_what_a_figure_of_several_files_took_tells_of_all_machines_and_of_seconds_that_were_not_kept(frame, tmp_path):
+    from benchmarks.papers import incremental
+
+    figure = incremental.Figure2()
+    for name, seconds in zip(figure.figures, (1.5, 2.0)):
+        kept = incremental.held(name, tmp_path)
+        kept.seconds, kept.machine = seconds, f"machine of {name}; version"
+        kept.finish()
+    assert figure.spent(tmp_path) == (3.5, {"machine of fig2; version", "machine of fig2_mnist; version"})
+    place = frame.Place(tmp_path, tmp_path, tmp_path / "page.md")
+    text = frame.spent(place, [("incremental", figure, {})], "By a clock.", "in all")
+    assert "By a clock." in text
+    assert "| in all | 4 |" in text
+    assert all(f"machine of {name}" in text for name in figure.figures)
+    kept.done, kept.seconds = False, None
+    kept.finish()
+    text = frame.spent(place, [("incremental", figure, {})], "By a clock.", "in all")
+    assert "| incremental, Figure 2 | not kept |" in text
+    assert "| in all that is known | 0 |" in text
+
+
+def test_trials_without_data_are_apart(frame, monkeypatch, tmp_path):
+    """An empty folder is none."""
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import datasets
+    from benchmarks.peers import auto
+    from benchmarks.peers import frame as peers
+
+    (tmp_path / "empty").mkdir()
+    for place_of in (frame.place_of, partial(peers.place_of, "auto")):
+        trials, full = [], []
+        for folder in (ROOT, tmp_path / "empty", tmp_path / "none"):
+            monkeypatch.setattr(datasets, "DATA", folder)
+            trials.append(place_of(quick=True))
+            full.append(place_of(quick=False))
+            assert [each.lacks(quick=False) for each in auto.EXPERIMENTS] == [
+                "" if folder == ROOT else f"{folder} has no data"
+            ] * len(auto.EXPERIMENTS)
+        assert full[0] == full[1] == full[2]
+        assert trials[1] == trials[2]
+        assert not set(vars(trials[0]).values()) & set(vars(trials[1]).values())
+
+
+def test_without_data_no_result_of_a_full_run_is_replaced(frame, capsys, monkeypatch, tmp_path):
+    from benchmarks import datasets
+
+    main(["reproduce", "toy"])
+    monkeypatch.setattr(datasets, "DATA", tmp_path / "none")
     assert main(["reproduce", "toy", "--again"]) == 2
     assert "set WIDEMARGIN_DATA" in capsys.readouterr().err
     assert frame.toy.runs == [0, 1, 2]
     assert main(["reproduce", "toy", "--again", "--quick"]) == 0
     assert frame.toy.runs == [0, 1, 2, 0, 1, 2]
-
-
-def test_trials_without_data_are_apart(frame, monkeypatch):
-    monkeypatch.undo()
-    places = []
-    for there in (True, False):
-        monkeypatch.setattr(frame, "there_is_data", lambda there=there: there)
-        places.append(frame.place_of(quick=True))
-    assert len({place.results for place in places}) == len({place.page for place in places}) == 2
 
 
 def test_a_quick_page_gives_no_reasons(frame):
