@@ -26,7 +26,8 @@ from types import ModuleType
 #: What estimators and the command import, where it is installed.
 LIBRARIES = ("numba.np.arrayobj", "scipy.sparse.linalg", "sklearn.model_selection", "rich.progress", "typer")
 
-#: Seconds after which a process that does not end is ended: some compile loops of every estimator, on a busy machine.
+#: Seconds after which a process that does not end is ended, unless it is given others: some compile much, on a busy
+#: machine.
 LIMIT = 600
 
 FORKS = hasattr(os, "fork") and sys.platform != "darwin"
@@ -48,16 +49,19 @@ class Process:
         What a pipe to standard input holds.
     cwd : path, optional
         The folder to run in, by default that of this process.
+    limit : float
+        Seconds after which it is ended.
     **environment : str
         Changes to the environment of this process.
     """
 
-    def __init__(self, script, *arguments, input=b"", cwd=None, **environment):
+    def __init__(self, script, *arguments, input=b"", cwd=None, limit=LIMIT, **environment):
         self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
         asked = {
             "script": script, "arguments": ["-c", *map(str, arguments)], "cwd": os.fspath(cwd or os.getcwd()),
-            "environment": {**os.environ, **environment},
+            "environment": {**os.environ, **environment}, "limit": limit,
         }  # fmt: skip
+        self.limit = limit
         read, write = os.pipe()
         self.pid = (_forked if FORKS else _started)(asked, read, self._out.fileno(), self._err.fileno())
         os.close(read)
@@ -72,15 +76,35 @@ class Process:
         return self.returncode
 
     def communicate(self):
-        """Wait for the end; returns what :func:`subprocess.run` does, with texts."""
+        """Wait for the end; returns what :func:`subprocess.run` does, with texts, and raises what it does."""
         if self.returncode is None:
-            self.returncode = _asked(f"wait {self.pid}") if FORKS else _STARTED[self.pid].wait(LIMIT)
+            try:
+                self.returncode = _asked(f"wait {self.pid}") if FORKS else _STARTED[self.pid].wait(self.limit)
+            except BaseException:
+                self.kill()
+                raise
         told = []
         for stream in (self._out, self._err):
             with stream as file:
                 file.seek(0)
                 told.append(file.read().decode())
+        if FORKS and self.returncode == -signal.SIGALRM:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)  # what it has started is not ended by its alarm
+            raise subprocess.TimeoutExpired("-c", self.limit, *told)
         return subprocess.CompletedProcess("-c", self.returncode, *told)
+
+    def kill(self):
+        """End the process, with what it has started where it was forked; nothing if its end is known."""
+        if self.returncode is not None:
+            return
+        if FORKS:
+            for kill in (os.killpg, os.kill):  # it may not have come to have a group
+                with suppress(ProcessLookupError):
+                    kill(self.pid, signal.SIGKILL)
+        else:
+            _STARTED[self.pid].kill()
+            _STARTED[self.pid].wait()
 
 
 def run(script, *arguments, **how):
@@ -131,9 +155,21 @@ def _end(connection, server):
 
 
 def _asked(request, *files):
-    """The server's answer."""
-    socket.send_fds(_server(), [request.encode()], files)
-    return pickle.loads(_server().recv(4096))
+    """The server's answer. After a request that came to none there is another server: the answer may yet come."""
+    connection = _server()
+    try:
+        socket.send_fds(connection, [request.encode()], files)
+        answer = connection.recv(4096)
+        if not answer:
+            raise RuntimeError(f"the process that forks others has ended, asked to {request}: standard error tells why")
+    except BaseException:
+        connection.close()
+        _server.cache_clear()
+        raise
+    found = pickle.loads(answer)
+    if isinstance(found, OSError):
+        raise found
+    return found
 
 
 # ---------------------------------------------------------------- the server
@@ -151,6 +187,7 @@ def serve(connection):
             answer = os.fork()
             if answer == 0:
                 connection.close()
+                os.setsid()  # what it starts can be ended with it
                 for place, file in enumerate(files):
                     os.dup2(file, place)
                     os.close(file)
@@ -158,15 +195,18 @@ def serve(connection):
             for file in files:
                 os.close(file)
         else:
-            pid, status = os.waitpid(int(given), os.WNOHANG if word == "poll" else 0)
-            answer = os.waitstatus_to_exitcode(status) if pid else None
+            try:
+                pid, status = os.waitpid(int(given), os.WNOHANG if word == "poll" else 0)
+                answer = os.waitstatus_to_exitcode(status) if pid else None
+            except ChildProcessError as error:  # it is another server's
+                answer = error
         connection.sendall(pickle.dumps(answer))
 
 
 def become(asked, own):
     """Make this process what is asked for; ``own`` are the paths of modules that every process has."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.alarm(LIMIT)
+    signal.setitimer(signal.ITIMER_REAL, asked["limit"])
     os.chdir(asked["cwd"])
     multiprocessing.process.ORIGINAL_DIR = asked["cwd"]
     os.environ.clear()

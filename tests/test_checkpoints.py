@@ -76,7 +76,7 @@ KILLING = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_n
 def test_fits_that_are_killed_again_and_again_come_to_the_same_bits():
     """Of every estimator, at counted writes, in processes of their own."""
     seed = int(os.environ.get("WIDEMARGIN_SEED", np.random.SeedSequence().entropy % 2**31))
-    done = fresh.run(KILLING, killing.__file__, "counted", seed)
+    done = fresh.run(KILLING, killing.__file__, "counted", seed, limit=1800)  # loops of every estimator are compiled
     assert done.returncode == 0, f"WIDEMARGIN_SEED={seed}\n{done.stderr}"
     found = json.loads(done.stdout)
     assert found.keys() == killing.CASES.keys()

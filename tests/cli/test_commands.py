@@ -289,11 +289,14 @@ def test_ctrl_c_saves_the_model_and_ends_with_130(folder):
     # a fit that ends by Ctrl-C alone, sent when the first line of the history is there
     command = ["train", "train.svm", "--tol", "0", "--max-iter", "1000000000", "--history", "h.jsonl", "-q"]
     process = fresh.Process(fresh.COMMAND, *command)
-    while process.poll() is None and not (os.path.exists("h.jsonl") and os.path.getsize("h.jsonl")):
-        time.sleep(0.05)
-    assert process.poll() is None
-    os.kill(process.pid, signal.SIGINT)  # until it is waited for, its number is no other's
-    done = process.communicate()
+    try:
+        while process.poll() is None and not (os.path.exists("h.jsonl") and os.path.getsize("h.jsonl")):
+            time.sleep(0.05)
+        assert process.poll() is None
+        os.kill(process.pid, signal.SIGINT)  # until it is waited for, its number is no other's
+        done = process.communicate()
+    finally:
+        process.kill()
     assert done.returncode == 130, done.stderr
     assert "interrupted; the model so far is in model.npz" in done.stderr
     assert widemargin.load("model.npz").stop_reason_ == "interrupted"
