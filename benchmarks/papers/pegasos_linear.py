@@ -323,15 +323,16 @@ class Table1(Experiment):
         "reuters-money-fx for astro-ph, news20-bigram for CCAT, and cov1, with the paper's λ; one run of each is "
         "drawn. A run is looked at whenever its steps have grown by √2 (LIBLINEAR: by 2). It ends at its first look "
         "after 8 s, or within 1e-4 of the optimum, relatively; so it may get there a little later than after 8 s. The "
-        "incremental machine has 60 s. A run that never got there counts as infinite in a median of times; where not "
-        "all runs got there, the cell says how many did. Errors are medians of those that did."
+        "incremental machine has 210 s, what LASVM took on cov1 in the paper. A run that never got there counts as "
+        "infinite in a median of times; where not all runs got there, the cell says how many did. Errors are medians "
+        "of those that did."
     )
     differences = (
         "LIBLINEAR, which came after SVM-Perf, has its place; it is dual coordinate ascent too, with shrinking.",
         "The incremental machine has LASVM's place. It keeps w for a linear kernel, which LASVM did not.",
-        "On cov1 the incremental machine is a weak stand-in for LASVM. After 62 and 65 s it is at a test error of "
-        "48.9 % with K = 1, and of 24.1 % with K = 10, where the optimum has 22.6 %. The paper's LASVM got to 23.8 %, "
-        "in 210 s; ours was stopped long before that, so that its cells say nothing about LASVM.",
+        "On cov1 the incremental machine is a weak stand-in for LASVM. After 223 and 216 s it is at a test error of "
+        "36.5 % with K = 1, and of 24.5 % with K = 10, where the optimum has 22.6 %. The paper's LASVM got to 23.8 %, "
+        "in 210 s, on a processor of 2008.",
         "The paper's processor is of 2008, and its data are larger texts: compare the columns of a row, not the rows.",
         "SDCA outputs the mean over its last pass where there are fewer features than examples, as on cov1; LIBLINEAR "
         "its last iterate.",
@@ -351,7 +352,7 @@ class Table1(Experiment):
             optimum = kept.get(f"optimum, {which.name}", lambda: tasks(which).optimum())
             least = (1.0 + 1e-4) * optimum["dual"]
             for method, runs in plan.items():
-                most = 60.0 if method.startswith("incremental") else 8.0
+                most = 210.0 if method.startswith("incremental") else 8.0
                 for seed in range(1 if quick else runs):
                     kept.get(
                         f"{which.name}, {method}, {seed}",
@@ -428,7 +429,9 @@ class Table1(Experiment):
 
         faster = all(min(each["Pegasos"], each["SDCA"]) < each["LIBLINEAR"] for each in seconds.values())
         alike = all(1 / 3 <= each["Pegasos"] / each["SDCA"] <= 3 for each in seconds.values())
-        slow = all(each["incremental"] > 10 * each["Pegasos"] for each in seconds.values())
+        slow = all(
+            min(each["incremental"], self.end(read[name][1])) > 10 * each["Pegasos"] for name, each in seconds.items()
+        )
         claims = [
             Claim(
                 "Pegasos and SDCA are much faster than the best batch method (there SVM-Perf)",
@@ -464,6 +467,11 @@ class Table1(Experiment):
             )
         return claims
 
+    @staticmethod
+    def end(runs):
+        """Seconds after which both runs of the incremental machine were over."""
+        return min(runs[method][0]["seconds"][-1] for method in ("incremental", BESIDE[0]) if method in runs)
+
     def stopped(self, read, seconds):
         """What is told of the incremental machine where it never got to ε."""
         text = ""
@@ -478,7 +486,7 @@ class Table1(Experiment):
                 most = max(run["seconds"][-1] for run in ends.values()) / seconds[name]["Pegasos"]
                 text += (
                     f". On {name} it was stopped after {told}, {most:.2g} times the time of Pegasos; far slower is "
-                    "more than ten times, or never there"
+                    "more than ten times"
                 )
         return text
 

@@ -1,8 +1,7 @@
 """Figure 1 of the SIMBA paper: test error against feature reads, beside Pegasos, on text.
 
-``python -m benchmarks.papers.simba_fig1 [reuters] [news20] [why] [--runs=10]``. reuters is money-fx against the rest;
-news20 has 8,000 rows for training, as in the paper, with words and bigrams of another edition. Rows have size 1. No
-intercept.
+``widemargin reproduce simba``. reuters is money-fx against the rest; news20 has 8,000 rows for training, as in the
+paper, with words and bigrams of another edition. Rows have size 1. No intercept.
 
 Settled before the runs:
 
@@ -18,13 +17,12 @@ Settled before the runs:
   2^(1/3) apart. Where Pegasos has two curves, the one that needs less counts.
 - Reads are counted as stored entries, as d for a row and n for a column, and as entries read for the first time.
 
-``why`` looks for the paper's factor of 100: the error that the best machine reaches on a share of the rows, Pegasos
-as it was in 2007 with small λ, entries that say only whether a word is there, and larger ν. Writes
-``benchmarks/results/simba_fig1.json``, which ``widemargin reproduce simba`` draws.
+``python -m benchmarks.papers.simba_fig1`` looks for the paper's factor of 100: the error that the best machine reaches
+on a share of the rows, Pegasos as it was in 2007 with small λ, entries that say only whether a word is there, and
+larger ν. Writes ``benchmarks/results/simba_why.json``.
 """
 
 import itertools
-import sys
 
 import numpy as np
 
@@ -285,7 +283,6 @@ class Figure1(Experiment):
         "told in [docs/notes/simba.md](../notes/simba.md)."
     )
     differences = (
-        "What this run took, at the top of the page, is by the wall clock.",
         "Neither set is the paper's, and on both B² is above the entries of a row, and the theory wants it far below.",
         "Pegasos has better steps, averages and orders than that of 2007, which stands beside it.",
         "Reads are counted in three ways: stored entries, n + d for a step (the paper's), first reads of entries.",
@@ -293,11 +290,6 @@ class Figure1(Experiment):
         "pseudo-code, for as many steps as the runs take, and a ν of its own.",
         "What “almost equivalent” is was set when the runs were done: within 5 %, as in the claim on Pegasos' error.",
     )
-
-    def load(self, results):
-        """The results by data set, without those of "why"."""
-        parts = super().load(results)
-        return parts and {name: parts[name] for name in PROBLEMS if name in parts}
 
     def run(self, kept, quick):
         for name in ("reuters",) if quick else PROBLEMS:
@@ -388,20 +380,13 @@ class Figure1(Experiment):
 EXPERIMENTS = [Figure1()]
 
 
-def main(arguments):
-    runs = next((int(argument[7:]) for argument in arguments if argument.startswith("--runs=")), 10)
-    names = [name for name in PROBLEMS if name in arguments] or list(PROBLEMS)
-    kept = Kept(RESULTS / "simba_fig1.json")
-    for name in names:
-        if "why" in arguments:
-            kept.parts.pop(f"why, {name}", None)
-            found = kept.get(f"why, {name}", lambda name=name: why(name, kept.parts[name]))
-            print(found["error_on_rows"], found["pegasos_2007"])
-        else:
-            kept.parts.pop(name, None)
-            kept.get(name, lambda name=name: compare(name, runs))
+def main():
+    figure, kept = EXPERIMENTS[0].load(RESULTS), Kept(RESULTS / "simba_why.json", again=True)
+    for name in PROBLEMS:
+        found = kept.get(name, lambda name=name: why(name, figure[name]))
+        print(found["error_on_rows"], found["pegasos_2007"])
     kept.finish()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
