@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -56,7 +57,7 @@ MODELS = {
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
 @pytest.mark.parametrize("name", MODELS)
-def test_read_only_arrays_and_64_bit_indices_compile_nothing(name, layout, rng):
+def test_read_only_arrays_and_64_bit_indices_and_models_on_memory_maps_compile_nothing(name, layout, rng, tmp_path):
     X = rng.normal(size=(60, 4))
     X[rng.random(X.shape) < 0.5] = 0.0
     y, weights = (X[:, 0] > 0).astype(int), rng.uniform(0.5, 1.5, 60)
@@ -64,15 +65,16 @@ def test_read_only_arrays_and_64_bit_indices_compile_nothing(name, layout, rng):
     X = X if layout == "dense" else sp.csr_matrix(X)
     other = read_only(X) if layout == "dense" else wide_and_read_only(X)
 
-    def work(X, y, weights):
-        model = MODELS[name]().fit(X, y, sample_weight=weights)
+    def work(X, y, weights, mode=None):
+        joblib.dump(MODELS[name]().fit(X, y, sample_weight=weights), tmp_path / "model")
+        model = joblib.load(tmp_path / "model", mmap_mode=mode)
         scores = [model.predict(X)]
         if hasattr(model, "partial_fit"):
             scores.append(model.partial_fit(X, y, sample_weight=weights).predict(X))
         return np.array(scores)
 
     expected, before = work(X, y, weights), signatures()
-    found = work(other, read_only(y), read_only(weights))
+    found = work(other, read_only(y), read_only(weights), mode="r")
     assert signatures() == before
     np.testing.assert_array_equal(found, expected)
 

@@ -4,6 +4,7 @@ import functools
 import warnings
 from itertools import product
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -115,6 +116,23 @@ def test_a_saved_estimator_is_the_same_and_goes_on_alike(case, layout, rng, tmp_
         elif hasattr(one, "partial_fit") and getattr(one, "intercept", "") != "search":
             one.partial_fit(X, y).partial_fit(X[:7], y[:7])
     np.testing.assert_array_equal(scores(loaded, X), scores(model, X))
+
+
+@pytest.mark.parametrize(("case", "layout"), [*SAVED, ("incremental", "dense"), ("incremental", "sparse")])
+def test_an_estimator_on_memory_maps_predicts_and_goes_on_alike(case, layout, rng, tmp_path):
+    template, classes = {**CASES, "incremental": (IncrementalSVC(gamma=0.5, random_state=0), 2)}[case]
+    X, y = data(rng, classes)
+    X = sp.csr_matrix(X * (rng.random(X.shape) < 0.7)) if layout == "sparse" else X
+    model = type(template)(**template.get_params(deep=False)).fit(X, y)
+    joblib.dump(model, tmp_path / "model")
+    mapped = joblib.load(tmp_path / "model", mmap_mode="r")
+    np.testing.assert_array_equal(scores(mapped, X), scores(model, X))
+    for one in (model, mapped):
+        if getattr(one, "warm_start", False):
+            one.set_params(max_iter=2, C=3.0).fit(X, y)
+        elif hasattr(one, "partial_fit") and getattr(one, "intercept", "") != "search":
+            one.partial_fit(X, y).partial_fit(X[:7], y[:7])
+    np.testing.assert_array_equal(scores(mapped, X), scores(model, X))
 
 
 @pytest.mark.parametrize("cls", [LinearSVC, LinearSVR, SVC, SVR, BudgetedSVC, BudgetedSVR])

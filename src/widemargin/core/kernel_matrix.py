@@ -22,7 +22,7 @@ from .dispatch import compiled
 from .distant import Distant, local_rows
 from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
-from .rows import CSRRows, DenseRows, as_matrix, shape
+from .rows import CSRRows, DenseRows, as_matrix, shape, unlocked
 from .tiles import (
     CHUNK,
     LANES,
@@ -89,6 +89,7 @@ class _FromRows:
         Z = X if Z is None else local_rows(Z)
         _check_layout("X", X)
         _check_layout("Z", Z)
+        X, Z = (unlocked(X),) * 2 if Z is X else (unlocked(X), unlocked(Z))
         if type(X) is not type(Z):
             raise TypeError(f"X is {type(X).__name__} and Z is {type(Z).__name__}; give both the same layout.")
         (n, width), (m, z_width) = shape(X), shape(Z)

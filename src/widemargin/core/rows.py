@@ -297,18 +297,29 @@ class _Unlocked:
         self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
 
 
-def unlocked(array: np.ndarray) -> np.ndarray:
+def unlocked(array: Any) -> Any:
     """The same memory as an array that counts as writable, for compiled loops that only read it; a copy where its
-    numbers begin between two places for them, as in what comes over a network.
+    numbers begin between two places for them, as in what comes over a network. A NamedTuple of arrays has all of them
+    so.
 
     Numba has other types for read-only arrays and for such ones, and compiles every loop again for them; NumPy's
     products of such ones differ in the last bits.
     """
+    if isinstance(array, tuple):
+        return type(array)(*(unlocked(part) if isinstance(part, (np.ndarray, tuple)) else part for part in array))
     if not array.flags.aligned:
         return array.copy()
     if array.flags.writeable:
         return array
     return np.asarray(_Unlocked(array)) if array.size else array.copy()
+
+
+def writable(value: Any) -> Any:
+    """An array that can be written to, a copy where it cannot; so for all arrays of a tuple, and what else there is."""
+    if isinstance(value, tuple):
+        parts = map(writable, value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value
 
 
 def _narrow(indices: np.ndarray, largest: int) -> np.ndarray:

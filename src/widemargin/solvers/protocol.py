@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..core.rows import writable
 from ..history import Counters
 
 #: Steps of the first slice of a run, where a solver with long steps does not say otherwise.
@@ -43,6 +44,10 @@ class State:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "workspace"}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Take what was pickled. A run changes its state, so what came as memory that can only be read is copied."""
+        vars(self).update((name, writable(value)) for name, value in values.items())
 
     def work(self, problem: Any, make: Callable[[], Any]) -> Any:
         """The workspace for this problem, made if there is none."""
