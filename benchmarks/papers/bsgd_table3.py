@@ -26,9 +26,9 @@ BUDGETS = (100, 500)
 SHUFFLES, FEWER_SHUFFLES = 5, 3
 QUICK = ("gauss", "waveform")
 TWO_CLASSES = ("banana", "gauss", "a9a", "ijcnn1", "checkerboard")
-#: Rows for cross-validation, as many as BPegasos+merge had.
+#: Rows for cross-validation: as many as BPegasos+merge had, and fewer for what has no budget.
 MORE_ROWS = dict.fromkeys(("BMP+merge", "BPegasos+project", "BPA", "MP+stop", "MP+random"), 10_000)
-MORE_ROWS["covtype", "Projectron++", 500] = 10_000
+MORE_ROWS |= {"LIBSVM": 6_000, "Norma": 6_000, ("covtype", "Projectron++", 500): 10_000}
 #: Orders in which the coarse grid is learned, where one does not tell its points apart.
 MORE_ORDERS = {"MP+stop": 3, "MP+random": 3, ("a9a", "BPegasos+project", 500): 3}
 
@@ -58,10 +58,13 @@ DIFFERENCES = (
     "for LIBSVM and all that have no budget (Norma 10,000), with three shuffles. a9a stands for Adult (32,561 rows; "
     "21K), dna has 2,000 rows (4.3K), ijcnn1 39,990 of its 49,990, as 10,000 are for testing. There is no Phoneme.",
     "Cross-validation has 3 folds (10) of at most 10,000 rows for BPegasos+merge, BPegasos+project, BMP, BPA, "
-    "MP+stop and MP+random, 6,000 for removal and Pegasos, 3,000 for BNorma, 2,000 for MP and Projectron++ (but for "
-    "one cell, below), 1,500 for LIBSVM and Norma. The parameters of BPegasos+merge are those of an older run, and its "
-    "cells are new. Where rows for testing are drawn anew in each shuffle, parameters are chosen on training rows of "
-    "the first, some of which are test rows of others.",
+    "MP+stop and MP+random, 6,000 for removal, Pegasos, LIBSVM and Norma, 3,000 for BNorma, 2,000 for MP and "
+    "Projectron++ (but for one cell, below). The parameters of BPegasos+merge are those of an older run, and its cells "
+    "are new. Where rows for testing are drawn anew in each shuffle, parameters are chosen on training rows of the "
+    "first, some of which are test rows of others.",
+    "LIBSVM and Norma had 1,500 rows first. With them LIBSVM had 75.91 on Covertype, below Pegasos, 97.00 on letter "
+    "and 91.00 on satimage. MP, chosen again with 10,000 rows in three orders, had 75.18 on Covertype (72.52 in the "
+    "table), but 77.88±4.60 on a9a (83.22), where single shuffles go astray: it stands as it was.",
     "BMP was run again with 6,000 rows first: on ijcnn1 with B = 100 it had 95.85±0.37, as U came out smaller, where "
     "the older run had 96.95±0.35. With 10,000, as the older run, that number came back; so BMP, BPA, "
     "BPegasos+project, MP+stop and MP+random have as many. The last two, which keep single vectors, learn the coarse "
@@ -494,8 +497,12 @@ def claims_across(means):
                 f"{gap(name, 'Pegasos'):+.1f} from Pegasos, {gap(name, 'LIBSVM'):+.1f} from LIBSVM"
                 for name in hard
             ),
-            all(worse(small[name], best[name]) and worse(best[name], other["LIBSVM"][name]) for name in hard),
-            "on Covertype those without a budget have 20,000 rows here; the paper's had 100,000 and more",
+            all(
+                worse(small[name], best[name]) and all(worse(best[name], cells[name]) for cells in other.values())
+                for name in hard
+            ),
+            "on Covertype those without a budget have 20,000 rows here, and Pegasos is no better with them; the paper's "
+            "had 100,000 and more",
         ),
     ]
 
