@@ -501,8 +501,8 @@ def claims_across(means):
                 worse(small[name], best[name]) and all(worse(best[name], cells[name]) for cells in other.values())
                 for name in hard
             ),
-            "on Covertype those without a budget have 20,000 rows here, with which Pegasos is not significantly better; "
-            "the paper's had 100,000 and more",
+            "on Covertype those without a budget have 20,000 rows here, with which Pegasos is not significantly "
+            "better; the paper's had 100,000 and more",
         ),
     ]
 
