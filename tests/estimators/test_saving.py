@@ -72,6 +72,22 @@ CASES = {
 }
 
 
+def fitted(case, layout, rng):
+    """(the estimator of a case, fitted; its data)."""
+    template, classes = case
+    X, y = data(rng, classes)
+    X = sp.csr_matrix(X * (rng.random(X.shape) < 0.7)) if layout == "sparse" else X
+    return type(template)(**template.get_params(deep=False)).fit(X, y), X, y
+
+
+def train_further(model, X, y):
+    """Go on from where the model is, if it can."""
+    if getattr(model, "warm_start", False):
+        model.set_params(max_iter=2, C=3.0).fit(X, y)
+    elif hasattr(model, "partial_fit") and getattr(model, "intercept", "") != "search":
+        model.partial_fit(X, y).partial_fit(X[:7], y[:7])
+
+
 def scores(model, X):
     return model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
 
@@ -93,10 +109,7 @@ SAVED = [pair for pair in product(CASES, ["dense", "sparse"]) if pair != ("budge
 
 @pytest.mark.parametrize(("case", "layout"), SAVED)
 def test_a_saved_estimator_is_the_same_and_goes_on_alike(case, layout, rng, tmp_path):
-    template, classes = CASES[case]
-    X, y = data(rng, classes)
-    X = sp.csr_matrix(X * (rng.random(X.shape) < 0.7)) if layout == "sparse" else X
-    model = type(template)(**template.get_params(deep=False)).fit(X, y)
+    model, X, y = fitted(CASES[case], layout, rng)
     model.save(tmp_path / "model.npz")
     loaded = type(model).load(tmp_path / "model.npz")
     assert type(loaded) is type(widemargin.load(tmp_path / "model.npz")) is type(model)
@@ -111,27 +124,19 @@ def test_a_saved_estimator_is_the_same_and_goes_on_alike(case, layout, rng, tmp_
     assert loaded.history_ == model.history_
     assert loaded.stop_reason_ == model.stop_reason_
     for one in (model, loaded):
-        if getattr(one, "warm_start", False):
-            one.set_params(max_iter=2, C=3.0).fit(X, y)
-        elif hasattr(one, "partial_fit") and getattr(one, "intercept", "") != "search":
-            one.partial_fit(X, y).partial_fit(X[:7], y[:7])
+        train_further(one, X, y)
     np.testing.assert_array_equal(scores(loaded, X), scores(model, X))
 
 
 @pytest.mark.parametrize(("case", "layout"), [*SAVED, ("incremental", "dense"), ("incremental", "sparse")])
 def test_an_estimator_on_memory_maps_predicts_and_goes_on_alike(case, layout, rng, tmp_path):
-    template, classes = {**CASES, "incremental": (IncrementalSVC(gamma=0.5, random_state=0), 2)}[case]
-    X, y = data(rng, classes)
-    X = sp.csr_matrix(X * (rng.random(X.shape) < 0.7)) if layout == "sparse" else X
-    model = type(template)(**template.get_params(deep=False)).fit(X, y)
+    cases = CASES | {"incremental": (IncrementalSVC(gamma=0.5, random_state=0), 2)}
+    model, X, y = fitted(cases[case], layout, rng)
     joblib.dump(model, tmp_path / "model")
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
     np.testing.assert_array_equal(scores(mapped, X), scores(model, X))
     for one in (model, mapped):
-        if getattr(one, "warm_start", False):
-            one.set_params(max_iter=2, C=3.0).fit(X, y)
-        elif hasattr(one, "partial_fit") and getattr(one, "intercept", "") != "search":
-            one.partial_fit(X, y).partial_fit(X[:7], y[:7])
+        train_further(one, X, y)
     np.testing.assert_array_equal(scores(mapped, X), scores(model, X))
 
 

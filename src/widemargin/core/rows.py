@@ -315,7 +315,7 @@ def unlocked(array: Any) -> Any:
 
 
 def writable(value: Any) -> Any:
-    """An array that can be written to, a copy where it cannot; so for all arrays of a tuple, and what else there is."""
+    """The same with arrays that can be written to, copies of those that cannot: an array, a tuple of them, or other."""
     if isinstance(value, tuple):
         parts = map(writable, value)
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
