@@ -352,16 +352,13 @@ def summary(there, quick=False):
     return text
 
 
-#: What a sum is called in which seconds may be missing.
-KNOWN = "in all that is known"
-
-
-def spent(place, there, clock, total=KNOWN):
-    """What the runs took by some clock; ``total`` is what the sum is called if no seconds are missing."""
+def spent(place, there, clock):
+    """What the runs took by some clock."""
     took = {f"{paper}, {experiment.name}": experiment.spent(place.results) for paper, experiment, _ in there}
     rows = [[name, "not kept" if seconds is None else f"{seconds:.0f}"] for name, (seconds, _) in took.items()]
     every = [seconds for seconds, _ in took.values()]
-    rows.append([KNOWN if None in every else total, f"{sum(seconds or 0.0 for seconds in every):.0f}"])
+    total = "in all that is known" if None in every else "in all"
+    rows.append([total, f"{sum(seconds or 0.0 for seconds in every):.0f}"])
     machines = set().union(*(own for _, own in took.values()))
     return f"## What it took\n\n{clock}\n\n{markdown(['', 'seconds'], rows)}\n\n{told(machines)}\n"
 

@@ -469,7 +469,7 @@ class Table1(Experiment):
 
     @staticmethod
     def end(runs):
-        """Seconds after which both runs of the incremental machine were over."""
+        """Seconds after which a run of the incremental machine was over, the sooner of the two."""
         return min(runs[method][0]["seconds"][-1] for method in ("incremental", BESIDE[0]) if method in runs)
 
     def stopped(self, read, seconds):

@@ -88,4 +88,4 @@ def text(name, place, quick=False):
             lines.append("\n".join(f"- {each}" for each in notes) + "\n")
     clock = "Processor time of whole runs, with compilation, data and all that is off the clocks above."
     others = "".join(f"\n{each.footnote}\n" for _, each, _ in there if each.footnote)
-    return "\n".join([*lines, spent(place, there, clock, "in all") + others])
+    return "\n".join([*lines, spent(place, there, clock) + others])

@@ -153,13 +153,13 @@ def test_what_a_figure_of_several_files_took_tells_of_all_machines_and_of_second
         kept.finish()
     assert figure.spent(tmp_path) == (3.5, {"machine of fig2; version", "machine of fig2_mnist; version"})
     place = frame.Place(tmp_path, tmp_path, tmp_path / "page.md")
-    text = frame.spent(place, [("incremental", figure, {})], "By a clock.", "in all")
+    text = frame.spent(place, [("incremental", figure, {})], "By a clock.")
     assert "By a clock." in text
     assert "| in all | 4 |" in text
     assert all(f"machine of {name}" in text for name in figure.figures)
     kept.done, kept.seconds = False, None
     kept.finish()
-    text = frame.spent(place, [("incremental", figure, {})], "By a clock.", "in all")
+    text = frame.spent(place, [("incremental", figure, {})], "By a clock.")
     assert "| incremental, Figure 2 | not kept |" in text
     assert "| in all that is known | 0 |" in text
 

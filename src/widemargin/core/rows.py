@@ -299,14 +299,13 @@ class _Unlocked:
 
 def unlocked(array: Any) -> Any:
     """The same memory as an array that counts as writable, for compiled loops that only read it; a copy where its
-    numbers begin between two places for them, as in what comes over a network. A NamedTuple of arrays has all of them
-    so.
+    numbers begin between two places for them, as in what comes over a network. Rows have all their arrays so.
 
     Numba has other types for read-only arrays and for such ones, and compiles every loop again for them; NumPy's
     products of such ones differ in the last bits.
     """
     if isinstance(array, tuple):
-        return type(array)(*(unlocked(part) if isinstance(part, (np.ndarray, tuple)) else part for part in array))
+        return type(array)(*(unlocked(part) if isinstance(part, np.ndarray) else part for part in array))
     if not array.flags.aligned:
         return array.copy()
     if array.flags.writeable:

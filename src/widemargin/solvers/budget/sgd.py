@@ -60,7 +60,7 @@ from ...core.kernel_matrix import KernelMatrix
 from ...core.kernels import finish, names_of, value_of
 from ...core.losses import Hinge, Single, output_count, slopes, total_value
 from ...core.measures import Inner, Squared
-from ...core.rows import CSRRows, DenseRows, dtype_of, row_size, shape, unlocked
+from ...core.rows import CSRRows, DenseRows, dtype_of, row_size, shape
 from ...core.step_sizes import step_size
 from ...core.tiles import LANES
 from ...core.visits import shuffle
@@ -683,5 +683,5 @@ def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
         if kernel.gamma * float(size.max()) * math.sqrt(np.finfo(V.dtype).eps) <= CANCELS:
             metric = metric._replace(measure=Inner())
             V = np.column_stack([-2.0 * V, np.ones_like(size), size]).astype(V.dtype)
-    score_rows(X, metric, V, unlocked(state.budget.expansion), count, state.amounts.scale, out)
+    score_rows(X, metric, V, state.budget.expansion, count, state.amounts.scale, out)
     return out
