@@ -171,18 +171,21 @@ def limit_of(method, quick):
     return 20_000 if method in OFFLINE or method in ONLINE else None
 
 
+def cut_of(name, method, budget, quick):
+    """The cuts of cross-validation for a cell: its own, else its method's, else those of the protocol."""
+    cut, cell = protocol(method, quick), (name, method, budget)
+    if quick:
+        return cut
+    rows, orders = MORE_ROWS.get(method, cut.rows), MORE_ORDERS.get(method, cut.coarse)
+    return cut._replace(rows=MORE_ROWS.get(cell, rows), coarse=MORE_ORDERS.get(cell, orders))
+
+
 def parameters(kept, name, method, budget, quick):
     """Parameters by cross-validation on training rows of the first shuffle, kept beside the cells."""
 
     def search():
         X, y, _, _ = examples(name, 0, limit_of(method, quick))
-        cut = protocol(method, quick)
-        if not quick:
-            orders = MORE_ORDERS.get((name, method, budget), MORE_ORDERS.get(method, cut.coarse))
-            cut = cut._replace(
-                rows=MORE_ROWS.get((name, method, budget), MORE_ROWS.get(method, cut.rows)), coarse=orders
-            )
-        return choose(X, y, method, budget, y.size, cut, start)
+        return choose(X, y, method, budget, y.size, cut_of(name, method, budget, quick), start)
 
     # Pegasos solves the problem of BPegasos+merge
     start = parameters(kept, name, "BPegasos+merge", 500, quick) if method == "Pegasos" else None

@@ -26,6 +26,18 @@ def test_the_papers_table_is_read_whole(tables):
     assert (paper["dna", "MP", None], vectors["dna", "MP"]) == ((93.36, 0.93), 0.8)
 
 
+def test_rows_and_orders_of_cross_validation_are_a_cells_own_or_its_methods(tables):
+    cuts = [
+        tables.cut_of(name, method, budget, False)[:2]
+        for name, method, budget in (
+            ("covtype", "Projectron++", 500), ("covtype", "Projectron++", 100), ("covtype", "LIBSVM", None),
+            ("a9a", "BPegasos+project", 500), ("a9a", "BPegasos+project", 100), ("usps", "MP+stop", 100),
+        )
+    ]  # fmt: skip
+    assert cuts == [(10_000, 1), (2000, 1), (6000, 1), (10_000, 3), (10_000, 1), (10_000, 3)]
+    assert tables.cut_of("covtype", "LIBSVM", None, True) == tables.protocol("LIBSVM", True)
+
+
 def test_cells_are_worse_by_a_one_sided_test_and_moved_ones_have_five_runs(tables, rng):
     high, shift = rng.normal(90.0, 0.5, 5), 50.0
     cells = [{"accuracies": list(high)}, {"accuracies": list(high - shift)}]
