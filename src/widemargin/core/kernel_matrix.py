@@ -24,6 +24,7 @@ from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
 from .rows import CSRRows, DenseRows, as_matrix, shape, unlocked
 from .tiles import (
+    BESIDE,
     CHUNK,
     LANES,
     Packed,
@@ -137,7 +138,7 @@ class _FromRows:
                 own_sums(measure, X, x_size)
         if sparse:
             return Scattered(kernel, measure, weight, X, Z, x_size, z_size, same, np.zeros(X.n_features, np.int32))
-        tiles = aligned((-(-m // LANES), Z.values.shape[1], LANES), accumulator)
+        tiles = aligned((-(-m // (LANES * BESIDE)) * BESIDE, Z.values.shape[1], LANES), accumulator)
         pack(Z.values, tiles)
         return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
 

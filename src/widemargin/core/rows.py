@@ -49,6 +49,14 @@ class CSRRows(NamedTuple):
     n_features: int
 
 
+def emit_prefetch(builder: ir.IRBuilder, pointer: Any) -> None:
+    """Emit a request for the cache line at a pointer, which changes nothing and may point anywhere."""
+    pointer, i32 = builder.bitcast(pointer, cgutils.voidptr_t), ir.IntType(32)
+    function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
+    function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+    builder.call(function, [pointer, i32(0), i32(3), i32(1)])
+
+
 @intrinsic
 def _prefetch(typingctx, array, index):
     """Ask the memory system for the cache line of ``array[index]``; changes nothing."""
@@ -56,12 +64,7 @@ def _prefetch(typingctx, array, index):
 
     def codegen(context, builder, sig, args):
         view = context.make_array(sig.args[0])(context, builder, args[0])
-        pointer = builder.gep(view.data, [args[1]])
-        pointer = builder.bitcast(pointer, cgutils.voidptr_t)
-        i32 = ir.IntType(32)
-        function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
-        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-        builder.call(function, [pointer, i32(0), i32(3), i32(1)])
+        emit_prefetch(builder, builder.gep(view.data, [args[1]]))
         return context.get_dummy_value()
 
     return signature, codegen

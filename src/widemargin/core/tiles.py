@@ -8,13 +8,13 @@ entries vₖ in order,
 
 with one of the measures m of :mod:`.measures`.
 
-Dense data: all rows of Z are packed once, and the rows of X asked for are held against each tile, a dozen
-at a time. CSR data: the rows of X asked for are packed and held against each row of Z. Inner and Overlap
-vanish where x does, so only the columns that occur in the tile count: they are renumbered, the tile
-holds those alone, and its size is bounded by the entries of its rows however many features there are. Last,
-a pass maps sums to kernel values: both distances are Σ itself, or size(x) + size(z) − 2Σ, clipped at 0,
-with ‖x‖² or ‖x‖₁ as size. Sizes are sums of the same terms in the same order as Σ of a row with itself, so
-that the distance of two equal rows is 0 and their kernel value 1, to the bit.
+Dense data: all rows of Z are packed once, and the rows of X asked for are held against the tiles, a dozen
+at a time, where there are many registers against two tiles at once. CSR data: the rows of X asked for are
+packed and held against each row of Z. Inner and Overlap vanish where x does, so only the columns that occur in
+the tile count: they are renumbered, the tile holds those alone, and its size is bounded by the entries of its
+rows however many features there are. Last, a pass maps sums to kernel values: both distances are Σ itself, or
+size(x) + size(z) − 2Σ, clipped at 0, with ‖x‖² or ‖x‖₁ as size. Sizes are sums of the same terms in the same
+order as Σ of a row with itself, so that the distance of two equal rows is 0 and their kernel value 1, to the bit.
 
 The law. The sixteen sums are independent, there are always sixteen (padded with zeros), and each
 runs over the same terms in the same order: the bits of a row are the same whichever rows it
@@ -36,14 +36,15 @@ from .borrowing import borrow
 from .dispatch import compiled, generic, inlined
 from .kernels import between, finish, measure_of
 from .measures import Absolute, Inner, Overlap, Squared
-from .rows import CSRRows, DenseRows, n_rows
+from .rows import CSRRows, DenseRows, emit_prefetch, n_rows
 
 LANES = 16  # rows in a tile
 CHUNK = 192  # columns between two maps from sums to kernel values
 DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and keeps the tile in the first cache
-# Dense rows held against a tile together, times bytes: 12 × 16 float32 sums are 12 registers of AVX-512, 6 × 16 are 12
-# of AVX2. What is left over goes in groups of a third of that.
-GROUP_BYTES = 48 if binding.get_host_cpu_features().get("avx512f") else 24
+# Dense rows held against tiles together, times bytes, and the tiles: 12 × 2 × 16 float32 sums are 24 of the 32
+# registers of AVX-512, 6 × 16 are 12 of the 16 of AVX2. What is left over goes in groups of a third of that.
+GROUP_BYTES, BESIDE = (48, 2) if binding.get_host_cpu_features().get("avx512f") else (24, 1)
+AHEAD = 16  # features of a tile between the one that is used and the one that is asked for
 HEIGHT = 96  # dense rows held against a tile before the next tile is read
 TILE_ENTRIES = 2**17  # of sparse rows in a tile, unless one row alone has more
 
@@ -111,14 +112,16 @@ def _require_c_order(*arrays: Any) -> None:
         raise TypingError("arrays must be C-ordered")
 
 
-def _adder(group_bytes: int) -> Any:
-    """The intrinsic that holds ``group_bytes`` / itemsize rows against a tile at once."""
+def _adder(group_bytes: int, beside: int = 1) -> Any:
+    """The intrinsic that holds ``group_bytes`` / itemsize rows against so many tiles, side by side, at once."""
 
     @intrinsic
     def add(typingctx, measure, tile, V, j, start, end, sums, column):
         """sums[j + g, column:column + 16] += Σₖ m(tile[k], V[j + g, k]) for a group of rows g and start ≤ k < end.
 
-        Rows behind the last one repeat it; sums must have room for a whole group.
+        The tiles that follow it in memory go to the columns that follow. V has rows, or thirds of groups of them with
+        the shape (third, feature, row of it), which need fewer pointers. Of rows behind the last, which it repeats or
+        which are zeros in a third, there are sums, too.
         """
         _require_c_order(tile, V, sums)
         signature = types.void(measure, tile, V, j, start, end, sums, column)
@@ -128,24 +131,34 @@ def _adder(group_bytes: int) -> Any:
             array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 2, 6)}
             tile, V, totals = array[1], array[2], array[6]
             j, start, end, column = args[3], args[4], args[5], args[7]
-            n, width = builder.extract_value(V.shape, 0), builder.extract_value(V.shape, 1)
-            last = builder.sub(n, n.type(1))
-            group = range(group_bytes // emit.align)
-            sums = [emit.sums() for g in group]
+            depth, width = builder.extract_value(tile.shape, 0), builder.extract_value(V.shape, 1)
+            last = builder.sub(builder.extract_value(V.shape, 0), j.type(1))
+            in_thirds = sig.args[2].ndim == 3
+            group, together = range(group_bytes // emit.align), GROUP_BYTES // 3 // emit.align if in_thirds else 1
+            sums = [[emit.sums() for _ in range(beside)] for g in group]
             rows = []
             for g in group:
-                row = builder.add(j, j.type(g))
-                row = builder.select(builder.icmp_signed("<", row, last), row, last)
-                rows.append(builder.gep(V.data, [builder.mul(row, width)]))
+                row = builder.add(j, j.type(g - g % together))
+                if not in_thirds:
+                    row = builder.select(builder.icmp_signed("<", row, last), row, last)
+                rows.append(builder.gep(V.data, [builder.add(builder.mul(row, width), j.type(g % together))]))
             with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
-                x = emit.load(emit.row(tile, k))
+                x = [emit.load(emit.row(tile, builder.add(k, builder.mul(depth, k.type(t))))) for t in range(beside)]
+                if in_thirds:
+                    for t in range(beside):
+                        ahead = builder.add(k, builder.add(k.type(AHEAD), builder.mul(depth, k.type(t))))
+                        emit_prefetch(builder, emit.row(tile, ahead))
                 for g in group:
-                    z = emit.spread(builder.gep(rows[g], [k]))
-                    builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums[g]), x, z), sums[g])
+                    z = emit.spread(builder.gep(rows[g], [builder.mul(k, k.type(together))]))
+                    for t, total in enumerate(sums[g]):
+                        more = _add_term(builder, sig.args[0].instance_class, builder.load(total), x[t], z)
+                        builder.store(more, total)
             for g in group:
                 row = builder.mul(builder.add(j, j.type(g)), builder.extract_value(totals.shape, 1))
-                place = builder.bitcast(builder.gep(totals.data, [builder.add(row, column)]), emit.vector.as_pointer())
-                emit.store(builder.fadd(emit.load(place), builder.load(sums[g])), place)
+                for t, total in enumerate(sums[g]):
+                    first = builder.add(builder.add(row, column), row.type(t * LANES))
+                    place = builder.bitcast(builder.gep(totals.data, [first]), emit.vector.as_pointer())
+                    emit.store(builder.fadd(emit.load(place), builder.load(total)), place)
             return context.get_dummy_value()
 
         return signature, codegen
@@ -154,6 +167,7 @@ def _adder(group_bytes: int) -> Any:
 
 
 _add_many, _add_few = _adder(GROUP_BYTES), _adder(GROUP_BYTES // 3)
+_add_many_beside, _add_few_beside = _adder(GROUP_BYTES, BESIDE), _adder(GROUP_BYTES // 3, BESIDE)
 
 
 @intrinsic
@@ -309,17 +323,16 @@ def _(recipe, I, places, first, last, out):
     n_features = values.shape[1]
     height = min(HEIGHT, I.size)
     many, few = GROUP_BYTES // z_size.itemsize, GROUP_BYTES // 3 // z_size.itemsize
-    V = np.empty((height, n_features), z_size.dtype)
+    V = np.zeros((-(-height // many) * 3, n_features, few), z_size.dtype)
     sums = np.empty((height + many, CHUNK), z_size.dtype)
     sizes, kept = np.empty(height, z_size.dtype), np.empty(CHUNK, out.dtype)
     for start in range(0, I.size, height):
         rows = min(height, I.size - start)
-        block = V[:rows]
         for r in range(rows):
-            i = I[start + r]
+            i, group, place = I[start + r], r // few, r % few
             sizes[r] = recipe.x_size[i]
             for k in range(n_features):
-                block[r, k] = values[i, k]
+                V[group, k, place] = values[i, k]
         for a in range(first, last, CHUNK):
             u, end_tile = a // LANES, min((a + CHUNK) // LANES, tiles.shape[0])
             sums[:] = 0
@@ -327,12 +340,12 @@ def _(recipe, I, places, first, last, out):
                 end = min(k + DEPTH, n_features)
                 j = 0
                 while rows - j > 2 * few:
-                    for v in range(u, end_tile):
-                        _add_many(recipe.measure, tiles[v], block, j, k, end, sums, (v - u) * LANES)
+                    for v in range(u, end_tile, BESIDE):
+                        _add_many_beside(recipe.measure, tiles[v], V, j, k, end, sums, (v - u) * LANES)
                     j += many
                 while j < rows:
-                    for v in range(u, end_tile):
-                        _add_few(recipe.measure, tiles[v], block, j, k, end, sums, (v - u) * LANES)
+                    for v in range(u, end_tile, BESIDE):
+                        _add_few_beside(recipe.measure, tiles[v], V, j, k, end, sums, (v - u) * LANES)
                     j += few
             _map(recipe, I[start : start + rows], places[start : start + rows], a, last, sums, sizes, kept, out)
 
