@@ -3,9 +3,9 @@
 Cancellation. ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near ε max(‖x‖², ‖z‖²), and γ times that
 is the relative error of the kernel value. Where γ max ‖zⱼ‖² exceeds 0.05/√ε (data far from the
 origin, or a large γ) dense rows are compared by Squared, which has no cancellation, costs up to
-twice as much, and needs no centred copy of the data. CSR rows are always accumulated in float64, which
-moves the limit to 3e6; beyond it they are compared pair by pair. The choice depends on Z and γ
-alone, so a prediction does not depend on its batch.
+twice as much, and needs no centred copy of the data. Float32 CSR rows of few entries are accumulated in
+float32 up to that limit, other CSR rows in float64, which moves it to 3e6; beyond they are compared pair by
+pair. The choice depends on Z and γ alone, so a prediction does not depend on its batch.
 """
 
 import copy
@@ -37,6 +37,8 @@ from .tiles import (
     sparse_sums,
 )
 
+#: CSR rows with more entries than this are not summed in float32.
+SHORT = 1024
 #: Entries of the data to multiply, which take a tenth of a millisecond: what a second thread must have to do.
 WORTH_A_THREAD = 2**19
 
@@ -115,12 +117,13 @@ class _FromRows:
         weight = 1.0
         if kernel.of_distances:
             largest = sizes(kernel.measure(), Z)[0]
+            if sparse and kernel.measure is Squared and self._fits_float32(largest):
+                accumulator = np.dtype(np.float32)
             # γ and the distances must both be in the range of the sums, with room to spare.
             most = float(np.finfo(accumulator).max) ** 0.75
             if largest > most or not (kernel.gamma == 0 or 1 / most < kernel.gamma < most):
                 accumulator = np.dtype(np.float64)
-            limits = np.finfo(accumulator)
-            cancels = not (largest < limits.max and kernel.gamma * largest * math.sqrt(limits.eps) <= 0.05)
+            cancels = self._cancels(largest, accumulator)
             if sparse and cancels:
                 return PairByPair(kernel, X, Z, same)
             if sparse:
@@ -141,6 +144,16 @@ class _FromRows:
         tiles = aligned((-(-m // (LANES * BESIDE)) * BESIDE, Z.values.shape[1], LANES), accumulator)
         pack(Z.values, tiles)
         return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
+
+    def _fits_float32(self, largest: float) -> bool:
+        """Whether sums of CSR rows, of which ‖z‖² is at most ``largest``, are precise enough in float32."""
+        short = np.diff(self.Z.indptr).max(initial=0) <= SHORT
+        return bool(short and self.dtype == self.Z.data.dtype == np.float32 and not self._cancels(largest, np.float32))
+
+    def _cancels(self, largest: float, dtype: Any) -> bool:
+        """Whether ‖x‖² + ‖z‖² − 2⟨x, z⟩ has too large an error in sums of this dtype."""
+        limits = np.finfo(dtype)
+        return not (largest < float(limits.max) and self.kernel.gamma * largest * math.sqrt(limits.eps) <= 0.05)
 
     def facing(self, X: Any) -> "_FromRows":
         """The same columns, faced by other rows."""

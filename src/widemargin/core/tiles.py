@@ -33,7 +33,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from .borrowing import borrow
-from .dispatch import compiled, generic, inlined
+from .dispatch import compiled, generic, inlined, use_wide_registers
 from .kernels import between, finish, measure_of
 from .measures import Absolute, Inner, Overlap, Squared
 from .rows import CSRRows, DenseRows, emit_prefetch, n_rows
@@ -45,6 +45,7 @@ DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and
 # registers of AVX-512, 6 × 16 are 12 of the 16 of AVX2. What is left over goes in groups of a third of that.
 GROUP_BYTES, BESIDE = (48, 2) if binding.get_host_cpu_features().get("avx512f") else (24, 1)
 AHEAD = 16  # features of a tile between the one that is used and the one that is asked for
+SPARSE_BYTES = 128  # of sums of sparse rows in a tile: 16 in float64, 32 in float32
 HEIGHT = 96  # dense rows held against a tile before the next tile is read
 TILE_ENTRIES = 2**17  # of sparse rows in a tile, unless one row alone has more
 
@@ -55,7 +56,7 @@ def _add_term(builder: ir.IRBuilder, measure: type, total: Any, x: Any, z: Any) 
     if measure is Inner:
         return builder.fadd(total, builder.fmul(x, z, flags=fused), flags=fused)
     if measure is Overlap:
-        zero = ir.Constant(x.type, [0.0] * LANES)
+        zero = ir.Constant(x.type, [0.0] * x.type.count)
         low = builder.select(builder.fcmp_ordered("<", x, z), x, z)
         high = builder.select(builder.fcmp_ordered(">", x, z), x, z)
         above = builder.select(builder.fcmp_ordered(">", low, zero), low, zero)
@@ -65,7 +66,7 @@ def _add_term(builder: ir.IRBuilder, measure: type, total: Any, x: Any, z: Any) 
     if measure is Squared:
         return builder.fadd(total, builder.fmul(difference, difference, flags=fused), flags=fused)
     bits = 32 if isinstance(x.type.element, ir.FloatType) else 64
-    name = f"llvm.fabs.v{LANES}f{bits}"
+    name = f"llvm.fabs.v{x.type.count}f{bits}"
     magnitude = cgutils.get_or_insert_function(builder.module, ir.FunctionType(x.type, [x.type]), name)
     return builder.fadd(total, builder.call(magnitude, [difference]))
 
@@ -73,21 +74,21 @@ def _add_term(builder: ir.IRBuilder, measure: type, total: Any, x: Any, z: Any) 
 class _Emitter:
     """The vector instructions that the two loops below share."""
 
-    def __init__(self, context, builder, tile_type, source_type):
-        self.builder = builder
+    def __init__(self, context, builder, tile_type, source_type, lanes=LANES):
+        self.builder, self.lanes = builder, lanes
         self.element = context.get_data_type(tile_type.dtype)
-        self.vector = ir.VectorType(self.element, LANES)
+        self.vector = ir.VectorType(self.element, lanes)
         self.align = tile_type.dtype.bitwidth // 8
         self.widen = source_type.dtype != tile_type.dtype
 
     def sums(self) -> Any:
         place = cgutils.alloca_once(self.builder, self.vector)
-        self.builder.store(ir.Constant(self.vector, [0.0] * LANES), place)
+        self.builder.store(ir.Constant(self.vector, [0.0] * self.lanes), place)
         return place
 
     def row(self, array: Any, index: Any) -> Any:
-        """Pointer to the sixteen entries of row ``index`` of an array with sixteen columns."""
-        start = self.builder.gep(array.data, [self.builder.mul(index, index.type(LANES))])
+        """Pointer to row ``index`` of an array with a column for each lane."""
+        start = self.builder.gep(array.data, [self.builder.mul(index, index.type(self.lanes))])
         return self.builder.bitcast(start, self.vector.as_pointer())
 
     def load(self, pointer: Any) -> Any:
@@ -97,14 +98,16 @@ class _Emitter:
         self.builder.store(value, pointer, align=self.align)
 
     def spread(self, pointer: Any) -> Any:
-        """The number at a pointer, in all sixteen lanes."""
+        """The number at a pointer, in all lanes."""
         number = self.builder.load(pointer)
         if self.widen:
             number = self.builder.fpext(number, self.element)
         undefined = ir.Constant(self.vector, ir.Undefined)
         i32 = ir.IntType(32)
         first = self.builder.insert_element(undefined, number, i32(0))
-        return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(i32, LANES), [0] * LANES))
+        return self.builder.shuffle_vector(
+            first, undefined, ir.Constant(ir.VectorType(i32, self.lanes), [0] * self.lanes)
+        )
 
 
 def _require_c_order(*arrays: Any) -> None:
@@ -177,7 +180,7 @@ def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s)
     signature = types.void(measure, tile, slot, data, indices, start, end, S, s)
 
     def codegen(context, builder, sig, args):
-        emit = _Emitter(context, builder, sig.args[1], sig.args[3])
+        emit = _Emitter(context, builder, sig.args[1], sig.args[3], SPARSE_BYTES * 8 // sig.args[1].dtype.bitwidth)
         array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 2, 3, 4, 7)}
         tile, slot, data, indices, S = (array[k] for k in (1, 2, 3, 4, 7))
         start, end, s = args[5], args[6], args[8]
@@ -245,8 +248,9 @@ def sparse_sums(measure, X, out):
     for i in range(n_rows(X)):
         longest = max(longest, np.int64(X.indptr[i + 1] - X.indptr[i]))
     places = np.arange(longest).astype(np.int32)
-    tile, own = np.zeros((longest, LANES), out.dtype), np.empty(longest, X.data.dtype)
-    S = np.empty((1, LANES), out.dtype)
+    lanes = SPARSE_BYTES // out.itemsize
+    tile, own = np.zeros((longest, lanes), out.dtype), np.empty(longest, X.data.dtype)
+    S = np.empty((1, lanes), out.dtype)
     for i in range(n_rows(X)):
         low, size = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1] - X.indptr[i])
         for k in range(size):
@@ -353,13 +357,14 @@ def _(recipe, I, places, first, last, out):
 @_compute.case(Scattered)
 def _(recipe, I, places, first, last, out):
     X, Z, z_size, slot = borrow(recipe.X), borrow(recipe.Z), borrow(recipe.z_size), borrow(recipe.slot)
-    S = np.empty((CHUNK, LANES), z_size.dtype)
-    sums = np.zeros((LANES, CHUNK), z_size.dtype)
-    sizes, kept = np.empty(LANES, z_size.dtype), np.empty(CHUNK, out.dtype)
+    lanes = SPARSE_BYTES // z_size.itemsize
+    S = np.empty((CHUNK, lanes), z_size.dtype)
+    sums = np.zeros((lanes, CHUNK), z_size.dtype)
+    sizes, kept = np.empty(lanes, z_size.dtype), np.empty(CHUNK, out.dtype)
     start = 0
     while start < I.size:
         rows, entries = 0, np.int64(0)
-        while rows < LANES and start + rows < I.size:
+        while rows < lanes and start + rows < I.size:
             i = I[start + rows]
             more = np.int64(X.indptr[i + 1] - X.indptr[i])
             if rows > 0 and entries + more > TILE_ENTRIES:
@@ -367,7 +372,7 @@ def _(recipe, I, places, first, last, out):
             entries += more
             rows += 1
         # place 0 of the tile is a row of zeros, for all features that do not occur
-        tile, used = np.zeros((entries + 1, LANES), z_size.dtype), 0
+        tile, used = np.zeros((entries + 1, lanes), z_size.dtype), 0
         for r in range(rows):
             i = I[start + r]
             sizes[r] = recipe.x_size[i]
@@ -425,6 +430,7 @@ def _map(recipe, I, places, a, last, sums, sizes, kept, out):
 @compiled
 def compute_rows(recipe, I, places, first, last, out):
     """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last, in place; first is a multiple of CHUNK."""
+    use_wide_registers()
     _compute(borrow(recipe), borrow(I), borrow(places), first, last, borrow(out))
 
 

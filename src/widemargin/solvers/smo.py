@@ -508,9 +508,13 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]
             slots[k] = slot_of[row[v]]
             known = rows[slots[k]]
-            for other in range(size):
+            for other in range(k + 1):  # far apart in memory, so that half of them is half the time
                 K[k, other] = known[row[chosen[other]]] + np.float32(rule.constant)
             diagonal[k] = K[k, k]
+        for first in range(0, size, 16):
+            for k in range(first, size):
+                for other in range(first, min(first + 16, k)):
+                    K[other, k] = K[k, other]
         tolerance = max(0.1 * violation, ROUNDING)
         moves += solve(rule.way, K, s, c, a, e, values, tolerance, 100 * size)
         shift, kept = 0.0, 0
@@ -768,7 +772,7 @@ class SMO(DualSolver):
     ----------
     working_set : int, default=256
         The largest number of variables that a round takes up. As many free ones of the round before
-        stay in.
+        stay in. Where all variables are active it is half as many, and twice as many stay.
     tol : float, default=1e-3
         The relative duality gap at which episodes stop refining. Estimators put their own ``tol`` here.
     slack : float, default=0.3
@@ -986,9 +990,13 @@ class SMO(DualSolver):
             variables.sigma[episode.active], variables.h[episode.active], variables.cap[episode.active] * episode.bound,
             episode.row, episode.alpha, episode.f, episode.order, episode.last, episode.spent,
         )  # fmt: skip
+        # rows over all examples are dear, and most free variables stay so: fewer new ones, and more that are kept
+        most, keep = self.working_set, self.working_set
+        if m == variables.h.size:
+            most, keep = max(2, most // 2), 2 * keep
         # a working set must fit into the cache
-        most = max(2, min(self.working_set, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
-        keep = max(0, min(self.working_set, cache.capacity - most))
+        most = max(2, min(most, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
+        keep = max(0, min(keep, cache.capacity - most))
         rule = Rule(most, keep, way_of(problem), problem.has_free_bias, problem.constant)
         space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep, self.max_rounds))
         return space.kept
