@@ -281,7 +281,9 @@ class Part(NamedTuple):
 
 class Space(NamedTuple):
     """Working space of a round: over variables ``up``, ``down`` and ``taken``; over rounds ``ages``, how many rows were
-    last used in each; ``begun``, what is known of a round whose rows are awaited; over the working set the rest.
+    last used in each; ``begun``, what is known of a round whose rows are awaited; ``kept``, kernel values between the
+    variables that the last round kept, and ``place``, where those that were chosen stand in it; over the working set
+    the rest.
     """
 
     up: np.ndarray
@@ -295,30 +297,37 @@ class Space(NamedTuple):
     values: np.ndarray
     ages: np.ndarray
     begun: np.ndarray
+    kept: np.ndarray
+    place: np.ndarray
 
     @classmethod
-    def of(cls, variables: int, largest: int, rounds: int) -> Space:
-        """For so many variables and rounds and working sets of at most ``largest``."""
+    def of(cls, variables: int, largest: int, keep: int, rounds: int) -> Space:
+        """For so many variables and rounds, working sets of at most ``largest``, and ``keep`` that stay in."""
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
             np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64),
             np.empty(largest, np.int64), np.empty(largest * largest, np.float32), np.empty((8, largest)),
-            np.empty(rounds + 1, np.int64), np.zeros(4),
+            np.empty(rounds + 1, np.int64), np.zeros(6), np.empty((keep, keep), np.float32),
+            np.empty(largest, np.int64),
         )  # fmt: skip
 
 
 class Rule(NamedTuple):
-    """What a round goes by: new variables it takes, free ones it keeps, the way to solve it, the kernel's constant."""
+    """What a round goes by: new variables it takes, free ones it keeps, the way to solve it, the kernel's constant;
+    whether K(v, w) and K(w, v) are the same bits.
+    """
 
     most: int
     keep: int
     way: Pairs | Singles
     free_bias: bool
     constant: float
+    symmetric: bool
 
 
-#: Of a round that has begun: its variables (0: it has not), their distinct rows, the position after it, the violation.
-SIZE, ROWS, AFTER, VIOLATION = 0, 1, 2, 3
+#: Of a round that has begun: its variables (0: it has not), their distinct rows, the position after it, the violation,
+#: how many of them are not in ``Space.kept``; and how many are there for the next round.
+SIZE, ROWS, AFTER, VIOLATION, NEW, KEPT = 0, 1, 2, 3, 4, 5
 #: How rounds end: as many as allowed were made; the target is reached; rows are missing; patience is at an end.
 GOING_ON, REACHED, MISSING, TIRED = 0, 1, 2, 3
 
@@ -411,13 +420,62 @@ def choose(part, rule, space, bias, top, bottom, position, untouched, previous):
         half = max(1, (rule.most - found) // 2)
         found = take_extremes(space.up, 1.0, floor, half, space, found)
         found = take_extremes(space.down, -1.0, -ceiling, half, space, found)
-    for k in range(max(0, previous.size - rule.keep), previous.size):
+    first, new = max(0, previous.size - rule.keep), found
+    for k in range(first, previous.size):
         v = previous[k]
         if not taken[v]:
             taken[v] = True
-            chosen[found] = v
+            chosen[found], space.place[found] = v, k - first
             found += 1
-    return found, position
+    return found, position, new if space.begun[KEPT] == previous.size - first else found
+
+
+@apart
+def gather(held, part, rule, space, size, new):
+    """K ← the kernel between the chosen variables, of which those from ``new`` on have theirs in ``kept``.
+
+    Kernel values stand far apart in memory, and each is read once.
+    """
+    rows, slots, row, chosen, place, kept = held.rows, space.slots, part.row, space.chosen, space.place, space.kept
+    K, constant = square(space.K, size), np.float32(rule.constant)
+    for k in range(new):
+        known = rows[slots[k]]
+        for other in range(k + 1):
+            K[k, other] = known[row[chosen[other]]] + constant
+        for other in range(new, size):
+            K[k, other] = known[row[chosen[other]]] + constant
+    for first in range(0, new, 16):
+        last = min(first + 16, new)
+        for k in range(first, new):
+            for other in range(first, min(last, k)):
+                K[other, k] = K[k, other]
+        for k in range(new, size):
+            for other in range(first, last):
+                K[k, other] = K[other, k]
+    for k in range(new, size):
+        known = kept[place[k]]
+        for other in range(new, size):
+            K[k, other] = known[place[other]]
+
+
+@apart
+def keep_free(rule, space, a, c, size):
+    """The free variables of a working set; ``kept`` ← the kernel between those that may stay in."""
+    K, free, where = square(space.K, size), 0, space.missing
+    for k in range(size):
+        if 0.0 < a[k] < c[k]:
+            where[free] = k
+            free += 1
+    previous = np.empty(free, np.int64)
+    for k in range(free):
+        previous[k] = space.chosen[where[k]]
+    first = max(0, free - rule.keep)
+    for k in range(first, free):
+        known, row = K[where[k]], space.kept[k - first]
+        for other in range(first, free):
+            row[other - first] = known[where[other]]
+    space.begun[KEPT] = free - first if rule.symmetric else -1
+    return previous
 
 
 class Goal(NamedTuple):
@@ -478,7 +536,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             if (gap <= enough and rounds + made > 0) or tired or violation <= ROUNDING or not np.isfinite(gap):
                 return Worked(TIRED if tired else REACHED, made, visits, moves, position, previous, 0)
             untouched = rounds + made == 0 and used == 0
-            size, after = choose(part, rule, space, bias, top, bottom, position, untouched, previous)
+            size, after, new = choose(part, rule, space, bias, top, bottom, position, untouched, previous)
             listed = 0
             for k in range(size):
                 r, first = row[chosen[k]], True
@@ -488,7 +546,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
                 if first:
                     wanted[listed] = r
                     listed += 1
-            begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION] = size, listed, after, violation
+            begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION], begun[NEW] = size, listed, after, violation, new
         size, listed, violation = int(begun[SIZE]), int(begun[ROWS]), begun[VIOLATION]
         for k in range(listed):
             if slot_of[wanted[k]] < 0:
@@ -507,31 +565,21 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             v = chosen[k]
             s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]
             slots[k] = slot_of[row[v]]
-            known = rows[slots[k]]
-            for other in range(k + 1):  # far apart in memory, so that half of them is half the time
-                K[k, other] = known[row[chosen[other]]] + np.float32(rule.constant)
+        gather(held, part, rule, space, size, int(begun[NEW]))
+        for k in range(size):
             diagonal[k] = K[k, k]
-        for first in range(0, size, 16):
-            for k in range(first, size):
-                for other in range(first, min(first + 16, k)):
-                    K[other, k] = K[k, other]
         tolerance = max(0.1 * violation, ROUNDING)
         moves += solve(rule.way, K, s, c, a, e, values, tolerance, 100 * size)
-        shift, kept = 0.0, 0
+        shift = 0.0
         for k in range(size):
             alpha[chosen[k]] = a[k]
             start[k] = s[k] * (a[k] - start[k])
             shift += start[k]
-            kept += 0.0 < a[k] < c[k]
         add_rows(rows, slots, start, f)
         if rule.constant != 0.0:
             for r in range(f.size):
                 f[r] += rule.constant * shift
-        previous, kept = np.empty(kept, np.int64), 0
-        for k in range(size):
-            if 0.0 < a[k] < c[k]:
-                previous[kept] = chosen[k]
-                kept += 1
+        previous = keep_free(rule, space, a, c, size)
         visits += size
     return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
 
@@ -925,9 +973,9 @@ class SMO(DualSolver):
             cache.fetch(rows)
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
-            rule = Rule(2, 0, way_of(problem), problem.has_free_bias, problem.constant)
+            rule = Rule(2, 0, way_of(problem), problem.has_free_bias, problem.constant, True)
             previous = np.empty(0, np.int64)
-            work(cache.held, part, rule, Space.of(2, 2, 0), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
+            work(cache.held, part, rule, Space.of(2, 2, 0, 0), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
@@ -997,8 +1045,9 @@ class SMO(DualSolver):
         # a working set must fit into the cache
         most = max(2, min(most, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
         keep = max(0, min(keep, cache.capacity - most))
-        rule = Rule(most, keep, way_of(problem), problem.has_free_bias, problem.constant)
-        space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep, self.max_rounds))
+        way, symmetric = way_of(problem), problem.kernel.of_rows
+        rule = Rule(most, keep, way, problem.has_free_bias, problem.constant, symmetric)
+        space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep, keep, self.max_rounds))
         return space.kept
 
     def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int) -> tuple[int, bool]:
