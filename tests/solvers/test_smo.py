@@ -94,9 +94,9 @@ def test_the_inner_solvers_reach_the_optimum_of_a_general_method(how):
     alpha, e, K32 = np.zeros(h.size), h.copy(), K.astype(np.float32)
     if problem.has_free_bias:
         up, down, diagonal = np.empty(h.size), np.empty(h.size), K32.diagonal().astype(np.float64)
-        steps = solve_pairs(K32, diagonal, sigma, cap, alpha, e, up, down, 1e-9, 100000)
+        steps = solve_pairs(K32, diagonal, sigma, cap, alpha, e, up, down, 1e-9, 10**7)
     else:
-        steps = solve_singles(K32, sigma, cap, alpha, e, 1e-9, 100000)
+        steps = solve_singles(K32, sigma, cap, alpha, e, 1e-9, 10**7)
     # the general method ends with a gap of its own; ours is between its dual and its primal value
     slack = 1e-7 * (1.0 + abs(primal))
     # and maximises a dual with rounded kernel values: |D − D₃₂| ≤ ½ u Σ αα|K|, here and at the optimum
