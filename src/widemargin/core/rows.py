@@ -32,6 +32,9 @@ AHEAD = 4
 NEAR, FAR = 2**20, 0 if platform.machine().lower() in ("x86_64", "amd64") else 2**23
 #: How many entries ahead of their use.
 ENTRIES_AHEAD = 32
+#: Weights of rows with fewer entries are read one by one: a gathering instruction waits until those that the row before
+#: has changed are written.
+SHORT_ROW = 128
 
 
 class DenseRows(NamedTuple):
@@ -68,6 +71,18 @@ def _prefetch(typingctx, array, index):
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+@intrinsic
+def _one_by_one(typingctx):
+    """Keep the loop that this stands in from becoming vector code; it costs nothing."""
+
+    def codegen(context, builder, signature, args):
+        nothing = ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), "", "", side_effect=True)
+        builder.call(nothing, [])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
 
 
 @generic
@@ -144,6 +159,10 @@ def _(X, i, V, unit):
         for p in range(X.indptr[i], X.indptr[i + 1]):
             _prefetch(v, X.indices[min(p + ENTRIES_AHEAD, last)])
             total += unit * X.data[p] * v[X.indices[p]]
+    elif X.indptr[i + 1] - X.indptr[i] < SHORT_ROW:
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            _one_by_one()
+            total += unit * X.data[p] * v[X.indices[p]]
     else:
         for p in range(X.indptr[i], X.indptr[i + 1]):
             total += unit * X.data[p] * v[X.indices[p]]
@@ -172,6 +191,7 @@ def _(X, i, V, U):
     v, u = flat(V), flat(U)
     first, second, norm2 = V.dtype.type(0), U.dtype.type(0), 0.0
     for p in range(X.indptr[i], X.indptr[i + 1]):
+        _one_by_one()
         x = X.data[p]
         j = X.indices[p]
         first += x * v[j]
