@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
+# byte code is kept even where Python is told not to: tests start many processes, and each would read all sources anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-gpu test-kill test-versions check docs dist bench clean
 

@@ -1,8 +1,5 @@
 """LinearSVC and LinearSVR: the problem of their rivals, any-time training, parts, and data that are hard."""
 
-import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -16,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as RivalSVC
 from sklearn.svm import LinearSVR as RivalSVR
 
+import fresh
 from widemargin import SDCA, LinearSVC, LinearSVR, Pegasos
 from widemargin.estimators import fitting
 from widemargin.problems.objective import Certificate
@@ -371,7 +369,7 @@ for average, method in ("weighted", "fit"), ("suffix", "partial_fit"):
 
 def test_a_change_of_the_average_between_fits_never_writes_outside_its_arrays():
     """In a process of its own: compiled loops do not check bounds, and what they destroy is anybody's."""
-    done = subprocess.run([sys.executable, "-c", CHANGE_THE_AVERAGE], capture_output=True, text=True, env=os.environ)
+    done = fresh.run(CHANGE_THE_AVERAGE)
     assert done.returncode == 0, done.stderr
     for said, previous in zip(done.stdout.splitlines(), ("(0, 1)", "(6, 1)"), strict=True):
         assert "average" in said if said.startswith("refused") else said == f"went on (6, 1) {previous}"
