@@ -1,5 +1,6 @@
 """Shared by all tests: a folder for machine code, and small problems."""
 
+import gc
 import os
 import time
 from pathlib import Path
@@ -15,16 +16,45 @@ from hypothesis import settings
 settings.register_profile("widemargin", deadline=None, print_blob=True)
 settings.load_profile("widemargin")
 
+# what is imported and collected stays to the end: Python's collector of garbage would walk over all of it in vain
+gc.disable()
+
 #: Benchmark data in LIBSVM text: the folder that WIDEMARGIN_DATA names, or one beside the checkout.
 DATA = Path(os.environ.get("WIDEMARGIN_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+class Backwards(pytest.Dir):
+    """A folder whose last file is collected first."""
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        return [*super().collect()][::-1]
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Of two processes that collect at once, one begins at the end. Half of what collecting takes is pytest's rewriting
+    of assertions, whose result is kept beside the tests: so each file is rewritten by one of them, not by both.
+    """
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        return None
+    return Backwards.from_parent(parent, path=path)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two checks of scikit-learn cannot hold wherever they are expected to fail, and take longest: they are not run."""
+    """All processes have one order.
+
+    Two checks of scikit-learn cannot hold wherever they are expected to fail, and take longest: they are not run.
+    """
+    items.sort(key=lambda item: item.path)
     for item in items:
         reasons = [mark.kwargs.get("reason") for mark in item.iter_markers("xfail")]
         if reasons and "check_sample_weight_equivalence_on_" in item.name:
             item.add_marker(pytest.mark.xfail(reason=reasons[0], run=False), append=False)
+
+
+def pytest_collection_finish() -> None:
+    """From here on there is garbage; what is there by now is none."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -203,7 +203,7 @@ def cut_small():
         self.rate = 1.0 / running.SLICE
 
     running._Run.__init__ = __init__
-    running.SLICE = 2e-3
+    running.SLICE = 6e-3
     files.os.fsync = lambda number: None  # a killed process loses nothing that it has written
 
 
