@@ -13,7 +13,7 @@ from .core.distant import Distant
 from .core.kernel_matrix import KernelMatrix
 from .core.kernels import is_kernel
 from .core.pairs import all_combined, combine, first_pair
-from .core.rows import CSRRows, DenseRows, as_rows, shape
+from .core.rows import CSRRows, DenseRows, as_rows, shape, unlocked
 from .files import Saved, savable
 
 
@@ -200,7 +200,7 @@ class PairsModel(Saved):
         The array is used again for the next part; its columns behind the last row mean nothing.
         """
         X, n = _rows_for(self, X)
-        k, height = self.ends.size, self.HEIGHT
+        coef, ends, k, height = unlocked(self.coef), unlocked(self.ends), self.ends.size, self.HEIGHT
         offsets = self.intercept + self.constant * self.combined(np.ones((self.support.size, 1)))[:, 0]
         matrix = None
         if self.support.size and not self.kernel.is_table:
@@ -218,7 +218,7 @@ class PairsModel(Saved):
                 table[:, :count] = X.values[rows, self.support].T
             for i in range(k - 1):
                 part = scores[: k - 1 - i]
-                combine(self.coef, self.ends, offsets, table, i, part)
+                combine(coef, ends, offsets, table, i, part)
                 yield rows, i, part
 
     def decision_function(self, X: Any, *, threads: int = 1) -> np.ndarray:
@@ -231,7 +231,8 @@ class PairsModel(Saved):
 
     def combined(self, table: np.ndarray) -> np.ndarray:
         """Σ_v coefficient × table[v] for each pair, of shape (n_pairs, columns)."""
-        return all_combined(self.coef, self.ends, np.ascontiguousarray(table, np.float64))
+        table = unlocked(np.ascontiguousarray(table, np.float64))
+        return all_combined(unlocked(self.coef), unlocked(self.ends), table)
 
     @classmethod
     def _from_parts(cls, **parts: Any) -> PairsModel:

@@ -25,6 +25,7 @@ from ..core import losses
 from ..core.distant import Distant, local, local_rows
 from ..core.kernel_cache import RowCache
 from ..core.pairs import add_votes, first_pair
+from ..core.rows import unlocked
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
@@ -81,7 +82,7 @@ def _joint_hinge(n_classes: int, cost_matrix: Any) -> Any:
     if wrong.any():
         r, c = np.argwhere(wrong)[0]
         raise ValueError(f"cost_matrix must be finite, ≥ 0 and zero on its diagonal, got {cost[r, c]} at [{r}, {c}]")
-    return losses.MulticlassHinge(np.ascontiguousarray(cost))
+    return losses.MulticlassHinge(unlocked(np.ascontiguousarray(cost)))
 
 
 def _has_many_pairs(model: Any) -> bool:
