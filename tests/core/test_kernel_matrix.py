@@ -273,3 +273,27 @@ def test_threads_change_no_bit(layout, shape, rng, monkeypatch):
     one, two, three = (KernelMatrix(RBF(0.3), X, Z, threads=threads).block(np.arange(rows)) for threads in (1, 2, 3))
     assert np.array_equal(one, two)
     assert np.array_equal(one, three)
+
+
+@pytest.mark.parametrize(("entries", "gamma"), [(60, 0.02), (kernel_matrix.SHORT, 0.001), (60, 3.0)])
+def test_short_sparse_rows_are_summed_in_float32_as_precisely_as_they_may(entries, gamma, rng):
+    """Each of s terms adds at most u of a partial sum of ⟨x, z⟩ ≤ ‖x‖‖z‖, and so do sizes; γ times that moves a value.
+
+    Not where γ‖z‖² is beyond 0.05/√ε, nor where a row is longer.
+    """
+    d, n = 2 * entries, 50
+    D = rng.uniform(0.5, 1.5, (n, d)).astype(np.float32)
+    D[np.argsort(rng.random((n, d)), axis=1) >= entries] = 0.0
+    norms = (D.astype(np.float64) ** 2).sum(1)
+    precise = gamma * norms.max() <= 0.05 / np.sqrt(np.finfo(np.float32).eps)
+    K = KernelMatrix(RBF(gamma), layouts.as_rows(sp.csr_matrix(D)))
+    assert K.recipe.z_size.dtype == (np.float32 if precise else np.float64)
+    exact = np.exp(-gamma * cdist(D.astype(np.float64), D.astype(np.float64), "sqeuclidean"))
+    u = 2.0**-24
+    limit = 4.0 * u * (1.0 + gamma * (entries + 4.0) * np.sqrt(np.outer(norms, norms)))
+    assert (np.abs(K.block(np.arange(n)) - exact) <= limit).all()
+    D[0, :] = 1.0  # longer than the others
+    longer = KernelMatrix(RBF(gamma / 100), layouts.as_rows(sp.csr_matrix(D)))
+    assert longer.recipe.z_size.dtype == (np.float32 if d <= kernel_matrix.SHORT else np.float64)
+    wide = KernelMatrix(RBF(gamma / 100), layouts.as_rows(sp.csr_matrix(D)), dtype=np.float64)
+    assert wide.recipe.z_size.dtype == np.float64

@@ -473,6 +473,17 @@ def test_linear_svc_goes_on_from_its_dual_variables(rng):
     assert not hasattr(model, "partial_fit")
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("step", [1, 3, 40])
+def test_some_rows_have_the_mean_and_the_scores_of_those_rows(step, sparse, rng):
+    D = rng.normal(size=(37, 6)) * (rng.random((37, 6)) < 0.4)
+    D[[0, 3, 36]] = 0.0
+    some, u = sdca.SomeRows.of(as_rows(sp.csr_matrix(D) if sparse else D), step), rng.normal(size=6)
+    np.testing.assert_allclose(some.mean(6), D[::step].mean(axis=0), atol=1e-15)
+    np.testing.assert_allclose(some.scores(u), D[::step] @ u, atol=1e-15 * 20)
+    assert some.values.size == (np.count_nonzero(D[::step]) if sparse else D[::step].size)
+
+
 def test_a_single_class_is_refused(rng):
     with pytest.raises(ValueError, match="class"):
         LinearSVC(solver="sdca").fit(rng.normal(size=(10, 2)), np.ones(10))

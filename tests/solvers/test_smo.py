@@ -99,7 +99,7 @@ def test_the_inner_solvers_reach_the_optimum_of_a_general_method(how):
         steps = solve_singles(K32, sigma, cap, alpha, e, 1e-9, 10**7)
     # the general method ends with a gap of its own; ours is between its dual and its primal value
     slack = 1e-7 * (1.0 + abs(primal))
-    # and maximises a dual with rounded kernel values: |D − D₃₂| ≤ ½ u Σ αα|K|, here and at the optimum
+    # and maximises a dual of K rounded with the constant: |D − D₃₂| ≤ ½ u Σ αα|K|, here and at the optimum
     rounding = 2.0**-24 * cap @ np.abs(K) @ cap
     assert dual - slack - rounding <= textbook.dual_value(K, sigma, h, alpha) <= primal + slack
     np.testing.assert_allclose(e, h - K @ (sigma * alpha), atol=1e-6 * (1.0 + np.abs(K).max() * cap.sum()))
@@ -651,3 +651,25 @@ def test_the_bias_of_a_sample_is_not_that_of_two_wrong_labels(rng, monkeypatch):
     assert margins[left_out].min(initial=np.inf) >= 1.1 - 1e-4
     others = np.setdiff1d(state.promising, rows[alpha > 0.0])
     assert margins[others].max(initial=-np.inf) <= 1.1 + 1e-4
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_kernel_values_kept_from_the_last_round_change_no_bit(regression, rng, monkeypatch):
+    """Black boxes, whose K(v, w) and K(w, v) may differ in a bit, read all values anew; so can any kernel."""
+    problem = make(rng, 700, regression=regression, C=20.0)
+    seed = int(rng.integers(2**32))
+
+    def fitted():
+        state = run(SMO(working_set=48), problem, rng=np.random.default_rng(seed), tol=1e-3, max_epochs=1000).state
+        return state.alpha, state.f, state.counters.visits
+
+    first, choose = fitted(), SMO._kept
+
+    def anew(self, *arguments):
+        kept = choose(self, *arguments)
+        assert kept.space.begun[smo.KEPT] <= 0
+        return kept._replace(rule=kept.rule._replace(symmetric=False))
+
+    monkeypatch.setattr(SMO, "_kept", anew)
+    for a, b in zip(first, fitted(), strict=True):
+        np.testing.assert_array_equal(a, b)
