@@ -74,7 +74,7 @@ def _prefetch(typingctx, array, index):
 
 
 @intrinsic
-def _one_by_one(typingctx):
+def one_by_one(typingctx):
     """Keep the loop that this stands in from becoming vector code; it costs nothing."""
 
     def codegen(context, builder, signature, args):
@@ -161,7 +161,7 @@ def _(X, i, V, unit):
             total += unit * X.data[p] * v[X.indices[p]]
     elif X.indptr[i + 1] - X.indptr[i] < SHORT_ROW:
         for p in range(X.indptr[i], X.indptr[i + 1]):
-            _one_by_one()
+            one_by_one()
             total += unit * X.data[p] * v[X.indices[p]]
     else:
         for p in range(X.indptr[i], X.indptr[i + 1]):
@@ -191,7 +191,7 @@ def _(X, i, V, U):
     v, u = flat(V), flat(U)
     first, second, norm2 = V.dtype.type(0), U.dtype.type(0), 0.0
     for p in range(X.indptr[i], X.indptr[i + 1]):
-        _one_by_one()
+        one_by_one()
         x = X.data[p]
         j = X.indices[p]
         first += x * v[j]

@@ -56,6 +56,7 @@ from ..core.borrowing import borrow, square
 from ..core.dispatch import apart, compiled, generic, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache
+from ..core.rows import one_by_one
 from ..core.visits import shuffle
 from ..files import savable
 from ..history import Counters
@@ -431,51 +432,45 @@ def choose(part, rule, space, bias, top, bottom, position, untouched, previous):
 
 
 @apart
-def gather(held, part, rule, space, size, new):
-    """K ← the kernel between the chosen variables, of which those from ``new`` on have theirs in ``kept``.
+def gather(rows, slots, columns, place, kept, constant, new, K):
+    """K ← the kernel between variables with these slots and columns; ``kept`` has that between those from ``new`` on.
 
-    Kernel values stand far apart in memory, and each is read once.
+    Kernel values stand far apart in memory, and each is read once; vector code would take longer to compile alone.
     """
-    rows, slots, row, chosen, place, kept = held.rows, space.slots, part.row, space.chosen, space.place, space.kept
-    K, constant = square(space.K, size), np.float32(rule.constant)
+    size = columns.size
     for k in range(new):
         known = rows[slots[k]]
         for other in range(k + 1):
-            K[k, other] = known[row[chosen[other]]] + constant
+            one_by_one()
+            K[k, other] = known[columns[other]] + constant
         for other in range(new, size):
-            K[k, other] = known[row[chosen[other]]] + constant
+            one_by_one()
+            K[k, other] = known[columns[other]] + constant
     for first in range(0, new, 16):
         last = min(first + 16, new)
         for k in range(first, new):
             for other in range(first, min(last, k)):
+                one_by_one()
                 K[other, k] = K[k, other]
         for k in range(new, size):
             for other in range(first, last):
+                one_by_one()
                 K[k, other] = K[other, k]
     for k in range(new, size):
         known = kept[place[k]]
         for other in range(new, size):
+            one_by_one()
             K[k, other] = known[place[other]]
 
 
 @apart
-def keep_free(rule, space, a, c, size):
-    """The free variables of a working set; ``kept`` ← the kernel between those that may stay in."""
-    K, free, where = square(space.K, size), 0, space.missing
-    for k in range(size):
-        if 0.0 < a[k] < c[k]:
-            where[free] = k
-            free += 1
-    previous = np.empty(free, np.int64)
-    for k in range(free):
-        previous[k] = space.chosen[where[k]]
-    first = max(0, free - rule.keep)
-    for k in range(first, free):
-        known, row = K[where[k]], space.kept[k - first]
-        for other in range(first, free):
+def keep(where, first, K, kept):
+    """``kept`` ← the kernel between the variables where[first:] of a working set."""
+    for k in range(first, where.size):
+        known, row = K[where[k]], kept[k - first]
+        for other in range(first, where.size):
+            one_by_one()
             row[other - first] = known[where[other]]
-    space.begun[KEPT] = free - first if rule.symmetric else -1
-    return previous
 
 
 class Goal(NamedTuple):
@@ -560,12 +555,12 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         values = space.values
         s, c, a, e = line(values, 0, size), line(values, 1, size), line(values, 2, size), line(values, 3, size)
         start, diagonal = line(values, 4, size), line(values, DIAGONAL, size)
-        K = square(space.K, size)
+        K, columns = square(space.K, size), space.missing[:size]
         for k in range(size):
             v = chosen[k]
             s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]
-            slots[k] = slot_of[row[v]]
-        gather(held, part, rule, space, size, int(begun[NEW]))
+            columns[k], slots[k] = row[v], slot_of[row[v]]
+        gather(rows, slots, columns, space.place, space.kept, np.float32(rule.constant), int(begun[NEW]), K)
         for k in range(size):
             diagonal[k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
@@ -579,7 +574,16 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         if rule.constant != 0.0:
             for r in range(f.size):
                 f[r] += rule.constant * shift
-        previous = keep_free(rule, space, a, c, size)
+        free = 0
+        for k in range(size):
+            if 0.0 < a[k] < c[k]:
+                columns[free] = k
+                free += 1
+        previous, first = np.empty(free, np.int64), max(0, free - rule.keep)
+        for k in range(free):
+            previous[k] = chosen[columns[k]]
+        keep(columns[:free], first, K, space.kept)
+        begun[KEPT] = free - first if rule.symmetric else -1
         visits += size
     return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
 
