@@ -17,7 +17,8 @@ settings.register_profile("widemargin", deadline=None, print_blob=True)
 settings.load_profile("widemargin")
 
 # what is imported and collected stays to the end: Python's collector of garbage would walk over all of it in vain
-gc.disable()
+if "PYTEST_XDIST_WORKER" in os.environ:
+    gc.disable()
 
 #: Benchmark data in LIBSVM text: the folder that WIDEMARGIN_DATA names, or one beside the checkout.
 DATA = Path(os.environ.get("WIDEMARGIN_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -191,6 +191,14 @@ def test_each_binary_problem_has_its_certificate_and_its_number_in_the_history(r
 # ---------------------------------------------------------------- data, kernels and weights
 
 
+@pytest.mark.parametrize("fitted", [np.float32, np.float64])
+def test_sparse_rows_to_predict_may_have_another_precision(fitted, rng):
+    X = sp.random(80, 6, 0.5, format="csr", rng=rng)
+    model = SVC(gamma=0.5).fit(X.astype(fitted), rng.integers(0, 2, 80))
+    scores = [model.decision_function(X.astype(dtype)) for dtype in (np.float32, np.float64)]
+    np.testing.assert_allclose(*scores, atol=1e-5)
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian"])
 @pytest.mark.parametrize("estimator", BOTH)
 def test_dense_and_sparse_rows_are_interchangeable(estimator, kernel, rng):

@@ -119,8 +119,8 @@ event.register("numba:compile", _CompilationNotice())
 def use_wide_registers(typingctx):
     """Let the loops of the function that calls this use 512-bit registers where the machine has them.
 
-    LLVM prefers 256 bits on most such machines, for fear of a lower clock; loops that are exponentials from end to
-    end are faster with 512.
+    LLVM prefers 256 bits on most such machines, for fear of a lower clock; loops with many exponentials are faster
+    with 512.
     """
 
     def codegen(context, builder, signature, args):

@@ -4,8 +4,9 @@ Cancellation. ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near ε max(‖
 is the relative error of the kernel value. Where γ max ‖zⱼ‖² exceeds 0.05/√ε (data far from the
 origin, or a large γ) dense rows are compared by Squared, which has no cancellation, costs up to
 twice as much, and needs no centred copy of the data. Float32 CSR rows of few entries are accumulated in
-float32 up to that limit, other CSR rows in float64, which moves it to 3e6; beyond they are compared pair by
-pair. The choice depends on Z and γ alone, so a prediction does not depend on its batch.
+float32 up to that limit, where float32 values are wanted, other CSR rows in float64, which moves it to 3e6; beyond
+they are compared pair by pair. The choice depends on Z, γ and the dtype alone, so a prediction does not depend on
+its batch.
 """
 
 import copy
@@ -24,9 +25,10 @@ from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
 from .rows import CSRRows, DenseRows, as_matrix, shape, unlocked
 from .tiles import (
-    BESIDE,
     CHUNK,
+    DEPTH,
     LANES,
+    SPARSE_BYTES,
     Packed,
     PairByPair,
     Scattered,
@@ -37,8 +39,6 @@ from .tiles import (
     sparse_sums,
 )
 
-#: CSR rows with more entries than this are not summed in float32.
-SHORT = 1024
 #: Entries of the data to multiply, which take a tenth of a millisecond: what a second thread must have to do.
 WORTH_A_THREAD = 2**19
 
@@ -141,13 +141,13 @@ class _FromRows:
                 own_sums(measure, X, x_size)
         if sparse:
             return Scattered(kernel, measure, weight, X, Z, x_size, z_size, same, np.zeros(X.n_features, np.int32))
-        tiles = aligned((-(-m // (LANES * BESIDE)) * BESIDE, Z.values.shape[1], LANES), accumulator)
+        tiles = aligned((-(-m // (2 * LANES)) * 2, Z.values.shape[1], LANES), accumulator)
         pack(Z.values, tiles)
         return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
 
     def _fits_float32(self, largest: float) -> bool:
         """Whether sums of CSR rows, of which ‖z‖² is at most ``largest``, are precise enough in float32."""
-        short = np.diff(self.Z.indptr).max(initial=0) <= SHORT
+        short = np.diff(self.Z.indptr).max(initial=0) <= DEPTH
         return bool(short and self.dtype == self.Z.data.dtype == np.float32 and not self._cancels(largest, np.float32))
 
     def _cancels(self, largest: float, dtype: Any) -> bool:
@@ -184,7 +184,8 @@ class _FromRows:
 
     def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         m = self.shape[1]
-        chunks, groups = -(-m // CHUNK), -(-len(I) // LANES)
+        lanes = SPARSE_BYTES // self.recipe.z_size.itemsize if isinstance(self.recipe, Scattered) else LANES
+        chunks, groups = -(-m // CHUNK), -(-len(I) // lanes)
         pieces = min(self.threads, max(chunks, groups), len(I) * m * self.entries_per_row // WORTH_A_THREAD)
         if pieces <= 1:
             self._piece(I, places, 0, m, out)
@@ -194,7 +195,7 @@ class _FromRows:
             step = -(-chunks // pieces) * CHUNK
             parts = [(I, places, a, min(a + step, m), out) for a in range(0, m, step)]
         else:
-            step = -(-groups // pieces) * LANES
+            step = -(-groups // pieces) * lanes
             parts = [(I[a : a + step], places[a : a + step], 0, m, out) for a in range(0, len(I), step)]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads - 1)

@@ -34,7 +34,7 @@ NEAR, FAR = 2**20, 0 if platform.machine().lower() in ("x86_64", "amd64") else 2
 ENTRIES_AHEAD = 32
 #: Weights of rows with fewer entries are read one by one: a gathering instruction waits until those that the row before
 #: has changed are written.
-SHORT_ROW = 128
+SHORT_ROW = 0 if FAR else 128
 
 
 class DenseRows(NamedTuple):
@@ -190,13 +190,19 @@ def _(X, i, V, U):
 def _(X, i, V, U):
     v, u = flat(V), flat(U)
     first, second, norm2 = V.dtype.type(0), U.dtype.type(0), 0.0
-    for p in range(X.indptr[i], X.indptr[i + 1]):
-        one_by_one()
-        x = X.data[p]
-        j = X.indices[p]
-        first += x * v[j]
-        second += x * u[j]
-        norm2 += np.float64(x) * np.float64(x)
+    if X.indptr[i + 1] - X.indptr[i] < SHORT_ROW:
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            one_by_one()
+            x, j = X.data[p], X.indices[p]
+            first += x * v[j]
+            second += x * u[j]
+            norm2 += np.float64(x) * np.float64(x)
+    else:
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            x, j = X.data[p], X.indices[p]
+            first += x * v[j]
+            second += x * u[j]
+            norm2 += np.float64(x) * np.float64(x)
     return first, second, norm2
 
 

@@ -1,10 +1,10 @@
 """Blocks of kernel values, computed in compiled code, whose bits never depend on the block.
 
-How a block is computed. Sixteen rows at a time are packed into a tile with one column per row, so
-that feature k of the sixteen stands in one or two vector registers. Then, for a row v, and for its
-entries vₖ in order,
+How a block is computed. Sixteen rows at a time, of CSR rows in float32 thirty-two, are packed into a tile with
+one column per row, so that feature k of all of them stands in one or two vector registers. Then, for a row v,
+and for its entries vₖ in order,
 
-    s ← s + m(tileₖ, vₖ)        (sixteen sums, in registers)
+    s ← s + m(tileₖ, vₖ)        (sixteen sums, or thirty-two, in registers)
 
 with one of the measures m of :mod:`.measures`.
 
@@ -16,10 +16,10 @@ rows however many features there are. Last, a pass maps sums to kernel values: b
 size(x) + size(z) − 2Σ, clipped at 0, with ‖x‖² or ‖x‖₁ as size. Sizes are sums of the same terms in the same
 order as Σ of a row with itself, so that the distance of two equal rows is 0 and their kernel value 1, to the bit.
 
-The law. The sixteen sums are independent, there are always sixteen (padded with zeros), and each
-runs over the same terms in the same order: the bits of a row are the same whichever rows it
-is asked for with, in whichever order, on any number of threads; and K[i, j] and K[j, i] are the same
-bits. Products by BLAS do not have this property (docs/notes/compiled.md).
+The law. The sums are independent, there are always as many (padded with zeros), and each runs over the same
+terms in the same order: the bits of a row are the same whichever rows it is asked for with, in whichever order,
+on any number of threads; and K[i, j] and K[j, i] are the same bits. Products by
+BLAS do not have this property (docs/notes/compiled.md).
 """
 
 import math
@@ -124,7 +124,7 @@ def _adder(group_bytes: int, beside: int = 1) -> Any:
 
         The tiles that follow it in memory go to the columns that follow. V has rows, or thirds of groups of them with
         the shape (third, feature, row of it), which need fewer pointers. Of rows behind the last, which it repeats or
-        which are zeros in a third, there are sums, too.
+        which are anything in a third, there are sums, too.
         """
         _require_c_order(tile, V, sums)
         signature = types.void(measure, tile, V, j, start, end, sums, column)
@@ -249,7 +249,7 @@ def sparse_sums(measure, X, out):
         longest = max(longest, np.int64(X.indptr[i + 1] - X.indptr[i]))
     places = np.arange(longest).astype(np.int32)
     lanes = SPARSE_BYTES // out.itemsize
-    tile, own = np.zeros((longest, lanes), out.dtype), np.empty(longest, X.data.dtype)
+    tile, own = np.zeros((longest, lanes), out.dtype), np.empty(longest, out.dtype)
     S = np.empty((1, lanes), out.dtype)
     for i in range(n_rows(X)):
         low, size = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1] - X.indptr[i])
@@ -261,7 +261,7 @@ def sparse_sums(measure, X, out):
 
 
 class Packed(NamedTuple):
-    """Dense rows X, and all rows of Z in tiles of shape (tile, feature, row of the tile).
+    """Dense rows X, and all rows of Z in an even number of tiles of shape (tile, feature, row of the tile).
 
     The sizes have the dtype of the sums, and ``z_size`` is padded to whole chunks; they are 0 where ``weight``, that of
     sums in distances, is 1. ``same``: Z is X and the diagonal is 1.
