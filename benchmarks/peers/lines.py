@@ -7,8 +7,8 @@ process of its own; they take turns, so that a busy moment hits all alike. Proce
 the turns; with --idle also lines on two threads, by the wall clock. Compilation, reading and evaluation are off the
 clock, except for first fits, where compilation is all there is. Where contenders minimise the same function, their
 objectives are asserted to agree. Rivals: scikit-learn's SVC (LIBSVM), LinearSVC (LIBLINEAR) and SGDClassifier;
-scikit-learn-intelex where it is installed, in the place of scikit-learn's SVC, with the data as it is fastest with. The table goes to bench_output/lines.md,
-the numbers of a whole run to benchmarks/results/lines.json.
+scikit-learn-intelex where it is installed, in the place of scikit-learn's SVC, with the data as it is fastest with.
+The table goes to bench_output/lines.md, the numbers of a whole run to benchmarks/results/lines.json.
 """
 
 import os
