@@ -464,13 +464,25 @@ def gather(rows, slots, columns, place, kept, constant, new, K):
 
 
 @apart
-def keep(where, first, K, kept):
-    """``kept`` ← the kernel between the variables where[first:] of a working set."""
-    for k in range(first, where.size):
+def keep(alpha, cap, chosen, most, K, where, kept):
+    """The free variables of a working set; ``kept`` ← the kernel between the last of them, at most so many.
+
+    ``where`` is working space.
+    """
+    free = 0
+    for k in range(alpha.size):
+        if 0.0 < alpha[k] < cap[k]:
+            where[free] = k
+            free += 1
+    first, previous = max(0, free - most), np.empty(free, np.int64)
+    for k in range(free):
+        previous[k] = chosen[where[k]]
+    for k in range(first, free):
         known, row = K[where[k]], kept[k - first]
-        for other in range(first, where.size):
+        for other in range(first, free):
             one_by_one()
             row[other - first] = known[where[other]]
+    return previous
 
 
 class Goal(NamedTuple):
@@ -574,16 +586,8 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         if rule.constant != 0.0:
             for r in range(f.size):
                 f[r] += rule.constant * shift
-        free = 0
-        for k in range(size):
-            if 0.0 < a[k] < c[k]:
-                columns[free] = k
-                free += 1
-        previous, first = np.empty(free, np.int64), max(0, free - rule.keep)
-        for k in range(free):
-            previous[k] = chosen[columns[k]]
-        keep(columns[:free], first, K, space.kept)
-        begun[KEPT] = free - first if rule.symmetric else -1
+        previous = keep(a, c, chosen, rule.keep, K, columns, space.kept)
+        begun[KEPT] = min(previous.size, rule.keep) if rule.symmetric else -1
         visits += size
     return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
 
