@@ -18,8 +18,8 @@ order as Σ of a row with itself, so that the distance of two equal rows is 0 an
 
 The law. The sums are independent, there are always as many (padded with zeros), and each runs over the same
 terms in the same order: the bits of a row are the same whichever rows it is asked for with, in whichever order,
-on any number of threads; and K[i, j] and K[j, i] are the same bits. Products by
-BLAS do not have this property (docs/notes/compiled.md).
+on any number of threads; and K[i, j] and K[j, i] are the same bits. Products by BLAS do not have this property
+(docs/notes/smo.md).
 """
 
 import math
