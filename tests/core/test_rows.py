@@ -246,3 +246,21 @@ def test_taken_rows_are_a_copy_in_the_order_asked_for(layout, rng):
     for mine, theirs in zip(taken, X):
         if isinstance(mine, np.ndarray):
             assert not np.shares_memory(mine, theirs)
+
+
+@compiled
+def dots(X, i, V, U):
+    return rows.row_dots(X, i, V, U)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_three_products_of_a_row_are_those_of_numpy(sparse, rng):
+    """Rows of fewer and of more entries than those that are read one by one."""
+    D = rng.normal(size=(2, 3 * 128))
+    D[0, 40:] = 0.0
+    V, U = rng.normal(size=(2, D.shape[1], 1))
+    X = as_rows(sp.csr_matrix(D) if sparse else D)
+    for i in range(2):
+        expected = D[i] @ V[:, 0], D[i] @ U[:, 0], D[i] @ D[i]
+        # terms of size one, up to 384 of them, summed in any order
+        np.testing.assert_allclose(dots(X, i, V, U), expected, rtol=0, atol=384 * 1e-14)
