@@ -6,10 +6,11 @@ import scipy.sparse as sp
 from sklearn.metrics import pairwise
 
 from reference.kernels import EXAMPLES, USUAL, as_rows, every_combination
+from widemargin.core import rows as layouts
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import CSRRows
-from widemargin.core.tiles import TILE_ENTRIES
+from widemargin.core.tiles import TILE_ENTRIES, Packed, Scattered
 
 
 @every_combination
@@ -52,6 +53,45 @@ def test_threads_do_not_change_a_bit(layout):
     I = np.arange(900)
     assert len(I) * 900 * 20 > 2**23  # enough work to be shared out
     np.testing.assert_array_equal(one.block(I), three.block(I))
+
+
+def pictures(rng, rows=150, width=700):
+    """Rows with an empty margin, features that few of them have, and one row of nothing, in float32."""
+    often = np.where(rng.random(width) < 0.4, 0.9, 0.02) * (np.arange(width) % 100 < 70)
+    D = rng.random((rows, width)) * (rng.random((rows, width)) < often)
+    D[rows // 2] = 0.0
+    return D.astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_that_no_row_of_a_group_has_are_left_out_of_its_sums_and_change_no_bit(dtype, rng):
+    """Where all features count, as in a group that has them all, the sums have the same bits."""
+    D = pictures(rng).astype(dtype)
+    K = KernelMatrix(RBF(0.02), as_rows(D, f"dense {np.dtype(dtype).name}")[0])
+    whole = K.block(np.arange(150))
+    np.testing.assert_allclose(whole, pairwise.rbf_kernel(D.astype(np.float64), gamma=0.02), atol=1e-6)
+    D[149] = 1.0
+    full = KernelMatrix(RBF(0.02), as_rows(D, f"dense {np.dtype(dtype).name}")[0])
+    for i in (0, 7, 75, 148):
+        np.testing.assert_array_equal(full.block([i, 149])[0, :149], whole[i, :149])
+        np.testing.assert_array_equal(K.block([i])[0], whole[i])
+
+
+def test_sparse_rows_that_share_their_features_stand_in_tiles_and_have_the_bits_of_dense_ones(rng):
+    D = pictures(rng)
+    dense, sparse = (KernelMatrix(RBF(0.02), as_rows(D, name)[0]) for name in ("dense float32", "CSR float32 int32"))
+    assert isinstance(sparse.recipe, Packed)
+    I = np.arange(150)
+    np.testing.assert_array_equal(sparse.block(I), dense.block(I))
+    few, _ = as_rows(D[:20], "CSR float32 int32")
+    np.testing.assert_array_equal(sparse.facing(few).block(I[:20]), dense.block(I[:20]))
+
+
+@pytest.mark.parametrize(("width", "entries"), [(80, 10), (700, 100), (20_000, 100)])
+def test_sparse_rows_that_are_short_or_share_little_are_compared_by_their_entries(width, entries, rng):
+    """Tiles would gain nothing, take more terms, or more memory than eight times that of the data."""
+    S = sp.random(60, width, density=entries / width, format="csr", dtype=np.float32, rng=rng)
+    assert isinstance(KernelMatrix(RBF(0.02), layouts.as_rows(S)).recipe, Scattered)
 
 
 def test_sparse_rows_with_millions_of_features_use_little_scratch():

@@ -3,7 +3,7 @@
 Cancellation. ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near ε max(‖x‖², ‖z‖²), and γ times that
 is the relative error of the kernel value. Where γ max ‖zⱼ‖² exceeds 0.05/√ε (data far from the
 origin, or a large γ) dense rows are compared by Squared, which has no cancellation, costs up to
-twice as much, and needs no centred copy of the data. Float32 CSR rows of few entries are accumulated in
+twice as much, and needs no centred copy of the data. Float32 CSR rows in tiles, or of few entries, are accumulated in
 float32 up to that limit, where float32 values are wanted, other CSR rows in float64, which moves it to 3e6; beyond
 they are compared pair by pair. The choice depends on Z, γ and the dtype alone, so a prediction does not depend on
 its batch.
@@ -12,6 +12,7 @@ its batch.
 import copy
 import math
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -23,10 +24,12 @@ from .dispatch import compiled
 from .distant import Distant, local_rows
 from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
-from .rows import CSRRows, DenseRows, as_matrix, shape, unlocked
+from .rows import CSRRows, DenseRows, as_matrix, shape, take_rows, unlocked
 from .tiles import (
+    BESIDE,
     CHUNK,
     DEPTH,
+    GROUP_BYTES,
     LANES,
     SPARSE_BYTES,
     Packed,
@@ -34,11 +37,17 @@ from .tiles import (
     Scattered,
     aligned,
     compute_rows,
-    dense_sums,
     pack,
-    sparse_sums,
+    packed_sums,
+    scattered_sums,
 )
 
+#: What a term of sparse rows takes, compared entry by entry, in terms of tiles; how many times the memory of sparse
+#: rows their tiles may take; with fewer entries than ENOUGH most of the time goes elsewhere; groups that are looked at.
+PER_ENTRY = 3.0 if BESIDE > 1 else 1.5
+DENSER = 8.0
+ENOUGH = 64
+SAMPLE = 16
 #: Entries of the data to multiply, which take a tenth of a millisecond: what a second thread must have to do.
 WORTH_A_THREAD = 2**19
 
@@ -84,6 +93,23 @@ def _check_layout(name: str, rows: Any) -> None:
         raise ValueError(f"{name} must be C-ordered; use np.ascontiguousarray.")
 
 
+def pays_to_pack(Z: CSRRows) -> bool:
+    """Whether rows are compared with tiles of Z faster than with its entries, and the tiles are not too large.
+
+    A group of rows costs as many terms as it has features, and by entries as many as a row of Z has, each of which
+    takes PER_ENTRY times as long.
+    """
+    n, width = shape(Z)
+    entries, group = Z.data.size / max(1, n), GROUP_BYTES // Z.data.itemsize
+    size, sparse_size = width * Z.data.itemsize, entries * (Z.data.itemsize + Z.indices.itemsize)
+    if entries < ENOUGH or size > DENSER * sparse_size:
+        return False
+    some = take_rows(Z, np.linspace(0, n - 1, min(n, SAMPLE * group)).astype(np.int64))
+    ends = [*some.indptr[::group], some.indptr[-1]]
+    features = [np.unique(some.indices[a:b]).size for a, b in pairwise(ends) if a < b]
+    return float(np.mean(features)) <= PER_ENTRY * entries
+
+
 class _FromRows:
     """Rows of K computed from rows of the data."""
 
@@ -112,12 +138,13 @@ class _FromRows:
         """Choose the measure, the dtype of the sums, and the sizes of Z, from Z and the kernel alone."""
         kernel, X, Z, m = self.kernel, self.X, self.Z, self.shape[1]
         sparse, same = isinstance(Z, CSRRows), kernel.unit_diagonal and Z is X
+        packed = not sparse or pays_to_pack(Z)
         accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
         measure: Any = Inner()
         weight = 1.0
         if kernel.of_distances:
             largest = sizes(kernel.measure(), Z)[0]
-            if sparse and kernel.measure is Squared and self._fits_float32(largest):
+            if sparse and kernel.measure is Squared and self._fits_float32(largest, packed):
                 accumulator = np.dtype(np.float32)
             # γ and the distances must both be in the range of the sums, with room to spare.
             most = float(np.finfo(accumulator).max) ** 0.75
@@ -135,19 +162,21 @@ class _FromRows:
         z_size = np.zeros(-(-m // CHUNK) * CHUNK, accumulator)
         x_size = z_size if Z is X else np.zeros(self.shape[0], accumulator)
         if weight < 0.0:
-            own_sums = sparse_sums if sparse else dense_sums
+            own_sums = packed_sums if packed else scattered_sums
             own_sums(measure, Z, z_size)
             if Z is not X:
                 own_sums(measure, X, x_size)
-        if sparse:
+        if not packed:
             return Scattered(kernel, measure, weight, X, Z, x_size, z_size, same, np.zeros(X.n_features, np.int32))
-        tiles = aligned((-(-m // (2 * LANES)) * 2, Z.values.shape[1], LANES), accumulator)
-        pack(Z.values, tiles)
+        tiles = aligned((-(-m // (2 * LANES)) * 2, shape(Z)[1], LANES), accumulator)
+        pack(Z, tiles)
         return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
 
-    def _fits_float32(self, largest: float) -> bool:
-        """Whether sums of CSR rows, of which ‖z‖² is at most ``largest``, are precise enough in float32."""
-        short = np.diff(self.Z.indptr).max(initial=0) <= DEPTH
+    def _fits_float32(self, largest: float, packed: bool) -> bool:
+        """Whether sums of CSR rows, of which ‖z‖² is at most ``largest``, are precise enough in float32: those over
+        tiles, and short ones.
+        """
+        short = packed or np.diff(self.Z.indptr).max(initial=0) <= DEPTH
         return bool(short and self.dtype == self.Z.data.dtype == np.float32 and not self._cancels(largest, np.float32))
 
     def _cancels(self, largest: float, dtype: Any) -> bool:
@@ -165,7 +194,7 @@ class _FromRows:
             return other
         x_size = np.zeros(other.shape[0], recipe.z_size.dtype)
         if recipe.weight < 0.0:
-            (sparse_sums if isinstance(recipe, Scattered) else dense_sums)(recipe.measure, X, x_size)
+            (scattered_sums if isinstance(recipe, Scattered) else packed_sums)(recipe.measure, X, x_size)
         other.recipe = recipe._replace(X=X, x_size=x_size, same=False)  # type: ignore[call-arg]
         return other
 

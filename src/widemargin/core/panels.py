@@ -24,7 +24,7 @@ from .dispatch import apart, compiled, inlined
 from .kernels import between
 from .measures import Absolute, Inner, Overlap, Squared, own_size
 from .rows import CSRRows, DenseRows, dtype_of, shape, take_rows
-from .tiles import CHUNK, LANES, Packed, PairByPair, Scattered, aligned, compute_rows, dense_sums, pack, sparse_sums
+from .tiles import CHUNK, LANES, Packed, PairByPair, Scattered, aligned, compute_rows, pack, packed_sums, scattered_sums
 
 #: Columns of a piece.
 WIDTH = 256
@@ -355,7 +355,7 @@ class Slots:
         """The sizes of rows as sums have them; zeros where distances do not need them."""
         sizes = np.zeros(shape(rows)[0], self.way.dtype)
         if self.way.weight < 0.0:
-            (sparse_sums if self.sparse else dense_sums)(self.way.measure, rows, sizes)
+            (scattered_sums if self.sparse else packed_sums)(self.way.measure, rows, sizes)
         return sizes
 
     def put(self, X: Any, examples: np.ndarray, slots: np.ndarray, sizes: np.ndarray | None = None) -> None:
@@ -421,7 +421,7 @@ class Slots:
             part: Any = take_rows(X, index[others])
             other = Slots(self.kernel, part, self.way, others.size)
             if not self.sparse:
-                pack(part.values, other._tiles)
+                pack(part, other._tiles)
             other._sizes[: others.size] = sizes[others]
             other._gathered, other._slot = part, self._slot
             other.against(X, index[others], rows, out, sizes, chosen)

@@ -8,13 +8,15 @@ and for its entries vₖ in order,
 
 with one of the measures m of :mod:`.measures`.
 
-Dense data: all rows of Z are packed once, and the rows of X asked for are held against the tiles, a dozen
-at a time, where there are many registers against two tiles at once. CSR data: the rows of X asked for are
-packed and held against each row of Z. Inner and Overlap vanish where x does, so only the columns that occur in
-the tile count: they are renumbered, the tile holds those alone, and its size is bounded by the entries of its
-rows however many features there are. Last, a pass maps sums to kernel values: both distances are Σ itself, or
-size(x) + size(z) − 2Σ, clipped at 0, with ‖x‖² or ‖x‖₁ as size. Sizes are sums of the same terms in the same
-order as Σ of a row with itself, so that the distance of two equal rows is 0 and their kernel value 1, to the bit.
+Dense data, and sparse data of few features: all rows of Z are packed once, and the rows of X asked for are held
+against the tiles, a dozen at a time, where there are many registers against two tiles at once. Inner and Overlap
+vanish where x does, so features that none of the dozen has are left out, which is half of them in pictures with an
+empty margin; a term that vanishes changes no bit. Other CSR data: the rows of X asked for are packed and held
+against each row of Z. Only the columns that occur in the tile count: they are renumbered, the tile holds those
+alone, and its size is bounded by the entries of its rows however many features there are. Last, a pass maps sums
+to kernel values: both distances are Σ itself, or size(x) + size(z) − 2Σ, clipped at 0, with ‖x‖² or ‖x‖₁ as size.
+Sizes are sums of the same terms in the same order as Σ of a row with itself, so that the distance of two equal rows
+is 0 and their kernel value 1, to the bit.
 
 The law. The sums are independent, there are always as many (padded with zeros), and each runs over the same
 terms in the same order: the bits of a row are the same whichever rows it is asked for with, in whichever order,
@@ -86,10 +88,13 @@ class _Emitter:
         self.builder.store(ir.Constant(self.vector, [0.0] * self.lanes), place)
         return place
 
+    def line(self, array: Any, start: Any) -> Any:
+        """Pointer to the vector that begins at a place of an array, counted in numbers."""
+        return self.builder.bitcast(self.builder.gep(array.data, [start]), self.vector.as_pointer())
+
     def row(self, array: Any, index: Any) -> Any:
         """Pointer to row ``index`` of an array with a column for each lane."""
-        start = self.builder.gep(array.data, [self.builder.mul(index, index.type(self.lanes))])
-        return self.builder.bitcast(start, self.vector.as_pointer())
+        return self.line(array, self.builder.mul(index, index.type(self.lanes)))
 
     def load(self, pointer: Any) -> Any:
         return self.builder.load(pointer, align=self.align)
@@ -119,24 +124,37 @@ def _adder(group_bytes: int, beside: int = 1) -> Any:
     """The intrinsic that holds ``group_bytes`` / itemsize rows against so many tiles, side by side, at once."""
 
     @intrinsic
-    def add(typingctx, measure, tile, V, j, start, end, sums, column):
+    def add(typingctx, measure, tile, V, j, start, end, places, sums, column):
         """sums[j + g, column:column + 16] += Σₖ m(tile[k], V[j + g, k]) for a group of rows g and start ≤ k < end.
 
-        The tiles that follow it in memory go to the columns that follow. V has rows, or thirds of groups of them with
-        the shape (third, feature, row of it), which need fewer pointers. Of rows behind the last, which it repeats or
-        which are anything in a third, there are sums, too.
+        The tiles that follow it in memory go to the columns that follow. V has rows, and ``places`` is None. Or it has
+        thirds of groups of them, with the shape (third, k, row of it), which need fewer pointers, and of some features
+        alone: the k-th is at ``places[k − start]`` in a tile. Of rows behind the last, which it repeats or which are
+        anything in a third, there are sums, too.
         """
         _require_c_order(tile, V, sums)
-        signature = types.void(measure, tile, V, j, start, end, sums, column)
+        signature = types.void(measure, tile, V, j, start, end, places, sums, column)
 
         def codegen(context, builder, sig, args):
             emit = _Emitter(context, builder, sig.args[1], sig.args[2])
-            array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 2, 6)}
-            tile, V, totals = array[1], array[2], array[6]
-            j, start, end, column = args[3], args[4], args[5], args[7]
-            depth, width = builder.extract_value(tile.shape, 0), builder.extract_value(V.shape, 1)
-            last = builder.sub(builder.extract_value(V.shape, 0), j.type(1))
             in_thirds = sig.args[2].ndim == 3
+            arrays = (1, 2, 6, 7) if in_thirds else (1, 2, 7)
+            array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in arrays}
+            tile, V, totals = array[1], array[2], array[7]
+            j, start, end, column = args[3], args[4], args[5], args[8]
+            size = builder.mul(builder.extract_value(tile.shape, 0), j.type(LANES))
+            width = builder.extract_value(V.shape, 1)
+            last = builder.sub(builder.extract_value(V.shape, 0), j.type(1))
+
+            def lines(ahead):
+                """Pointers to the feature of each tile that comes so many after the present one."""
+                if in_thirds:
+                    listed = builder.add(builder.sub(k, start), k.type(ahead))
+                    place = builder.load(builder.gep(array[6].data, [listed]))
+                else:
+                    place = builder.mul(k, k.type(LANES))
+                return [emit.line(tile, builder.add(place, builder.mul(size, k.type(t)))) for t in range(beside)]
+
             group, together = range(group_bytes // emit.align), GROUP_BYTES // 3 // emit.align if in_thirds else 1
             sums = [[emit.sums() for _ in range(beside)] for g in group]
             rows = []
@@ -146,11 +164,10 @@ def _adder(group_bytes: int, beside: int = 1) -> Any:
                     row = builder.select(builder.icmp_signed("<", row, last), row, last)
                 rows.append(builder.gep(V.data, [builder.add(builder.mul(row, width), j.type(g % together))]))
             with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
-                x = [emit.load(emit.row(tile, builder.add(k, builder.mul(depth, k.type(t))))) for t in range(beside)]
+                x = [emit.load(line) for line in lines(0)]
                 if in_thirds:
-                    for t in range(beside):
-                        ahead = builder.add(k, builder.add(k.type(AHEAD), builder.mul(depth, k.type(t))))
-                        emit_prefetch(builder, emit.row(tile, ahead))
+                    for line in lines(AHEAD):
+                        emit_prefetch(builder, line)
                 for g in group:
                     z = emit.spread(builder.gep(rows[g], [builder.mul(k, k.type(together))]))
                     for t, total in enumerate(sums[g]):
@@ -159,8 +176,7 @@ def _adder(group_bytes: int, beside: int = 1) -> Any:
             for g in group:
                 row = builder.mul(builder.add(j, j.type(g)), builder.extract_value(totals.shape, 1))
                 for t, total in enumerate(sums[g]):
-                    first = builder.add(builder.add(row, column), row.type(t * LANES))
-                    place = builder.bitcast(builder.gep(totals.data, [first]), emit.vector.as_pointer())
+                    place = emit.line(totals, builder.add(builder.add(row, column), row.type(t * LANES)))
                     emit.store(builder.fadd(emit.load(place), builder.load(total)), place)
             return context.get_dummy_value()
 
@@ -216,32 +232,66 @@ _complete.case(Squared)(_add_sizes)
 _complete.case(Absolute)(_add_sizes)
 
 
+@generic
+def n_features(X):
+    """Number of features."""
+
+
+@n_features.case(DenseRows)
+def _(X):
+    return X.values.shape[1]
+
+
+@n_features.case(CSRRows)
+def _(X):
+    return X.n_features
+
+
+@generic
+def dense_row(X, i, room):
+    """Row i with all its features; that of CSR rows is written to ``room``."""
+
+
+@dense_row.case(DenseRows)
+def _(X, i, room):
+    return X.values[i]
+
+
+@dense_row.case(CSRRows)
+def _(X, i, room):
+    room[:] = 0
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        room[X.indices[p]] = X.data[p]
+    return room
+
+
 @compiled
-def dense_sums(measure, X, out):
+def packed_sums(measure, X, out):
     """out[i] ← Σ of row i with itself, as a block of rows against tiles sums it; out has the dtype of the sums."""
-    values, out = borrow(X.values), borrow(out)
-    n, n_features = values.shape
+    X, out = borrow(X), borrow(out)
+    n, width = n_rows(X), n_features(X)
     few = GROUP_BYTES // 3 // out.itemsize
-    block, tile = np.empty((LANES, n_features), out.dtype), np.empty((n_features, LANES), out.dtype)
-    sums = np.empty((LANES + few, CHUNK), out.dtype)
+    block, tile = np.empty((LANES, width), out.dtype), np.empty((width, LANES), out.dtype)
+    sums, room = np.empty((LANES + few, CHUNK), out.dtype), np.empty(width, out.dtype)
     for start in range(0, n, LANES):
         rows = min(LANES, n - start)
         for r in range(LANES):
-            for k in range(n_features):
-                value = out.dtype.type(values[start + min(r, rows - 1), k])
+            row = dense_row(X, start + min(r, rows - 1), room)
+            for k in range(width):
+                value = out.dtype.type(row[k])
                 block[r, k] = value
                 tile[k, r] = value
         sums[:] = 0
-        for k in range(0, n_features, DEPTH):
-            end = min(k + DEPTH, n_features)
+        for k in range(0, width, DEPTH):
+            end = min(k + DEPTH, width)
             for j in range(0, rows, few):
-                _add_few(measure, tile, block, j, k, end, sums, 0)
+                _add_few(measure, tile, block, j, k, end, None, sums, 0)
         for r in range(rows):
             out[start + r] = sums[r, r]
 
 
 @compiled
-def sparse_sums(measure, X, out):
+def scattered_sums(measure, X, out):
     """out[i] ← Σ of row i with itself, as a tile sums it against rows."""
     X, out = borrow(X), borrow(out)
     longest = np.int64(0)
@@ -261,7 +311,7 @@ def sparse_sums(measure, X, out):
 
 
 class Packed(NamedTuple):
-    """Dense rows X, and all rows of Z in an even number of tiles of shape (tile, feature, row of the tile).
+    """Rows X, and all rows of Z in an even number of tiles of shape (tile, feature, row of the tile).
 
     The sizes have the dtype of the sums, and ``z_size`` is padded to whole chunks; they are 0 where ``weight``, that of
     sums in distances, is 1. ``same``: Z is X and the diagonal is 1.
@@ -270,7 +320,7 @@ class Packed(NamedTuple):
     kernel: Any
     measure: Any
     weight: float
-    X: DenseRows
+    X: DenseRows | CSRRows
     tiles: np.ndarray
     x_size: np.ndarray
     z_size: np.ndarray
@@ -314,42 +364,117 @@ def accumulate(V, measure, tile, S):
         end = min(k + DEPTH, V.shape[1])
         j = 0
         while V.shape[0] - j > 2 * few:
-            _add_many(measure, tile, V, j, k, end, S, 0)
+            _add_many(measure, tile, V, j, k, end, None, S, 0)
             j += 3 * few
         while j < V.shape[0]:
-            _add_few(measure, tile, V, j, k, end, S, 0)
+            _add_few(measure, tile, V, j, k, end, None, S, 0)
             j += few
+
+
+class Listed(NamedTuple):
+    """Rows by groups, with the features that count in each.
+
+    ``V`` has thirds of groups with the shape (third, k, row of it), feature by feature from the start of each stretch
+    on; for each group that begins with a third and each stretch, ``counts`` has the number of features, ``places`` the
+    places in a tile where they begin, and behind them those of the first few in the tiles that are next.
+    """
+
+    V: np.ndarray
+    places: np.ndarray
+    counts: np.ndarray
+
+
+@generic
+def vanishes(measure):
+    """Whether the measure is 0 wherever one of the two is."""
+
+
+def _does(measure):
+    return True
+
+
+def _does_not(measure):
+    return False
+
+
+vanishes.case(Inner)(_does)
+vanishes.case(Overlap)(_does)
+vanishes.case(Squared)(_does_not)
+vanishes.case(Absolute)(_does_not)
+
+
+@inlined
+def write_group(measure, X, I, third, listed, sums, room):
+    """Write the rows I of X, one group, from this third on, with the features that count in any of them.
+
+    ``sums`` and ``room``, one number for each feature, are working space.
+    """
+    V, places, counts = listed.V, listed.places, listed.counts
+    width, few = sums.size, V.shape[2]
+    sums[:] = 0 if vanishes(measure) else 1
+    for r in range(I.size):
+        row = dense_row(X, I[r], room)
+        for k in range(width):
+            sums[k] += abs(row[k])
+    for s in range(counts.shape[1]):
+        count, found = 0, places[third, s]
+        for k in range(s * DEPTH, min((s + 1) * DEPTH, width)):
+            if sums[k] != 0:
+                found[count] = k * LANES
+                count += 1
+        for k in range(min(AHEAD, count)):
+            found[count + k] = found[k] + BESIDE * width * LANES
+        counts[third, s] = count
+    for r in range(I.size):
+        row, place = dense_row(X, I[r], room), r % few
+        for s in range(counts.shape[1]):
+            part, found = V[third + r // few, s * DEPTH :], places[third, s]
+            for k in range(counts[third, s]):
+                part[k, place] = row[found[k] // LANES]
 
 
 @_compute.case(Packed)
 def _(recipe, I, places, first, last, out):
-    values, tiles, z_size = borrow(recipe.X.values), borrow(recipe.tiles), borrow(recipe.z_size)
-    n_features = values.shape[1]
-    height = min(HEIGHT, I.size)
+    X, tiles, z_size = borrow(recipe.X), borrow(recipe.tiles), borrow(recipe.z_size)
+    width = tiles.shape[1]
+    height, stretches = min(HEIGHT, I.size), -(-width // DEPTH)
     many, few = GROUP_BYTES // z_size.itemsize, GROUP_BYTES // 3 // z_size.itemsize
-    V = np.zeros((-(-height // many) * 3, n_features, few), z_size.dtype)
-    sums = np.empty((height + many, CHUNK), z_size.dtype)
-    sizes, kept = np.empty(height, z_size.dtype), np.empty(CHUNK, out.dtype)
+    thirds = -(-height // many) * 3
+    V = np.zeros((thirds, width, few), z_size.dtype)
+    where, counts = np.zeros((thirds, stretches, DEPTH + AHEAD), np.int64), np.empty((thirds, stretches), np.int64)
+    listed = Listed(V, where, counts)
+    sums, sizes = np.empty((height + many, CHUNK), z_size.dtype), np.empty(height, z_size.dtype)
+    kept, of_features, room = np.empty(CHUNK, out.dtype), np.empty(width, z_size.dtype), np.empty(width, z_size.dtype)
     for start in range(0, I.size, height):
         rows = min(height, I.size - start)
         for r in range(rows):
-            i, group, place = I[start + r], r // few, r % few
-            sizes[r] = recipe.x_size[i]
-            for k in range(n_features):
-                V[group, k, place] = values[i, k]
+            sizes[r] = recipe.x_size[I[start + r]]
+        j = 0
+        while j < rows:
+            size = many if rows - j > 2 * few else few
+            group = I[start + j : start + min(j + size, rows)]
+            write_group(recipe.measure, X, group, j // few, listed, of_features, room)
+            j += size
         for a in range(first, last, CHUNK):
             u, end_tile = a // LANES, min((a + CHUNK) // LANES, tiles.shape[0])
             sums[:] = 0
-            for k in range(0, n_features, DEPTH):
-                end = min(k + DEPTH, n_features)
-                j = 0
+            for s in range(stretches):
+                j, k = 0, s * DEPTH
                 while rows - j > 2 * few:
+                    third = j // few
                     for v in range(u, end_tile, BESIDE):
-                        _add_many_beside(recipe.measure, tiles[v], V, j, k, end, sums, (v - u) * LANES)
+                        _add_many_beside(
+                            recipe.measure, tiles[v], V, j, k, k + counts[third, s], where[third, s], sums,
+                            (v - u) * LANES,
+                        )  # fmt: skip
                     j += many
                 while j < rows:
+                    third = j // few
                     for v in range(u, end_tile, BESIDE):
-                        _add_few_beside(recipe.measure, tiles[v], V, j, k, end, sums, (v - u) * LANES)
+                        _add_few_beside(
+                            recipe.measure, tiles[v], V, j, k, k + counts[third, s], where[third, s], sums,
+                            (v - u) * LANES,
+                        )  # fmt: skip
                     j += few
             _map(recipe, I[start : start + rows], places[start : start + rows], a, last, sums, sizes, kept, out)
 
@@ -434,16 +559,34 @@ def compute_rows(recipe, I, places, first, last, out):
     _compute(borrow(recipe), borrow(I), borrow(places), first, last, borrow(out))
 
 
-@compiled
-def pack(values, tiles):
-    """tiles[u, k, t] ← values[16 u + t, k]; rows behind the last are zeros."""
-    values, tiles = borrow(values), borrow(tiles)
-    n, n_features = values.shape
+@generic
+def _write_tiles(X, tiles):
+    """Write rows into tiles."""
+
+
+@_write_tiles.case(DenseRows)
+def _(X, tiles):
+    n, width = X.values.shape
     for u in range(tiles.shape[0]):
-        for k in range(n_features):
+        for k in range(width):
             for t in range(LANES):
                 i = u * LANES + t
-                tiles[u, k, t] = values[i, k] if i < n else 0
+                tiles[u, k, t] = X.values[i, k] if i < n else 0
+
+
+@_write_tiles.case(CSRRows)
+def _(X, tiles):
+    tiles[:] = 0
+    for i in range(n_rows(X)):
+        tile = tiles[i // LANES]
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            tile[X.indices[p], i % LANES] = X.data[p]
+
+
+@compiled
+def pack(X, tiles):
+    """tiles[u, k, t] ← feature k of row 16 u + t; rows behind the last are zeros."""
+    _write_tiles(borrow(X), borrow(tiles))
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
