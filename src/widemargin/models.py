@@ -13,7 +13,8 @@ from .core.distant import Distant
 from .core.kernel_matrix import KernelMatrix
 from .core.kernels import is_kernel
 from .core.pairs import all_combined, combine, first_pair
-from .core.rows import CSRRows, DenseRows, as_rows, shape, unlocked
+from .core.rows import CSRRows, DenseRows, as_rows, shape, some_rows, unlocked
+from .core.sharing import share
 from .files import Saved, savable
 
 
@@ -135,10 +136,13 @@ class KernelModel(Saved):
         """The model without rows of its problem's data, and without its kernel, which may be a function."""
         return LightModel(self.support, self.coef, self.intercept, self.constant)
 
-    def decision_function(self, X: Any, *, n_bytes: float = 64e6, threads: int = 1) -> np.ndarray:
+    #: Kernel values that a thread computes at once, or those of sixteen rows.
+    VALUES = 2**18
+
+    def decision_function(self, X: Any, *, threads: int = 1) -> np.ndarray:
         """Scores of shape (n, n_outputs) of rows X: a layout, a matrix, or what a black-box kernel takes.
 
-        At most about ``n_bytes`` of kernel values are held at a time.
+        Threads have rows of their own.
         """
         X, n = _rows_for(self, X)
         if isinstance(X, Distant):
@@ -148,15 +152,30 @@ class KernelModel(Saved):
             return scores
         if self.kernel.is_table:
             return scores + X.values[:, self.support] @ self.coef.T
-        matrix = KernelMatrix(self.kernel, X, self.vectors, threads=threads)
-        height = int(max(1, min(n, n_bytes // ((matrix.dtype.itemsize + 8) * self.support.size))))
-        height = max(16, height // 16 * 16)
         weights = np.ascontiguousarray(self.coef.T, dtype=np.float64)
+        if self.kernel.is_function:
+            self._add_scores(KernelMatrix(self.kernel, X, self.vectors), weights, scores)
+            return scores
+        matrix = KernelMatrix(self.kernel, some_rows(X, 0, 0), self.vectors)
+        step = max(16, -(-n // (16 * threads)) * 16)
+
+        def add(first: int) -> None:
+            last = min(first + step, n)
+            self._add_scores(matrix.facing(some_rows(X, first, last)), weights, scores[first:last])
+
+        share(add, [(first,) for first in range(0, n, step)])
+        return scores
+
+    def _add_scores(self, matrix: KernelMatrix, weights: np.ndarray, scores: np.ndarray) -> None:
+        """Add to the scores of the matrix' rows, in place."""
+        n, m = matrix.shape
+        height = min(n, max(16, self.VALUES // (16 * m) * 16))
+        values, wide = np.empty((height, m), matrix.dtype), np.empty((height, m))
         for first in range(0, n, height):
             last = min(first + height, n)
             # in float64: the sum of a row must not depend on the rows it is computed with
-            scores[first:last] += matrix.block(np.arange(first, last)).astype(np.float64) @ weights
-        return scores
+            wide[: last - first] = matrix.block(np.arange(first, last), values[: last - first])
+            scores[first:last] += wide[: last - first] @ weights
 
     @classmethod
     def _from_parts(cls, **parts: Any) -> KernelModel:

@@ -21,6 +21,7 @@ from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, solvers, svm_pa
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF, Linear, Precomputed
 from widemargin.estimators.machine import ERROR_SHARE
+from widemargin.models import KernelModel
 
 try:
     import sklearn.callback as sklearn_callback
@@ -454,11 +455,13 @@ def test_predictions_keep_to_their_memory(rng, monkeypatch):
         return block
 
     Z = model._preparation.rows(model._model.kernel, rng.normal(size=(3000, 3)))
-    whole = model._model.decision_function(Z, n_bytes=1e9)
+    monkeypatch.setattr(KernelModel, "VALUES", 10**7)
+    whole = model._model.decision_function(Z)
     monkeypatch.setattr(KernelMatrix, "block", watched)
-    bound = 100 * model.support_.size * 12
-    parts = model._model.decision_function(Z, n_bytes=bound)
-    assert 0 < max(largest) <= bound
+    monkeypatch.setattr(KernelModel, "VALUES", 100 * model.support_.size)
+    parts = model._model.decision_function(Z)
+    assert 0 < max(largest) <= KernelModel.VALUES * 8
+    np.testing.assert_array_equal(whole, model._model.decision_function(Z, threads=3))
     # the sum of a row does not depend on the rows it is computed with
     np.testing.assert_array_equal(whole, parts)
 

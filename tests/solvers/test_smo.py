@@ -283,6 +283,34 @@ def test_threads_do_not_change_a_bit(rng):
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("intercept", ["unregularized", "regularized"])
+def test_threads_that_add_rows_do_not_change_a_bit(intercept, rng, monkeypatch):
+    """Columns are shared out by pieces of 2048."""
+    seed, shared = int(rng.integers(2**32)), []
+
+    def share(call, pieces):
+        shared.append(len(pieces))
+        for piece in pieces[::-1]:
+            call(*piece)
+
+    def outcome(threads):
+        problem = make(np.random.default_rng(seed), 4500, intercept=intercept, threads=threads)
+        solver, rng = SMO(tol=1e-2, working_set=64, sample=1), np.random.default_rng(seed)
+        return run(solver, problem, rng=rng, tol=1e-2, max_epochs=10000).state
+
+    one = outcome(1)
+    monkeypatch.setattr(smo, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(smo, "share", share)
+    for threads, pieces in ((2, 2), (3, 3)):
+        shared.clear()
+        state = outcome(threads)
+        assert max(shared) == pieces
+        assert state.alpha.tobytes() == one.alpha.tobytes()
+        assert state.f.tobytes() == one.f.tobytes()
+        assert state.counters == one.counters
+    assert len(shared) > one.counters.steps // 2
+
+
 @pytest.mark.parametrize("n", [450, 2100])
 def test_a_saved_state_goes_on_as_if_nothing_had_happened(n, rng, tmp_path):
     seed = int(rng.integers(2**32))

@@ -11,7 +11,6 @@ its batch.
 
 import copy
 import math
-from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -24,7 +23,8 @@ from .dispatch import compiled
 from .distant import Distant, local_rows
 from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
-from .rows import CSRRows, DenseRows, as_matrix, shape, take_rows, unlocked
+from .rows import CSRRows, DenseRows, as_matrix, shape, unlocked
+from .sharing import share
 from .tiles import (
     BESIDE,
     CHUNK,
@@ -40,6 +40,7 @@ from .tiles import (
     pack,
     packed_sums,
     scattered_sums,
+    tile_sums,
 )
 
 #: What a term of sparse rows takes, compared entry by entry, in terms of tiles; how many times the memory of sparse
@@ -104,7 +105,7 @@ def pays_to_pack(Z: CSRRows) -> bool:
     size, sparse_size = width * Z.data.itemsize, entries * (Z.data.itemsize + Z.indices.itemsize)
     if entries < ENOUGH or size > DENSER * sparse_size:
         return False
-    some = take_rows(Z, np.linspace(0, n - 1, min(n, SAMPLE * group)).astype(np.int64))
+    some = as_matrix(Z)[np.linspace(0, n - 1, min(n, SAMPLE * group)).astype(np.int64)]
     ends = [*some.indptr[::group], some.indptr[-1]]
     features = [np.unique(some.indices[a:b]).size for a, b in pairwise(ends) if a < b]
     return float(np.mean(features)) <= PER_ENTRY * entries
@@ -130,7 +131,6 @@ class _FromRows:
         self.dtype = np.dtype(data.dtype if dtype is None else dtype)
         self.entries_per_row = data.size // max(1, m)
         self.recipe = self._choose()
-        self._pool: ThreadPoolExecutor | None = None
         # working space, one for each thread that was ever at work on sparse rows
         self._slots = [self.recipe.slot] if isinstance(self.recipe, Scattered) else []
 
@@ -161,15 +161,16 @@ class _FromRows:
                 measure = kernel.measure()
         z_size = np.zeros(-(-m // CHUNK) * CHUNK, accumulator)
         x_size = z_size if Z is X else np.zeros(self.shape[0], accumulator)
-        if weight < 0.0:
-            own_sums = packed_sums if packed else scattered_sums
-            own_sums(measure, Z, z_size)
-            if Z is not X:
-                own_sums(measure, X, x_size)
+        if weight < 0.0 and Z is not X:
+            (packed_sums if packed else scattered_sums)(measure, X, x_size)
         if not packed:
+            if weight < 0.0:
+                scattered_sums(measure, Z, z_size)
             return Scattered(kernel, measure, weight, X, Z, x_size, z_size, same, np.zeros(X.n_features, np.int32))
         tiles = aligned((-(-m // (2 * LANES)) * 2, shape(Z)[1], LANES), accumulator)
         pack(Z, tiles)
+        if weight < 0.0:
+            tile_sums(measure, tiles, z_size)
         return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
 
     def _fits_float32(self, largest: float, packed: bool) -> bool:
@@ -226,15 +227,7 @@ class _FromRows:
         else:
             step = -(-groups // pieces) * lanes
             parts = [(I[a : a + step], places[a : a + step], 0, m, out) for a in range(0, len(I), step)]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads - 1)
-        futures = [self._pool.submit(self._piece, *part) for part in parts[1:]]
-        try:
-            self._piece(*parts[0])
-        finally:
-            wait(futures)  # they write to out
-        for future in futures:
-            future.result()
+        share(self._piece, parts)
 
     def diagonal(self) -> tuple[np.ndarray, int]:
         out = np.ones(self.shape[0])

@@ -18,6 +18,8 @@ from .rows import CSRRows, DenseRows, row_norm2, shape
 
 #: Entries whose terms are held at once.
 SOME_ENTRIES = 2**18
+#: Of smaller sums some terms may have vanished in float32.
+TINY = 2.0**-90
 
 
 class Inner(NamedTuple):
@@ -160,7 +162,10 @@ def _(measure, X, i):
 
 @np.errstate(over="ignore")
 def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows | Distant) -> tuple[float, float]:
-    """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows; infinity where they overflow."""
+    """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows; infinity where they overflow.
+
+    Squares of dense float32 rows are summed in float32: it is the order of magnitude that matters.
+    """
     if isinstance(X, Distant):
         return X.sizes(isinstance(measure, Squared))[1:]
     n, d = shape(X)
@@ -170,7 +175,9 @@ def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows | Distant) -> tupl
     for first in range(0, n, few):
         if isinstance(X, DenseRows):
             part = X.values[first : first + few]
-            sums = np.einsum("ij,ij->i", part, part, dtype=np.float64) if square else np.abs(part).sum(1, np.float64)
+            sums = np.einsum("ij,ij->i", part, part) if square else np.abs(part).sum(1, np.float64)
+            if not TINY < sums.max() < np.inf:  # squares that float32 has no numbers for
+                sums = np.einsum("ij,ij->i", part, part, dtype=np.float64) if square else sums
         else:
             ends = X.indptr[first : first + few + 1]
             part = X.data[ends[0] : ends[-1]]

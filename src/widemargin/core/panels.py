@@ -23,7 +23,7 @@ from .borrowing import borrow
 from .dispatch import apart, compiled, inlined
 from .kernels import between
 from .measures import Absolute, Inner, Overlap, Squared, own_size
-from .rows import CSRRows, DenseRows, dtype_of, shape, take_rows
+from .rows import CSRRows, dtype_of, shape, take_rows
 from .tiles import CHUNK, LANES, Packed, PairByPair, Scattered, aligned, compute_rows, pack, packed_sums, scattered_sums
 
 #: Columns of a piece.
@@ -259,13 +259,6 @@ def own_values(kernel, X, out):
     X, out = borrow(X), borrow(out)
     for i in range(out.size):
         out[i] = between(kernel, X, i, X, i)
-
-
-def some_rows(X: Any, first: int, last: int) -> Any:
-    """The rows from first to last, over the same memory."""
-    if isinstance(X, DenseRows):
-        return DenseRows(X.values[first:last])
-    return CSRRows(X.data, X.indices, X.indptr[first : last + 1], X.n_features)
 
 
 def reach_of(kernel: Any, X: Any) -> np.ndarray:

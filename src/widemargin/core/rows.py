@@ -402,6 +402,13 @@ def take_rows(X: Any, chosen: np.ndarray) -> DenseRows | CSRRows:
     return CSRRows(X.data[places], X.indices[places], indptr, X.n_features)
 
 
+def some_rows(X: Any, first: int, last: int) -> Any:
+    """The rows from first to last, over the same memory."""
+    if isinstance(X, DenseRows):
+        return DenseRows(X.values[first:last])
+    return CSRRows(X.data, X.indices, X.indptr[first : last + 1], X.n_features)
+
+
 def as_matrix(X: Any) -> Any:
     """A layout as a NumPy or SciPy matrix over the same memory; any other matrix is itself, made sliceable by rows."""
     if isinstance(X, DenseRows):

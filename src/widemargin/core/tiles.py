@@ -38,7 +38,7 @@ from .borrowing import borrow
 from .dispatch import compiled, generic, inlined, use_wide_registers
 from .kernels import between, finish, measure_of
 from .measures import Absolute, Inner, Overlap, Squared
-from .rows import CSRRows, DenseRows, emit_prefetch, n_rows
+from .rows import CSRRows, DenseRows, emit_prefetch, n_rows, shape, some_rows
 
 LANES = 16  # rows in a tile
 CHUNK = 192  # columns between two maps from sums to kernel values
@@ -233,21 +233,6 @@ _complete.case(Absolute)(_add_sizes)
 
 
 @generic
-def n_features(X):
-    """Number of features."""
-
-
-@n_features.case(DenseRows)
-def _(X):
-    return X.values.shape[1]
-
-
-@n_features.case(CSRRows)
-def _(X):
-    return X.n_features
-
-
-@generic
 def dense_row(X, i, room):
     """Row i with all its features; that of CSR rows is written to ``room``."""
 
@@ -265,29 +250,36 @@ def _(X, i, room):
     return room
 
 
+@intrinsic
+def _add_own(typingctx, measure, tile, start, end, sums):
+    """sums += Σₖ m(tile[k], tile[k]) for start ≤ k < end, in place."""
+    _require_c_order(tile, sums)
+    signature = types.void(measure, tile, start, end, sums)
+
+    def codegen(context, builder, sig, args):
+        emit = _Emitter(context, builder, sig.args[1], sig.args[4])
+        tile, totals = (context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 4))
+        sums, place = emit.sums(), emit.line(totals, args[2].type(0))
+        with cgutils.for_range_slice(builder, args[2], args[3], args[2].type(1), inc=True) as (k, _):
+            x = emit.load(emit.row(tile, k))
+            builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums), x, x), sums)
+        emit.store(builder.fadd(emit.load(place), builder.load(sums)), place)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
 @compiled
-def packed_sums(measure, X, out):
-    """out[i] ← Σ of row i with itself, as a block of rows against tiles sums it; out has the dtype of the sums."""
-    X, out = borrow(X), borrow(out)
-    n, width = n_rows(X), n_features(X)
-    few = GROUP_BYTES // 3 // out.itemsize
-    block, tile = np.empty((LANES, width), out.dtype), np.empty((width, LANES), out.dtype)
-    sums, room = np.empty((LANES + few, CHUNK), out.dtype), np.empty(width, out.dtype)
-    for start in range(0, n, LANES):
-        rows = min(LANES, n - start)
-        for r in range(LANES):
-            row = dense_row(X, start + min(r, rows - 1), room)
-            for k in range(width):
-                value = out.dtype.type(row[k])
-                block[r, k] = value
-                tile[k, r] = value
+def tile_sums(measure, tiles, out):
+    """out[i] ← Σ of row i of the tiles with itself, as a block of rows against tiles sums it."""
+    tiles, out = borrow(tiles), borrow(out)
+    sums = np.empty(LANES, out.dtype)
+    for u in range(tiles.shape[0]):
         sums[:] = 0
-        for k in range(0, width, DEPTH):
-            end = min(k + DEPTH, width)
-            for j in range(0, rows, few):
-                _add_few(measure, tile, block, j, k, end, None, sums, 0)
-        for r in range(rows):
-            out[start + r] = sums[r, r]
+        for k in range(0, tiles.shape[1], DEPTH):
+            _add_own(measure, tiles[u], k, min(k + DEPTH, tiles.shape[1]), sums)
+        for t in range(LANES):
+            out[u * LANES + t] = sums[t]
 
 
 @compiled
@@ -568,10 +560,14 @@ def _write_tiles(X, tiles):
 def _(X, tiles):
     n, width = X.values.shape
     for u in range(tiles.shape[0]):
-        for k in range(width):
-            for t in range(LANES):
-                i = u * LANES + t
-                tiles[u, k, t] = X.values[i, k] if i < n else 0
+        tile, rows = tiles[u], min(LANES, n - u * LANES)
+        if rows < LANES:
+            tile[:] = 0
+        for start in range(0, width, LANES):
+            for t in range(rows):
+                row = X.values[u * LANES + t]
+                for k in range(start, min(start + LANES, width)):
+                    tile[k, t] = row[k]
 
 
 @_write_tiles.case(CSRRows)
@@ -595,3 +591,15 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     raw = np.empty(count + LANES, dtype)
     start = -raw.ctypes.data % 64 // dtype.itemsize
     return raw[start : start + count].reshape(shape)
+
+
+def packed_sums(measure: Any, X: Any, out: np.ndarray) -> None:
+    """out[i] ← Σ of row i with itself, as a block of rows against tiles sums it; out has the dtype of the sums."""
+    n, width = shape(X)
+    step = max(1, 2**16 // max(1, width * LANES)) * LANES
+    tiles, sums = aligned((step // LANES, width, LANES), out.dtype), np.empty(step, out.dtype)
+    for first in range(0, n, step):
+        last = min(first + step, n)
+        pack(some_rows(X, first, last), tiles)
+        tile_sums(measure, tiles, sums)
+        out[first:last] = sums[: last - first]

@@ -57,6 +57,7 @@ from ..core.dispatch import apart, compiled, generic, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache
 from ..core.rows import one_by_one
+from ..core.sharing import share
 from ..core.visits import shuffle
 from ..files import savable
 from ..history import Counters
@@ -85,8 +86,12 @@ BLOCK_SHARE = 0.5
 BLOCK_VALUES = 2**23
 #: Violations this small are rounding.
 ROUNDING = 1e-14
-#: The row of a Space's values that has the diagonal of its K.
-DIAGONAL = 5
+#: The rows of a Space's values that have what is added to σα, and the diagonal of its K.
+CHANGE, DIAGONAL = 4, 5
+#: Columns that are added to at a stretch.
+PIECE = 2048
+#: Values to add, which take a tenth of a millisecond or more: what a second thread must have to do.
+WORTH_A_THREAD = 2**18
 #: Smallest curvature of a direction; an indefinite kernel can have less.
 TAU = 1e-12
 
@@ -219,8 +224,10 @@ def way_of(problem: KernelProblem) -> Pairs | Singles:
 
 
 @apart
-def add_rows(rows, slots, coefficients, f):
-    """f += Σ coefficient × row, in place: four rows at a time, the columns in pieces that stay in cache."""
+def add_rows(rows, slots, coefficients, f, start, end):
+    """f += Σ coefficient × row from column ``start``, a multiple of PIECE, to ``end``, in place: four rows at a time,
+    the columns in pieces that stay in cache.
+    """
     rows, slots, coefficients, f = borrow(rows), borrow(slots), borrow(coefficients), borrow(f)
     size, count = coefficients.size, 0
     used, factors = np.empty(size + 3, np.int64), np.empty(size + 3)
@@ -230,8 +237,8 @@ def add_rows(rows, slots, coefficients, f):
             count += 1
     for r in range(count, count + 3):
         used[r], factors[r] = used[0], 0.0
-    for first in range(0, f.size, 2048):
-        part = slice(first, min(first + 2048, f.size))
+    for first in range(start, end, PIECE):
+        part = slice(first, min(first + PIECE, end))
         piece = f[part]
         for r in range(0, count, 4):
             a, b, c, d = factors[r], factors[r + 1], factors[r + 2], factors[r + 3]
@@ -240,7 +247,20 @@ def add_rows(rows, slots, coefficients, f):
                 piece[x] += a * A[x] + b * B[x] + c * C[x] + d * D[x]
 
 
-add_kernel_rows = compiled(add_rows)
+_add_kernel_rows = compiled(add_rows)
+
+
+def add_kernel_rows(
+    rows: np.ndarray, slots: np.ndarray, coefficients: np.ndarray, f: np.ndarray, threads: int = 1
+) -> None:  # fmt: skip
+    """f += Σ coefficient × row, in place; the columns are shared out to threads, which changes no bit."""
+    pieces = -(-f.size // PIECE)
+    threads = min(threads, pieces, coefficients.size * f.size // WORTH_A_THREAD)
+    if threads <= 1:
+        _add_kernel_rows(rows, slots, coefficients, f, 0, f.size)
+        return
+    step = -(-pieces // threads) * PIECE
+    share(_add_kernel_rows, [(rows, slots, coefficients, f, a, min(a + step, f.size)) for a in range(0, f.size, step)])
 
 
 @apart
@@ -315,7 +335,7 @@ class Space(NamedTuple):
 
 class Rule(NamedTuple):
     """What a round goes by: new variables it takes, free ones it keeps, the way to solve it, the kernel's constant;
-    whether K(v, w) and K(w, v) are the same bits.
+    whether K(v, w) and K(w, v) are the same bits; whether rows are added to f by the caller, on several threads.
     """
 
     most: int
@@ -324,13 +344,15 @@ class Rule(NamedTuple):
     free_bias: bool
     constant: float
     symmetric: bool
+    shared: bool
 
 
 #: Of a round that has begun: its variables (0: it has not), their distinct rows, the position after it, the violation,
 #: how many of them are not in ``Space.kept``; and how many are there for the next round.
 SIZE, ROWS, AFTER, VIOLATION, NEW, KEPT = 0, 1, 2, 3, 4, 5
-#: How rounds end: as many as allowed were made; the target is reached; rows are missing; patience is at an end.
-GOING_ON, REACHED, MISSING, TIRED = 0, 1, 2, 3
+#: How rounds end: as many as allowed were made; the target is reached; rows are missing; patience is at an end; rows
+#: are to be added.
+GOING_ON, REACHED, MISSING, TIRED, ADDING = 0, 1, 2, 3, 4
 
 
 @inlined
@@ -502,7 +524,8 @@ class Worked(NamedTuple):
     """What :func:`work` has done.
 
     How it ended, rounds made, their working sets' sizes, pairs or variables moved; the position and the free variables
-    of the last working set to go on with; how many rows are missing, which stand in ``Space.wanted``.
+    of the last working set to go on with; how many rows are awaited: missing ones, which stand in ``Space.wanted``, or
+    those to be added, by ``Space.slots`` and ``Space.values``.
     """
 
     end: int
@@ -511,7 +534,7 @@ class Worked(NamedTuple):
     moves: int
     position: int
     previous: np.ndarray
-    missing: int
+    awaited: int
 
 
 @compiled
@@ -566,7 +589,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         part.spent[0] += goal.price * again + size
         values = space.values
         s, c, a, e = line(values, 0, size), line(values, 1, size), line(values, 2, size), line(values, 3, size)
-        start, diagonal = line(values, 4, size), line(values, DIAGONAL, size)
+        start, diagonal = line(values, CHANGE, size), line(values, DIAGONAL, size)
         K, columns = square(space.K, size), space.missing[:size]
         for k in range(size):
             v = chosen[k]
@@ -582,13 +605,15 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             alpha[chosen[k]] = a[k]
             start[k] = s[k] * (a[k] - start[k])
             shift += start[k]
-        add_rows(rows, slots, start, f)
         if rule.constant != 0.0:
             for r in range(f.size):
                 f[r] += rule.constant * shift
         previous = keep(a, c, chosen, rule.keep, K, columns, space.kept)
         begun[KEPT] = min(previous.size, rule.keep) if rule.symmetric else -1
         visits += size
+        if rule.shared:
+            return Worked(ADDING, made + 1, visits, moves, position, previous, size)
+        add_rows(rows, slots, start, f, 0, f.size)
     return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
 
 
@@ -828,7 +853,7 @@ class SMO(DualSolver):
     ----------
     working_set : int, default=256
         The largest number of variables that a round takes up. As many free ones of the round before
-        stay in. Where all variables are active it is half as many, and twice as many stay.
+        stay in. Where all variables are active it is half as many, and three times as many stay.
     tol : float, default=1e-3
         The relative duality gap at which episodes stop refining. Estimators put their own ``tol`` here.
     slack : float, default=0.3
@@ -981,7 +1006,7 @@ class SMO(DualSolver):
             cache.fetch(rows)
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
-            rule = Rule(2, 0, way_of(problem), problem.has_free_bias, problem.constant, True)
+            rule = Rule(2, 0, way_of(problem), problem.has_free_bias, problem.constant, True, False)
             previous = np.empty(0, np.int64)
             work(cache.held, part, rule, Space.of(2, 2, 0, 0), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             _compiled_for.add(kind)
@@ -1049,12 +1074,13 @@ class SMO(DualSolver):
         # rows over all examples are dear, and most free variables stay so: fewer new ones, and more that are kept
         most, keep = self.working_set, self.working_set
         if m == variables.h.size:
-            most, keep = max(2, most // 2), 2 * keep
+            most, keep = max(2, most // 2), 3 * keep
         # a working set must fit into the cache
         most = max(2, min(most, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
         keep = max(0, min(keep, cache.capacity - most))
         way, symmetric = way_of(problem), problem.kernel.of_rows
-        rule = Rule(most, keep, way, problem.has_free_bias, problem.constant, symmetric)
+        shared = cache.matrix.threads > 1 and most * episode.rows.size >= 2 * WORTH_A_THREAD
+        rule = Rule(most, keep, way, problem.has_free_bias, problem.constant, symmetric, shared)
         space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep, keep, self.max_rounds))
         return space.kept
 
@@ -1067,10 +1093,10 @@ class SMO(DualSolver):
         goal = Goal(episode.target, ROUGHLY if episode.target == 0.0 else 0.95 * self.tol, price, patience)
         if cache.misses == 0 and cache.capacity == episode.rows.size and episode.rows.size**2 * price <= AT_ONCE:
             cache.fetch(np.arange(episode.rows.size))
-        total, end = 0, MISSING
-        while end == MISSING:
+        total, end, space = 0, MISSING, kept.space
+        while end in (MISSING, ADDING) and total < n_rounds:
             worked = work(
-                cache.held, kept.part, kept.rule, kept.space, goal, episode.previous, episode.position,
+                cache.held, kept.part, kept.rule, space, goal, episode.previous, episode.position,
                 episode.rounds, n_rounds - total,
             )  # fmt: skip
             end = worked.end
@@ -1082,10 +1108,13 @@ class SMO(DualSolver):
             counters.visits += int(worked.visits)
             counters.kernel_evals += int(worked.visits) * episode.rows.size
             if end == MISSING:
-                cache.fetch(kept.space.wanted[: worked.missing])
+                cache.fetch(space.wanted[: worked.awaited])
+            elif end == ADDING:
+                change, slots = space.values[CHANGE, : worked.awaited], space.slots[: worked.awaited]
+                add_kernel_rows(cache.rows, slots, change, episode.f, cache.matrix.threads)
         counters.kernel_computed += cache.matrix.evaluations - before
         episode.gave_up = end == TIRED
-        return total, end != GOING_ON
+        return total, end in (REACHED, TIRED)
 
     # -- the end of an episode
 
@@ -1164,7 +1193,7 @@ class SMO(DualSolver):
             block, here = np.empty((count, width), np.float32), np.arange(count)
             matrix.fill(some, here, block)
         for coefficients, f in zip(closing.per_row, closing.f, strict=True):
-            add_kernel_rows(block, here, coefficients[some], f)
+            add_kernel_rows(block, here, coefficients[some], f, problem.threads)
         counters.kernel_evals += count * width
         counters.kernel_computed += matrix.evaluations - before
         closing.position += count

@@ -55,11 +55,10 @@ from ..core.panels import (
     no_panels,
     own_values,
     reach_of,
-    some_rows,
     way_of,
     with_slots,
 )
-from ..core.rows import DenseRows, as_matrix, dtype_of, row_add, row_dot, row_scores, shape, take_rows
+from ..core.rows import DenseRows, as_matrix, dtype_of, row_add, row_dot, row_scores, shape, some_rows, take_rows
 from ..core.visits import STRIDE, uniform
 from ..files import savable
 from ..history import Counters
