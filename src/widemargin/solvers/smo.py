@@ -302,9 +302,9 @@ class Part(NamedTuple):
 
 class Space(NamedTuple):
     """Working space of a round: over variables ``up``, ``down`` and ``taken``; over rounds ``ages``, how many rows were
-    last used in each; ``begun``, what is known of a round whose rows are awaited; ``kept``, kernel values between the
-    variables that the last round kept, and ``place``, where those that were chosen stand in it; over the working set
-    the rest.
+    last used in each; ``begun``, what is known of a round whose rows are awaited, and of the one before; ``K``, the
+    kernel values of these two, in turns; ``origin``, where the free variables stood in the one before, and ``place``,
+    where those did that stay; over the working set the rest.
     """
 
     up: np.ndarray
@@ -318,18 +318,17 @@ class Space(NamedTuple):
     values: np.ndarray
     ages: np.ndarray
     begun: np.ndarray
-    kept: np.ndarray
+    origin: np.ndarray
     place: np.ndarray
 
     @classmethod
-    def of(cls, variables: int, largest: int, keep: int, rounds: int) -> Space:
-        """For so many variables and rounds, working sets of at most ``largest``, and ``keep`` that stay in."""
+    def of(cls, variables: int, largest: int, rounds: int) -> Space:
+        """For so many variables and rounds, and working sets of at most ``largest``."""
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
             np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64),
-            np.empty(largest, np.int64), np.empty(largest * largest, np.float32), np.empty((8, largest)),
-            np.empty(rounds + 1, np.int64), np.zeros(6), np.empty((keep, keep), np.float32),
-            np.empty(largest, np.int64),
+            np.empty(largest, np.int64), np.empty((2, largest * largest), np.float32), np.empty((8, largest)),
+            np.empty(rounds + 1, np.int64), np.zeros(8), np.empty(largest, np.int64), np.empty(largest, np.int64),
         )  # fmt: skip
 
 
@@ -348,8 +347,9 @@ class Rule(NamedTuple):
 
 
 #: Of a round that has begun: its variables (0: it has not), their distinct rows, the position after it, the violation,
-#: how many of them are not in ``Space.kept``; and how many are there for the next round.
-SIZE, ROWS, AFTER, VIOLATION, NEW, KEPT = 0, 1, 2, 3, 4, 5
+#: how many of them were not in the round before. Of that one: how many are free, how many variables it had; which of
+#: the two K is the next.
+SIZE, ROWS, AFTER, VIOLATION, NEW, KEPT, OLD, TURN = 0, 1, 2, 3, 4, 5, 6, 7
 #: How rounds end: as many as allowed were made; the target is reached; rows are missing; patience is at an end; rows
 #: are to be added.
 GOING_ON, REACHED, MISSING, TIRED, ADDING = 0, 1, 2, 3, 4
@@ -448,14 +448,15 @@ def choose(part, rule, space, bias, top, bottom, position, untouched, previous):
         v = previous[k]
         if not taken[v]:
             taken[v] = True
-            chosen[found], space.place[found] = v, k - first
+            chosen[found], space.place[found] = v, space.origin[k]
             found += 1
-    return found, position, new if space.begun[KEPT] == previous.size - first else found
+    return found, position, new if space.begun[KEPT] == previous.size else found
 
 
 @apart
-def gather(rows, slots, columns, place, kept, constant, new, K):
-    """K ← the kernel between variables with these slots and columns; ``kept`` has that between those from ``new`` on.
+def gather(rows, slots, columns, place, old, constant, new, K):
+    """K ← the kernel between variables with these slots and columns; those from ``new`` on stand in ``place`` of the
+    ``old`` one.
 
     Kernel values stand far apart in memory, and each is read once; vector code would take longer to compile alone.
     """
@@ -479,31 +480,23 @@ def gather(rows, slots, columns, place, kept, constant, new, K):
                 one_by_one()
                 K[k, other] = K[other, k]
     for k in range(new, size):
-        known = kept[place[k]]
+        known = old[place[k]]
         for other in range(new, size):
             one_by_one()
             K[k, other] = known[place[other]]
 
 
 @apart
-def keep(alpha, cap, chosen, most, K, where, kept):
-    """The free variables of a working set; ``kept`` ← the kernel between the last of them, at most so many.
-
-    ``where`` is working space.
-    """
+def keep(alpha, cap, chosen, origin):
+    """The free variables of a working set; ``origin`` ← where they stand in it."""
     free = 0
     for k in range(alpha.size):
         if 0.0 < alpha[k] < cap[k]:
-            where[free] = k
+            origin[free] = k
             free += 1
-    first, previous = max(0, free - most), np.empty(free, np.int64)
+    previous = np.empty(free, np.int64)
     for k in range(free):
-        previous[k] = chosen[where[k]]
-    for k in range(first, free):
-        known, row = K[where[k]], kept[k - first]
-        for other in range(first, free):
-            one_by_one()
-            row[other - first] = known[where[other]]
+        previous[k] = chosen[origin[k]]
     return previous
 
 
@@ -590,12 +583,13 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         values = space.values
         s, c, a, e = line(values, 0, size), line(values, 1, size), line(values, 2, size), line(values, 3, size)
         start, diagonal = line(values, CHANGE, size), line(values, DIAGONAL, size)
-        K, columns = square(space.K, size), space.missing[:size]
+        turn, columns = int(begun[TURN]), space.missing[:size]
+        K, old = square(space.K[turn], size), square(space.K[1 - turn], int(begun[OLD]))
         for k in range(size):
             v = chosen[k]
             s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]
             columns[k], slots[k] = row[v], slot_of[row[v]]
-        gather(rows, slots, columns, space.place, space.kept, np.float32(rule.constant), int(begun[NEW]), K)
+        gather(rows, slots, columns, space.place, old, np.float32(rule.constant), int(begun[NEW]), K)
         for k in range(size):
             diagonal[k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
@@ -608,8 +602,8 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         if rule.constant != 0.0:
             for r in range(f.size):
                 f[r] += rule.constant * shift
-        previous = keep(a, c, chosen, rule.keep, K, columns, space.kept)
-        begun[KEPT] = min(previous.size, rule.keep) if rule.symmetric else -1
+        previous = keep(a, c, chosen, space.origin)
+        begun[KEPT], begun[OLD], begun[TURN] = previous.size if rule.symmetric else -1, size, 1 - turn
         visits += size
         if rule.shared:
             return Worked(ADDING, made + 1, visits, moves, position, previous, size)
@@ -1008,7 +1002,7 @@ class SMO(DualSolver):
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
             rule = Rule(2, 0, way_of(problem), problem.has_free_bias, problem.constant, True, False)
             previous = np.empty(0, np.int64)
-            work(cache.held, part, rule, Space.of(2, 2, 0, 0), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
+            work(cache.held, part, rule, Space.of(2, 2, 0), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
@@ -1081,7 +1075,7 @@ class SMO(DualSolver):
         way, symmetric = way_of(problem), problem.kernel.of_rows
         shared = cache.matrix.threads > 1 and most * episode.rows.size >= 2 * WORTH_A_THREAD
         rule = Rule(most, keep, way, problem.has_free_bias, problem.constant, symmetric, shared)
-        space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep, keep, self.max_rounds))
+        space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep, self.max_rounds))
         return space.kept
 
     def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int) -> tuple[int, bool]:
