@@ -120,73 +120,107 @@ def _require_c_order(*arrays: Any) -> None:
         raise TypingError("arrays must be C-ordered")
 
 
-def _adder(group_bytes: int, beside: int = 1) -> Any:
-    """The intrinsic that holds ``group_bytes`` / itemsize rows against so many tiles, side by side, at once."""
+def _add_group(context, builder, sig, args, group_bytes, beside, where):
+    """Emit sums[j + g, column:column + 16] += Σₖ m(tileₖ, V[j + g]ₖ) for a group of ``group_bytes`` / itemsize rows g.
+
+    ``where`` names the arguments: a tile, or tiles and the number ``v`` of one, of which those ``beside`` go to the
+    columns that follow; V has rows, of which the features from ``start`` to ``end`` count, or thirds of groups of them
+    with the shape (third, k, row of it), which need fewer pointers, and of listed features alone.
+    """
+    at = {name: args[k] for k, name in enumerate(where)}
+    of = {name: sig.args[k] for k, name in enumerate(where)}
+    tile, V, totals = (context.make_array(of[name])(context, builder, at[name]) for name in ("tile", "V", "sums"))
+    emit, j, start = _Emitter(context, builder, of["tile"], of["V"]), at["j"], at["start"]
+    listed = "listed" in at
+    size = builder.mul(builder.extract_value(tile.shape, of["tile"].ndim - 2), j.type(LANES))
+    width, last = builder.extract_value(V.shape, 1), builder.sub(builder.extract_value(V.shape, 0), j.type(1))
+    first, end = j.type(0), at.get("end")
+    if listed:
+        lists = context.make_array(of["listed"])(context, builder, at["listed"])
+        row = builder.mul(at["row"], builder.extract_value(lists.shape, 1))
+        end = builder.add(start, builder.load(builder.gep(lists.data, [row])))
+        row = builder.add(builder.sub(row, start), row.type(1))
+        first = builder.mul(at["v"], size)
+
+    def lines(k, ahead):
+        """Pointers to the k-th feature of each tile, or one so many behind it."""
+        if listed:
+            place = builder.load(builder.gep(lists.data, [builder.add(builder.add(row, k), k.type(ahead))]))
+        else:
+            place = builder.mul(k, k.type(LANES))
+        place = builder.add(place, first)
+        return [emit.line(tile, builder.add(place, builder.mul(size, k.type(t)))) for t in range(beside)]
+
+    group, together = range(group_bytes // emit.align), GROUP_BYTES // 3 // emit.align if listed else 1
+    sums = [[emit.sums() for _ in range(beside)] for g in group]
+    rows = []
+    for g in group:
+        i = builder.add(j, j.type(g - g % together))
+        if not listed:
+            i = builder.select(builder.icmp_signed("<", i, last), i, last)
+        rows.append(builder.gep(V.data, [builder.add(builder.mul(i, width), j.type(g % together))]))
+    with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
+        x = [emit.load(line) for line in lines(k, 0)]
+        if listed:
+            for line in lines(k, AHEAD):
+                emit_prefetch(builder, line)
+        for g in group:
+            z = emit.spread(builder.gep(rows[g], [builder.mul(k, k.type(together))]))
+            for t, total in enumerate(sums[g]):
+                more = _add_term(builder, of["measure"].instance_class, builder.load(total), x[t], z)
+                builder.store(more, total)
+    for g in group:
+        i = builder.mul(builder.add(j, j.type(g)), builder.extract_value(totals.shape, 1))
+        for t, total in enumerate(sums[g]):
+            place = emit.line(totals, builder.add(builder.add(i, at["column"]), i.type(t * LANES)))
+            emit.store(builder.fadd(emit.load(place), builder.load(total)), place)
+    return context.get_dummy_value()
+
+
+def _adder(group_bytes: int) -> Any:
+    """The intrinsic that holds so many bytes of rows against a tile."""
+    names = "measure", "tile", "V", "j", "start", "end", "sums"
 
     @intrinsic
-    def add(typingctx, measure, tile, V, j, start, end, places, sums, column):
-        """sums[j + g, column:column + 16] += Σₖ m(tile[k], V[j + g, k]) for a group of rows g and start ≤ k < end.
+    def add(typingctx, measure, tile, V, j, start, end, sums):
+        """sums[j + g] += Σₖ m(tile[k], V[j + g, k]) for a group of rows g and start ≤ k < end.
 
-        The tiles that follow it in memory go to the columns that follow. V has rows, and ``places`` is None. Or it has
-        thirds of groups of them, with the shape (third, k, row of it), which need fewer pointers, and of some features
-        alone: the k-th is at ``places[k − start]`` in a tile. Of rows behind the last, which it repeats or which are
-        anything in a third, there are sums, too.
+        Of rows behind the last, which it repeats, there are sums, too.
         """
         _require_c_order(tile, V, sums)
-        signature = types.void(measure, tile, V, j, start, end, places, sums, column)
 
         def codegen(context, builder, sig, args):
-            emit = _Emitter(context, builder, sig.args[1], sig.args[2])
-            in_thirds = sig.args[2].ndim == 3
-            arrays = (1, 2, 6, 7) if in_thirds else (1, 2, 7)
-            array = {k: context.make_array(sig.args[k])(context, builder, args[k]) for k in arrays}
-            tile, V, totals = array[1], array[2], array[7]
-            j, start, end, column = args[3], args[4], args[5], args[8]
-            size = builder.mul(builder.extract_value(tile.shape, 0), j.type(LANES))
-            width = builder.extract_value(V.shape, 1)
-            last = builder.sub(builder.extract_value(V.shape, 0), j.type(1))
+            where, column = (*names, "column"), args[3].type(0)
+            return _add_group(context, builder, sig, (*args, column), group_bytes, 1, where)
 
-            def lines(ahead):
-                """Pointers to the feature of each tile that comes so many after the present one."""
-                if in_thirds:
-                    listed = builder.add(builder.sub(k, start), k.type(ahead))
-                    place = builder.load(builder.gep(array[6].data, [listed]))
-                else:
-                    place = builder.mul(k, k.type(LANES))
-                return [emit.line(tile, builder.add(place, builder.mul(size, k.type(t)))) for t in range(beside)]
+        return types.void(measure, tile, V, j, start, end, sums), codegen
 
-            group, together = range(group_bytes // emit.align), GROUP_BYTES // 3 // emit.align if in_thirds else 1
-            sums = [[emit.sums() for _ in range(beside)] for g in group]
-            rows = []
-            for g in group:
-                row = builder.add(j, j.type(g - g % together))
-                if not in_thirds:
-                    row = builder.select(builder.icmp_signed("<", row, last), row, last)
-                rows.append(builder.gep(V.data, [builder.add(builder.mul(row, width), j.type(g % together))]))
-            with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
-                x = [emit.load(line) for line in lines(0)]
-                if in_thirds:
-                    for line in lines(AHEAD):
-                        emit_prefetch(builder, line)
-                for g in group:
-                    z = emit.spread(builder.gep(rows[g], [builder.mul(k, k.type(together))]))
-                    for t, total in enumerate(sums[g]):
-                        more = _add_term(builder, sig.args[0].instance_class, builder.load(total), x[t], z)
-                        builder.store(more, total)
-            for g in group:
-                row = builder.mul(builder.add(j, j.type(g)), builder.extract_value(totals.shape, 1))
-                for t, total in enumerate(sums[g]):
-                    place = emit.line(totals, builder.add(builder.add(row, column), row.type(t * LANES)))
-                    emit.store(builder.fadd(emit.load(place), builder.load(total)), place)
-            return context.get_dummy_value()
+    return add
 
-        return signature, codegen
+
+def _listed_adder(group_bytes: int) -> Any:
+    """The intrinsic that holds so many bytes of rows against BESIDE tiles at once, by a list of features."""
+    names = "measure", "tile", "v", "V", "j", "start", "listed", "row", "sums", "column"
+
+    @intrinsic
+    def add(typingctx, measure, tiles, v, V, j, start, listed, row, sums, column):
+        """sums[j + g, column:] += Σₖ m(tiles[v] at listed[row, 1 + k − start], V[j + g, k]) for a group of rows g.
+
+        There are listed[row, 0] features, and behind them AHEAD places that are asked for. Of rows behind the last,
+        which are anything, there are sums, too.
+        """
+        _require_c_order(tiles, V, listed, sums)
+
+        def codegen(context, builder, sig, args):
+            return _add_group(context, builder, sig, args, group_bytes, BESIDE, names)
+
+        return types.void(measure, tiles, v, V, j, start, listed, row, sums, column), codegen
 
     return add
 
 
 _add_many, _add_few = _adder(GROUP_BYTES), _adder(GROUP_BYTES // 3)
-_add_many_beside, _add_few_beside = _adder(GROUP_BYTES, BESIDE), _adder(GROUP_BYTES // 3, BESIDE)
+_add_many_listed, _add_few_listed = _listed_adder(GROUP_BYTES), _listed_adder(GROUP_BYTES // 3)
 
 
 @intrinsic
@@ -356,24 +390,11 @@ def accumulate(V, measure, tile, S):
         end = min(k + DEPTH, V.shape[1])
         j = 0
         while V.shape[0] - j > 2 * few:
-            _add_many(measure, tile, V, j, k, end, None, S, 0)
+            _add_many(measure, tile, V, j, k, end, S)
             j += 3 * few
         while j < V.shape[0]:
-            _add_few(measure, tile, V, j, k, end, None, S, 0)
+            _add_few(measure, tile, V, j, k, end, S)
             j += few
-
-
-class Listed(NamedTuple):
-    """Rows by groups, with the features that count in each.
-
-    ``V`` has thirds of groups with the shape (third, k, row of it), feature by feature from the start of each stretch
-    on; for each group that begins with a third and each stretch, ``counts`` has the number of features, ``places`` the
-    places in a tile where they begin, and behind them those of the first few in the tiles that are next.
-    """
-
-    V: np.ndarray
-    places: np.ndarray
-    counts: np.ndarray
 
 
 @generic
@@ -396,33 +417,37 @@ vanishes.case(Absolute)(_does_not)
 
 
 @inlined
-def write_group(measure, X, I, third, listed, sums, room):
-    """Write the rows I of X, one group, from this third on, with the features that count in any of them.
+def write_group(measure, X, I, start, end, V, third, listed, sums, room):
+    """Write the rows I[start:end] of X, one group, to V from this third on, with the features that any of them has.
 
-    ``sums`` and ``room``, one number for each feature, are working space.
+    V has thirds of groups with the shape (third, k, row of it), feature by feature from the start of each stretch on.
+    For a third that a group begins with and each stretch ``listed`` has the number of features, the places in a tile
+    where they begin, and those of the first few in the tiles that are next. ``sums`` and ``room``, one number for each
+    feature, are working space.
     """
-    V, places, counts = listed.V, listed.places, listed.counts
     width, few = sums.size, V.shape[2]
-    sums[:] = 0 if vanishes(measure) else 1
-    for r in range(I.size):
+    stretches = -(-width // DEPTH)
+    for k in range(width):
+        sums[k] = 0 if vanishes(measure) else 1
+    for r in range(start, end):
         row = dense_row(X, I[r], room)
         for k in range(width):
             sums[k] += abs(row[k])
-    for s in range(counts.shape[1]):
-        count, found = 0, places[third, s]
+    for s in range(stretches):
+        g, count = third * stretches + s, 0
         for k in range(s * DEPTH, min((s + 1) * DEPTH, width)):
             if sums[k] != 0:
-                found[count] = k * LANES
                 count += 1
-        for k in range(min(AHEAD, count)):
-            found[count + k] = found[k] + BESIDE * width * LANES
-        counts[third, s] = count
-    for r in range(I.size):
-        row, place = dense_row(X, I[r], room), r % few
-        for s in range(counts.shape[1]):
-            part, found = V[third + r // few, s * DEPTH :], places[third, s]
-            for k in range(counts[third, s]):
-                part[k, place] = row[found[k] // LANES]
+                listed[g, count] = k * LANES
+        listed[g, 0] = count
+        for k in range(1, 1 + min(AHEAD, count)):
+            listed[g, count + k] = listed[g, k] + BESIDE * width * LANES
+    for r in range(start, end):
+        row, u, place = dense_row(X, I[r], room), third + (r - start) // few, (r - start) % few
+        for s in range(stretches):
+            g = third * stretches + s
+            for k in range(listed[g, 0]):
+                V[u, s * DEPTH + k, place] = row[listed[g, 1 + k] // LANES]
 
 
 @_compute.case(Packed)
@@ -433,19 +458,16 @@ def _(recipe, I, places, first, last, out):
     many, few = GROUP_BYTES // z_size.itemsize, GROUP_BYTES // 3 // z_size.itemsize
     thirds = -(-height // many) * 3
     V = np.zeros((thirds, width, few), z_size.dtype)
-    where, counts = np.zeros((thirds, stretches, DEPTH + AHEAD), np.int64), np.empty((thirds, stretches), np.int64)
-    listed = Listed(V, where, counts)
-    sums, sizes = np.empty((height + many, CHUNK), z_size.dtype), np.empty(height, z_size.dtype)
-    kept, of_features, room = np.empty(CHUNK, out.dtype), np.empty(width, z_size.dtype), np.empty(width, z_size.dtype)
+    listed = np.empty((thirds * stretches, 1 + DEPTH + AHEAD), np.int64)
+    sums, kept = np.empty((height + many, CHUNK), z_size.dtype), np.empty(CHUNK, out.dtype)
+    of_features, room = np.empty(width, z_size.dtype), np.empty(width, z_size.dtype)
     for start in range(0, I.size, height):
-        rows = min(height, I.size - start)
-        for r in range(rows):
-            sizes[r] = recipe.x_size[I[start + r]]
-        j = 0
+        end = min(start + height, I.size)
+        rows, j = end - start, 0
         while j < rows:
             size = many if rows - j > 2 * few else few
-            group = I[start + j : start + min(j + size, rows)]
-            write_group(recipe.measure, X, group, j // few, listed, of_features, room)
+            group_end = min(start + j + size, end)
+            write_group(recipe.measure, X, I, start + j, group_end, V, j // few, listed, of_features, room)
             j += size
         for a in range(first, last, CHUNK):
             u, end_tile = a // LANES, min((a + CHUNK) // LANES, tiles.shape[0])
@@ -453,22 +475,16 @@ def _(recipe, I, places, first, last, out):
             for s in range(stretches):
                 j, k = 0, s * DEPTH
                 while rows - j > 2 * few:
-                    third = j // few
+                    g = j // few * stretches + s
                     for v in range(u, end_tile, BESIDE):
-                        _add_many_beside(
-                            recipe.measure, tiles[v], V, j, k, k + counts[third, s], where[third, s], sums,
-                            (v - u) * LANES,
-                        )  # fmt: skip
+                        _add_many_listed(recipe.measure, tiles, v, V, j, k, listed, g, sums, (v - u) * LANES)
                     j += many
                 while j < rows:
-                    third = j // few
+                    g = j // few * stretches + s
                     for v in range(u, end_tile, BESIDE):
-                        _add_few_beside(
-                            recipe.measure, tiles[v], V, j, k, k + counts[third, s], where[third, s], sums,
-                            (v - u) * LANES,
-                        )  # fmt: skip
+                        _add_few_listed(recipe.measure, tiles, v, V, j, k, listed, g, sums, (v - u) * LANES)
                     j += few
-            _map(recipe, I[start : start + rows], places[start : start + rows], a, last, sums, sizes, kept, out)
+            _map(recipe, I, places, start, end, a, last, sums, kept, out)
 
 
 @_compute.case(Scattered)
@@ -477,8 +493,7 @@ def _(recipe, I, places, first, last, out):
     lanes = SPARSE_BYTES // z_size.itemsize
     S = np.empty((CHUNK, lanes), z_size.dtype)
     sums = np.zeros((lanes, CHUNK), z_size.dtype)
-    sizes, kept = np.empty(lanes, z_size.dtype), np.empty(CHUNK, out.dtype)
-    start = 0
+    kept, start = np.empty(CHUNK, out.dtype), 0
     while start < I.size:
         rows, entries = 0, np.int64(0)
         while rows < lanes and start + rows < I.size:
@@ -492,7 +507,6 @@ def _(recipe, I, places, first, last, out):
         tile, used = np.zeros((entries + 1, lanes), z_size.dtype), 0
         for r in range(rows):
             i = I[start + r]
-            sizes[r] = recipe.x_size[i]
             for p in range(X.indptr[i], X.indptr[i + 1]):
                 column = X.indices[p]
                 if slot[column] == 0:
@@ -507,7 +521,7 @@ def _(recipe, I, places, first, last, out):
             for t in range(rows):
                 for j in range(b - a):
                     sums[t, j] = S[j, t]
-            _map(recipe, I[start : start + rows], places[start : start + rows], a, last, sums, sizes, kept, out)
+            _map(recipe, I, places, start, start + rows, a, last, sums, kept, out)
         for r in range(rows):
             i = I[start + r]
             for p in range(X.indptr[i], X.indptr[i + 1]):
@@ -526,18 +540,18 @@ def _(recipe, I, places, first, last, out):
 
 
 @inlined
-def _map(recipe, I, places, a, last, sums, sizes, kept, out):
-    """out[places[r], j] ← the kernel values of sums[r, j − a], for a ≤ j < min(a + CHUNK, last).
+def _map(recipe, I, places, start, end, a, last, sums, kept, out):
+    """out[places[r], j] ← the kernel values of sums[r − start, j − a], for start ≤ r < end and a ≤ j < a + CHUNK, last.
 
     Whole chunks are mapped, the last one with whatever stands behind its end, so that all values go through the
     same vector instructions.
     """
     z_size = borrow(recipe.z_size)[a : a + CHUNK]
     b = min(a + CHUNK, last)
-    for r in range(I.size):
-        _complete(measure_of(recipe.kernel), sums[r], recipe.weight, sizes[r], z_size)
-        finish(recipe.kernel, sums[r], CHUNK, kept)
-        place, i = places[r], I[r]
+    for r in range(start, end):
+        place, i, values = places[r], I[r], sums[r - start]
+        _complete(measure_of(recipe.kernel), values, recipe.weight, recipe.x_size[i], z_size)
+        finish(recipe.kernel, values, CHUNK, kept)
         for j in range(b - a):
             out[place, a + j] = kept[j]
         if recipe.same and a <= i < b:
