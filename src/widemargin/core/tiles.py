@@ -127,8 +127,7 @@ def _add_group(context, builder, sig, args, group_bytes, beside, where):
     columns that follow; V has rows, of which the features from ``start`` to ``end`` count, or thirds of groups of them
     with the shape (third, k, row of it), which need fewer pointers, and of listed features alone.
     """
-    at = {name: args[k] for k, name in enumerate(where)}
-    of = {name: sig.args[k] for k, name in enumerate(where)}
+    at, of = dict(zip(where, args, strict=True)), dict(zip(where, sig.args, strict=False))
     tile, V, totals = (context.make_array(of[name])(context, builder, at[name]) for name in ("tile", "V", "sums"))
     emit, j, start = _Emitter(context, builder, of["tile"], of["V"]), at["j"], at["start"]
     listed = "listed" in at
