@@ -35,4 +35,8 @@ def test_scores_of_pairs_do_not_depend_on_how_many_rows_are_computed_together(rn
         # the coefficients of class i against j stand in row j − 1, those of j against i in row i
         own, other = slice(2 * i, 2 * i + 2), slice(2 * j, 2 * j + 2)
         expected[:, pair] = K[:, own] @ coef[j - 1, own] + K[:, other] @ coef[i, other] + offsets[pair]
-    np.testing.assert_allclose(model.decision_function(DenseRows(X)), expected, atol=1e-5)
+    found = model.decision_function(DenseRows(X))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    for threads in (2, 3):
+        np.testing.assert_array_equal(model.decision_function(DenseRows(X), threads=threads), found)
+    assert model.decision_function(DenseRows(X[:0]), threads=2).shape == (0, 3)

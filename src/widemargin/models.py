@@ -210,28 +210,39 @@ class PairsModel(Saved):
 
     #: Rows that are scored together, always as many, so that a score does not depend on the rows beside it.
     HEIGHT = 32
-    #: Kernel values that are computed at once, by all threads.
-    VALUES = 2**20
+    #: Kernel values that a thread computes at once.
+    VALUES = 2**19
 
-    def parts(self, X: Any, *, threads: int = 1) -> Iterator[tuple[slice, int, np.ndarray]]:
-        """(rows, i, scores of the pairs (i, j) for all j > i, as (pairs, HEIGHT)), by blocks of rows, class by class.
+    def pieces(self, X: Any, *, threads: int = 1) -> list[tuple[Iterator[tuple[slice, int, np.ndarray]]]]:
+        """For each thread an iterator, over (rows, i, scores of the pairs (i, j) for all j > i, as (pairs, HEIGHT)), by
+        blocks of rows, class by class.
 
-        The array is used again for the next part; its columns behind the last row mean nothing.
+        The array is used again for the next; its columns behind the last row mean nothing.
         """
         X, n = _rows_for(self, X)
+        matrix, step = None, max(1, n)
+        if self.support.size and not self.kernel.is_table:
+            matrix = KernelMatrix(self.kernel, X if self.kernel.is_function else some_rows(X, 0, 0), self.vectors)
+            if not self.kernel.is_function:
+                step = -(-step // (self.HEIGHT * threads)) * self.HEIGHT
+        return [(self._parts(X, matrix, first, min(first + step, n)),) for first in range(0, n, step)]
+
+    def _parts(
+        self, X: Any, matrix: KernelMatrix | None, start: int, end: int
+    ) -> Iterator[tuple[slice, int, np.ndarray]]:  # fmt: skip
+        """The iterator of :meth:`pieces` over some rows."""
         coef, ends, k, height = unlocked(self.coef), unlocked(self.ends), self.ends.size, self.HEIGHT
         offsets = self.intercept + self.constant * self.combined(np.ones((self.support.size, 1)))[:, 0]
-        matrix = None
-        if self.support.size and not self.kernel.is_table:
-            matrix = KernelMatrix(self.kernel, X, self.vectors, threads=threads)
+        if matrix is not None and not self.kernel.is_function:
+            matrix = matrix.facing(some_rows(X, start, end))
         table, scores = np.zeros((self.support.size, height)), np.empty((k - 1, height))
         several = height * max(1, self.VALUES // (height * max(1, self.support.size)))
-        for first in range(0, n, height):
-            rows = slice(first, min(first + height, n))
-            count = rows.stop - first
+        for first in range(0, end - start, height):
+            rows = slice(start + first, min(start + first + height, end))
+            count = rows.stop - rows.start
             if matrix is not None:
                 if first % several == 0:
-                    values = matrix.block(np.arange(first, min(first + several, n)))
+                    values = matrix.block(np.arange(first, min(first + several, end - start)))
                 table[:, :count] = values[first % several : first % several + count].T
             elif self.support.size:
                 table[:, :count] = X.values[rows, self.support].T
@@ -244,8 +255,12 @@ class PairsModel(Saved):
         """Scores of the rows, of shape (n, n_pairs)."""
         X, n = _rows_for(self, X)
         scores, k = np.empty((n, self.intercept.size)), self.ends.size
-        for rows, i, part in self.parts(X, threads=threads):
-            scores[rows, first_pair(i, k) : first_pair(i + 1, k)] = part[:, : rows.stop - rows.start].T
+
+        def fill(parts: Iterator[tuple[slice, int, np.ndarray]]) -> None:
+            for rows, i, part in parts:
+                scores[rows, first_pair(i, k) : first_pair(i + 1, k)] = part[:, : rows.stop - rows.start].T
+
+        share(fill, self.pieces(X, threads=threads))
         return scores
 
     def combined(self, table: np.ndarray) -> np.ndarray:

@@ -277,6 +277,7 @@ def test_threads_and_repetition_do_not_change_a_bit(rng):
         other = SVC(random_state=3, **more).fit(X, y)
         np.testing.assert_array_equal(first.dual_coef_, other.dual_coef_)
         np.testing.assert_array_equal(first.intercept_, other.intercept_)
+        np.testing.assert_array_equal(first.decision_function(X), other.decision_function(X))
 
 
 @pytest.mark.parametrize("cache_size", [1e-6, 0.05, 500])

@@ -16,6 +16,8 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
     """call(*piece) for each piece, the first on this thread and each other one on its own; returns when all are done.
 
+    There may be none.
+
     >>> found = []
     >>> share(found.append, [(1,), (2,)])
     >>> sorted(found)
@@ -23,7 +25,8 @@ def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
     """
     futures = [_pool(len(pieces), os.getpid()).submit(call, *piece) for piece in pieces[1:]]
     try:
-        call(*pieces[0])
+        for piece in pieces[:1]:
+            call(*piece)
     finally:
         wait(futures)  # they write to the caller's arrays
     for future in futures:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -26,6 +26,7 @@ from ..core.distant import Distant, local, local_rows
 from ..core.kernel_cache import RowCache
 from ..core.pairs import add_votes, first_pair
 from ..core.rows import unlocked
+from ..core.sharing import share
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
@@ -450,14 +451,17 @@ class Decomposed(Labelled, KernelMachine):
         X = self._to_score(X)
         n, k = X.shape[0], self.classes_.size
         votes, sums = np.zeros((n, k)), np.zeros((n, k))
-        block: Any = None
-        for rows, i, scores in self._parts(X):
-            if block is None or block[0] != rows:
-                block = rows, np.zeros((k, scores.shape[1])), np.zeros((k, scores.shape[1]))
-            add_votes(scores, i, block[1], block[2])
-            if i == k - 2:
-                count = rows.stop - rows.start
-                votes[rows], sums[rows] = block[1][:, :count].T, block[2][:, :count].T
+
+        def count(parts: Iterable[tuple[slice, int, np.ndarray]]) -> None:
+            for rows, i, scores in parts:
+                if i == 0:
+                    own = np.zeros((2, k, scores.shape[1]))
+                add_votes(scores, i, own[0], own[1])
+                if i == k - 2:
+                    size = rows.stop - rows.start
+                    votes[rows], sums[rows] = own[0, :, :size].T, own[1, :, :size].T
+
+        share(count, self._pieces(X))
         sums = finite(sums, X)
         return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
 
@@ -472,16 +476,15 @@ class Decomposed(Labelled, KernelMachine):
             model = model.whole()
         return super()._scored(model, X)
 
-    def _parts(self, X: Any) -> Iterable[tuple[slice, int, np.ndarray]]:
-        """Scores of pairs as :meth:`PairsModel.parts`; also of a model whose pairs share merged vectors."""
+    def _pieces(self, X: Any) -> Sequence[tuple[Iterable[tuple[slice, int, np.ndarray]]]]:
+        """Scores of pairs as :meth:`PairsModel.pieces`; also of a model whose pairs share merged vectors."""
         k, model = self.classes_.size, self._model
         here = _has_many_pairs(model) or not (isinstance(X, Distant) or self._scores_on_device(model))
         if here and isinstance(model, PairsModel):
-            yield from model.parts(self._preparation.rows(model.kernel, local(X)), threads=threads(self.n_jobs))
-            return
-        scores = self._scored(model, X).T
-        for i in range(k - 1):
-            yield slice(0, X.shape[0]), i, np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)])
+            return model.pieces(self._preparation.rows(model.kernel, local(X)), threads=threads(self.n_jobs))
+        scores, rows = self._scored(model, X).T, slice(0, X.shape[0])
+        own = (np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)]) for i in range(k - 1))
+        return [(((rows, i, part) for i, part in enumerate(own)),)]
 
     @as_given
     def predict(self, X: Any) -> Any:
