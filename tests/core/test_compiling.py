@@ -9,7 +9,8 @@ from numba.core.compiler import Flags
 from numba.core.registry import cpu_target
 
 from widemargin.core import compiling
-from widemargin.core.dispatch import apart, compiled
+from widemargin.core.borrowing import borrow, flat
+from widemargin.core.dispatch import apart, compiled, inlined
 
 NUMBERS = (types.int64, types.int32, types.float32, types.float64, types.boolean)
 
@@ -73,3 +74,66 @@ def test_options_that_calls_have_no_part_in_are_not_compared():
     assert hash(loop) == hash(part)
     assert loop != other
     assert loop != Flags()  # others never take what is ours
+
+
+@compiled
+def cut(cube, i, first, last):
+    cube = borrow(cube)
+    row, piece = cube[i], cube[i, first:last]
+    line = flat(cube)[first:]
+    return row[-1][0], row.size, piece.shape[0], piece.shape[1], piece[0, 1], line[0], line.size, cube[i, first][1]
+
+
+@compiled
+def cut_columns(matrix, i, first, last):
+    matrix = borrow(matrix)
+    row, rest = matrix[i], matrix[i, first:last]
+    return row[first], row.size, rest.size, rest[0], matrix[-1][-2]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32, np.bool_])
+def test_borrowed_arrays_are_cut_as_arrays_of_numpy_are(rng, kind):
+    cube = rng.integers(0, 2 if kind is np.bool_ else 100, size=(3, 4, 5)).astype(kind)
+    for first, last in ((0, 4), (1, 2), (2, 9)):
+        piece, line = cube[1, first:last], cube.ravel()[first:]
+        whole = cube[1, -1, 0], 20, piece.shape[0], 5, piece[0, 1], line[0], line.size, cube[1, first, 1]
+        assert cut(cube, 1, first, last) == whole
+        for matrix in (cube[0], cube[0].T, cube[:, ::2, 1]):  # in order of rows, of columns, and in none
+            rest = matrix[1, first:last]
+            if rest.size:
+                expected = matrix[1, first], matrix.shape[1], rest.size, rest[0], matrix[-1][-2]
+                assert cut_columns(matrix, 1, first, last) == expected
+    assert cut_columns(cube[0], 1, 3, 2)[2] == 0
+
+
+@inlined
+def numbered(start, stop, step, out):
+    count = 0
+    for k in range(start, stop, step):
+        out[count], count = k, count + 1
+    return count
+
+
+@compiled
+def ranges(start, stop, step, out):
+    count, whole, upper = numbered(start, stop, step, borrow(out)), 0, 0
+    for k in range(stop):
+        whole += k
+    for k in range(start, stop):
+        upper += k
+    return count, whole, upper
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "step"), [(0, 5, 1), (2, 9, 3), (9, 2, -2), (4, 4, 1), (5, -3, 1), (-3, 2, 2)]
+)
+def test_ranges_are_those_of_python(start, stop, step):
+    out, expected = np.empty(20, np.int64), list(range(start, stop, step))
+    count, whole, upper = ranges(start, stop, step, out)
+    assert out[:count].tolist() == expected
+    assert (whole, upper) == (sum(range(stop)), sum(range(start, stop)))
+
+
+def test_what_a_part_raises_the_loop_raises():
+    with pytest.raises(ValueError, match="must not be zero"):
+        ranges(0, 5, 0, np.empty(20, np.int64))

@@ -7,13 +7,14 @@ with :func:`borrow` on its arguments: an array is the same memory, not counted; 
 fields, which are borrowed as they are named. The caller holds the arrays for as long as the loop runs, so only
 arguments may be borrowed, never arrays made inside; and what is borrowed is not returned.
 
-An index into a borrowed array is a place: only one that is written as a number may be negative. Numba would look at the
-sign of every other one.
+An index into a borrowed array is a place: only one that stands alone and is written as a number may be negative, and
+no end of a slice. Numba would look at the sign of every other one. What is not needed of an array is not named: Numba
+takes all of its numbers out of it for each entry, and LLVM reads them all, and then removes them.
 """
 
 import hashlib
 import operator
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from llvmlite.ir import Constant
@@ -21,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.datamodel.models import ArrayModel, PrimitiveModel
 from numba.core.errors import TypingError
-from numba.core.imputils import lower_builtin, lower_cast, lower_getattr_generic
+from numba.core.imputils import lower_builtin, lower_cast, lower_getattr, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, register_model
 from numba.np import arrayobj
@@ -49,7 +50,7 @@ class BorrowedArray(types.Array):
 
 @register_model(BorrowedArray)
 class _Uncounted(ArrayModel):
-    """As Numba's, but for nothing in it to count."""
+    """As Numba's, but for nothing in it to count; functions are given the whole, where Numba gives them its numbers."""
 
     def traverse(self, builder: Any) -> list[Any]:
         return []
@@ -57,50 +58,137 @@ class _Uncounted(ArrayModel):
     def has_nrt_meminfo(self) -> bool:
         return False
 
+    def inner_models(self) -> list[Any]:
+        return []
+
+    def get_argument_type(self) -> Any:
+        return self.get_value_type()
+
+    def as_argument(self, builder: Any, value: Any) -> Any:
+        return value
+
+    def from_argument(self, builder: Any, value: Any) -> Any:
+        return value
+
 
 @lower_cast(BorrowedArray, types.Array)
 def _as_any_array(context: Any, builder: Any, kind: Any, wanted: Any, value: Any) -> Any:
+    """Where Numba counts after all, it finds no owner."""
+    for owner in (0, 1):
+        value = builder.insert_value(value, cgutils.get_null_value(value.type.elements[owner]), owner)
     return value
 
 
-def _position(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
-    """An index as it stands; one that is written as a negative number counts from the end, as in Python."""
-    if isinstance(index, Constant):
-        return arrayobj.fix_integer_index(context, builder, kind, index, size)
-    return context.cast(builder, index, kind, types.intp)
+# what stands where in an array
+ENTRIES, ITEMSIZE, DATA, SHAPE, STRIDES = 2, 3, 4, 5, 6
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, index_kind: Any, index: Any) -> Any:
+@lower_getattr(BorrowedArray, "size")
+def _size(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    return builder.extract_value(array, ENTRIES)
+
+
+@lower_getattr(BorrowedArray, "shape")
+def _shape(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    return builder.extract_value(array, SHAPE)
+
+
+def _parts(builder: Any, index_kind: Any, index: Any) -> tuple[Any, Any]:
+    """The types and values of what an index has for each dimension."""
+    if isinstance(index_kind, types.BaseTuple):
+        return index_kind.types, cgutils.unpack_tuple(builder, index)
+    return (index_kind,), [index]
+
+
+def _address(builder: Any, kind: Any, array: Any, places: list[Any]) -> Any:
+    """Where the entry, or the row of entries, with these first indices begins."""
+    data = builder.extract_value(array, DATA)
+    if kind.layout == "C":
+        place = places[0]
+        for axis in range(1, kind.ndim):
+            place = builder.mul(place, builder.extract_value(array, [SHAPE, axis]))
+            if axis < len(places):
+                place = builder.add(place, places[axis])
+        return builder.gep(data, [place])
+    steps = [builder.mul(place, builder.extract_value(array, [STRIDES, axis])) for axis, place in enumerate(places)]
+    return cgutils.pointer_add(builder, data, reduce(builder.add, steps))
+
+
+def _entry(context: Any, builder: Any, kind: Any, array: Any, index_kind: Any, index: Any) -> Any:
     """The address of one entry; None where the index is not one integer for each dimension."""
-    several = isinstance(index_kind, types.BaseTuple)
-    kinds = index_kind.types if several else (index_kind,)
+    kinds, parts = _parts(builder, index_kind, index)
     if len(kinds) != kind.ndim or not all(isinstance(each, types.Integer) for each in kinds):
         return None
-    parts = cgutils.unpack_tuple(builder, index) if several else [index]
-    _, _, _, _, data, shape, strides = cgutils.unpack_tuple(builder, array)
-    shape, strides = cgutils.unpack_tuple(builder, shape), cgutils.unpack_tuple(builder, strides)
-    parts = [
-        _position(context, builder, each, part, size) for each, part, size in zip(kinds, parts, shape, strict=True)
-    ]
-    return cgutils.get_item_pointer2(context, builder, data, shape, strides, kind.layout, parts)
+    return _address(builder, kind, array, _positions(context, builder, array, kinds, parts))
+
+
+def _positions(context: Any, builder: Any, array: Any, kinds: Any, parts: list[Any]) -> list[Any]:
+    """Indices as they stand; one that is written as a negative number counts from the end, as in Python."""
+    found = []
+    for axis, (kind, part) in enumerate(zip(kinds, parts, strict=True)):
+        if isinstance(part, Constant) and part.constant < 0:
+            found.append(builder.add(part, builder.extract_value(array, [SHAPE, axis])))
+        else:
+            found.append(context.cast(builder, part, kind, types.intp))
+    return found
+
+
+def _view(context: Any, builder: Any, signature: Any, array: Any, index: Any) -> Any:
+    """The rest of an array at its first indices, from one place to another in the next dimension if those are given;
+    None where the index is of another sort.
+    """
+    kind, index_kind = signature.args
+    kinds, parts = _parts(builder, index_kind, index)
+    cut = isinstance(kinds[-1], types.SliceType)
+    whole = kinds[:-1] if cut else kinds
+    if not all(isinstance(each, types.Integer) for each in whole) or (cut and kinds[-1].has_step):
+        return None
+    places = _positions(context, builder, array, whole, parts[: len(whole)])
+    axes = range(len(whole), kind.ndim)
+    shape = [builder.extract_value(array, [SHAPE, axis]) for axis in axes]
+    if cut:
+        first, last = (builder.extract_value(parts[-1], k) for k in (0, 1))
+        last = builder.select(builder.icmp_signed("<", last, shape[0]), last, shape[0])
+        length = builder.sub(last, first)
+        shape[0] = builder.select(builder.icmp_signed(">", length, length.type(0)), length, length.type(0))
+        places.append(first)
+    strides = [builder.extract_value(array, [STRIDES, axis]) for axis in axes]
+    return _array(context, builder, signature.return_type, _address(builder, kind, array, places), shape, strides)
+
+
+def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any], strides: list[Any]) -> Any:
+    """A borrowed array that begins at an address."""
+    itemsize = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    array = cgutils.get_null_value(context.get_value_type(kind))
+    array = builder.insert_value(array, reduce(builder.mul, shape), ENTRIES)
+    array = builder.insert_value(array, context.get_constant(types.intp, itemsize), ITEMSIZE)
+    array = builder.insert_value(array, data, DATA)
+    for axis in range(kind.ndim):
+        array = builder.insert_value(array, shape[axis], [SHAPE, axis])
+        array = builder.insert_value(array, strides[axis], [STRIDES, axis])
+    return array
 
 
 @lower_builtin(operator.getitem, BorrowedArray, types.Integer)
+@lower_builtin(operator.getitem, BorrowedArray, types.SliceType)
 @lower_builtin(operator.getitem, BorrowedArray, types.BaseTuple)
 def _get_entry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind, index_kind = signature.args
-    place = _place(context, builder, kind, args[0], index_kind, args[1])
-    if place is None:
-        several = isinstance(index_kind, types.BaseTuple)
-        view = arrayobj.getitem_array_tuple if several else arrayobj.getitem_arraynd_intp
-        return view(context, builder, signature, args)
-    return arrayobj.load_item(context, builder, kind, place)
+    if not isinstance(signature.return_type, types.Array):
+        place = _entry(context, builder, kind, args[0], index_kind, args[1])
+        return arrayobj.load_item(context, builder, kind, place)
+    view = _view(context, builder, signature, args[0], args[1])
+    if view is not None:
+        return view
+    several = isinstance(index_kind, types.BaseTuple)
+    by_numba = arrayobj.getitem_array_tuple if several else arrayobj.getitem_arraynd_intp
+    return by_numba(context, builder, signature, args)
 
 
 @lower_builtin(operator.setitem, BorrowedArray, types.Any, types.Any)
 def _set_entry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind, index_kind, value_kind = signature.args
-    place = _place(context, builder, kind, args[0], index_kind, args[1])
+    place = _entry(context, builder, kind, args[0], index_kind, args[1])
     if place is None:
         return arrayobj.setitem_array(context, builder, signature, args)
     value = context.cast(builder, args[2], value_kind, kind.dtype)
@@ -180,9 +268,6 @@ def _lend(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.BaseTuple):
         parts = [_lend(context, builder, each, builder.extract_value(value, k)) for k, each in enumerate(kind)]
         return context.make_tuple(builder, _lent(kind), parts)
-    if type(kind) is types.Array:  # where Numba counts after all, it finds no owner
-        for owner in (0, 1):
-            value = builder.insert_value(value, cgutils.get_null_value(value.type.elements[owner]), owner)
     return value
 
 
@@ -204,11 +289,9 @@ def flat(typingctx, array):
     line = BorrowedArray(array.dtype, 1, "C", not array.mutable)
 
     def codegen(context, builder, signature, args):
-        source = context.make_array(signature.args[0])(context, builder, args[0])
-        view = context.make_array(signature.return_type)(context, builder)
-        itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
-        arrayobj.populate_array(view, source.data, [source.nitems], [itemsize], itemsize, meminfo=None)
-        return view._getvalue()
+        data, size = builder.extract_value(args[0], DATA), builder.extract_value(args[0], ENTRIES)
+        step = context.get_abi_sizeof(context.get_data_type(array.dtype))
+        return _array(context, builder, line, data, [size], [context.get_constant(types.intp, step)])
 
     return line(array), codegen
 
@@ -221,11 +304,8 @@ def square(typingctx, line, size):
     whole = BorrowedArray(line.dtype, 2, "C", not line.mutable)
 
     def codegen(context, builder, signature, args):
-        source = context.make_array(signature.args[0])(context, builder, args[0])
-        view = context.make_array(signature.return_type)(context, builder)
-        itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(line.dtype)))
-        strides = [builder.mul(args[1], itemsize), itemsize]
-        arrayobj.populate_array(view, source.data, [args[1], args[1]], strides, itemsize, meminfo=None)
-        return view._getvalue()
+        step = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(line.dtype)))
+        strides = [builder.mul(args[1], step), step]
+        return _array(context, builder, whole, builder.extract_value(args[0], DATA), [args[1], args[1]], strides)
 
     return whole(line, types.intp), codegen

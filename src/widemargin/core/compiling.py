@@ -10,15 +10,19 @@ What LLVM is given stays the same but for what it would remove at once. Function
 
 import gc
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from llvmlite.ir import IntType
 from numba import types
 from numba.core import cgutils, config, event, typed_passes, untyped_passes
+from numba.core.callconv import CPUCallConv
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.ir_utils import build_definitions
+from numba.core.cpu import CPUContext
+from numba.core.ir_utils import build_definitions, get_definition, guard
 from numba.core.lowering import Lower
+from numba.core.runtime.context import NRTContext
 from numba.core.ssa import reconstruct_ssa
 from numba.core.typed_passes import NativeLowering
 from numba.core.typing.context import Context
@@ -109,15 +113,19 @@ class _Passes(PassManager):
 
 
 class _Lower(Lower):
-    """Numba's translation to LLVM, without sizes of variables for debuggers, and without the end of those that own
-    nothing, which Numba reads and overwrites where their lives end.
+    """Numba's translation to LLVM, without sizes of variables for debuggers, and without the beginning and the end of
+    those that own nothing, which Numba fills with zeros, reads and overwrites where their lives begin and end. Ranges
+    are counted down as Numba does, in fewer words: it tells of any step, and of what it is to raise for a step of 0.
     """
 
     def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
-        return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
+        if self._owns(name):
+            return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
+        with self.builder.goto_entry_block():
+            return self.builder.alloca(lltype, name=name)
 
     def _owns(self, name: str) -> bool:
-        return bool(self.context.data_model_manager[self.typeof(name)].contains_nrt_meminfo())
+        return _is_counted(self.context.data_model_manager, self.typeof(name))
 
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
         if self._owns(name):
@@ -132,6 +140,146 @@ class _Lower(Lower):
             super().delvar(name)
         elif name not in self._blk_local_varmap:
             self._singly_assigned_vars.discard(name)
+
+    def lower_expr(self, resty: Any, expr: Any) -> Any:
+        if self._is_plain_range(expr):
+            return self._range(resty, expr)
+        if expr.op == "getiter" and self._is_plain_range(guard(get_definition, self.func_ir, expr.value)):
+            return self._begin_range(resty, self.loadvar(expr.value.name))
+        if expr.op == "iternext" and isinstance(self.typeof(expr.value.name), types.RangeIteratorType):
+            return self._next_of_range(resty, self.loadvar(expr.value.name))
+        if expr.op in ("pair_first", "pair_second") and not _is_counted(self.context.data_model_manager, resty):
+            return self.builder.extract_value(self.loadvar(expr.value.name), int(expr.op == "pair_second"))
+        return super().lower_expr(resty, expr)
+
+    def _is_plain_range(self, made_by: Any) -> bool:
+        """Whether an expression is a range of step 1."""
+        if getattr(made_by, "op", None) != "call" or made_by.vararg is not None or made_by.kws:
+            return False
+        function = self.typeof(made_by.func.name)
+        return isinstance(function, types.Function) and function.typing_key is range and len(made_by.args) < 3
+
+    def _range(self, kind: Any, call: Any) -> Any:
+        """A range of step 1: its first number, the one behind its last, the step."""
+        builder, number = self.builder, self.context.get_value_type(kind.dtype)
+        ends = [
+            self.context.cast(builder, self.loadvar(each.name), self.typeof(each.name), kind.dtype)
+            for each in call.args
+        ]
+        value = self.context.get_constant_undef(kind)
+        for k, part in enumerate((*[number(0)][len(ends) - 1 :], *ends, number(1))):
+            value = builder.insert_value(value, part, k)
+        return value
+
+    def _begin_range(self, kind: Any, numbers: Any) -> Any:
+        """A range of step 1 before its first number: where the next one and the count of those left stand."""
+        builder = self.builder
+        first, last = (builder.extract_value(numbers, k) for k in (0, 1))
+        with builder.goto_entry_block():
+            current, left = builder.alloca(first.type), builder.alloca(first.type)
+        builder.store(first, current)
+        count = builder.sub(last, first)
+        builder.store(builder.select(builder.icmp_signed(">", count, count.type(0)), count, count.type(0)), left)
+        value = self.context.get_constant_undef(kind)
+        for k, part in enumerate((current, last, first.type(1), left)):
+            value = builder.insert_value(value, part, k)
+        return value
+
+    def _next_of_range(self, kind: Any, iterator: Any) -> Any:
+        """The next number of a range, and whether there is one. They go through memory, as with Numba: were they in
+        registers from the start, LLVM would unroll more loops than it is worth.
+        """
+        builder = self.builder
+        current, step, left = (builder.extract_value(iterator, k) for k in (0, 2, 3))
+        with builder.goto_entry_block():
+            number, is_one = builder.alloca(step.type), builder.alloca(IntType(1))
+        count = builder.load(left)
+        more = builder.icmp_signed(">", count, count.type(0))
+        builder.store(more, is_one)
+        with builder.if_then(more):
+            value = builder.load(current)
+            builder.store(value, number)
+            builder.store(builder.sub(count, count.type(1), flags=["nsw"]), left)
+            builder.store(builder.add(value, step), current)
+        pair = builder.insert_value(self.context.get_constant_undef(kind), builder.load(number), 0)
+        return builder.insert_value(pair, builder.load(is_one), 1)
+
+
+@cache
+def _is_counted(models: Any, kind: Any) -> bool:
+    """Whether values of a type own something that Numba counts."""
+    return bool(models[kind].contains_nrt_meminfo())
+
+
+# ---------------------------------------------------------------- calls and counts
+
+
+class _Calls(CPUCallConv):
+    """Numba's calls of functions; what a part of a loop raises, the loop hands on as it is, for loops catch nothing."""
+
+    class Status(NamedTuple):
+        code: Any
+        is_error: Any
+
+    def call_function(
+        self, builder: Any, callee: Any, resty: Any, argtys: Any, args: Any, attrs: Any = None
+    ) -> tuple[Any, Any]:
+        caller = builder.function
+        if caller.args[1].name != "excinfo" or isinstance(
+            resty, types.Optional
+        ):  # Python calls, or "no number" is told
+            return super().call_function(builder, callee, resty, argtys, args, attrs)
+        with builder.goto_entry_block():
+            result = builder.alloca(self.get_return_type(resty).pointee)
+        given = self._get_arg_packer(argtys).as_arguments(builder, args)
+        code = builder.call(callee, [result, caller.args[1], *given], attrs=attrs or ())
+        status = self.Status(code, builder.icmp_signed("!=", code, code.type(0)))
+        return status, self.context.get_returned_value(builder, resty, builder.load(result))
+
+    def return_status_propagate(self, builder: Any, status: Any) -> None:
+        if isinstance(status, self.Status):
+            builder.ret(status.code)
+        else:
+            super().return_status_propagate(builder, status)
+
+
+class _Owners(NRTContext):
+    """Numba's counting, which finds the owners in tuples of arrays without taking all else out of them."""
+
+    def get_meminfos(self, builder: Any, ty: Any, val: Any) -> list[Any]:
+        if not _is_counted(self._context.data_model_manager, ty):
+            return []
+        if type(ty) is types.Array:
+            return [(ty, builder.extract_value(val, 0))]
+        if isinstance(ty, types.BaseTuple):
+            parts = ((each, builder.extract_value(val, k)) for k, each in enumerate(ty))
+            return [owner for each, part in parts for owner in self.get_meminfos(builder, each, part)]
+        return super().get_meminfos(builder, ty, val)
+
+
+class _Target(CPUContext):
+    """Numba's target context with calls and counting of our own, which shares its state.
+
+    What was defined since is found in the registries it has, where Numba imports all of itself again, each time that it
+    looks for a function and finds none, such as ``__array__`` of every array.
+    """
+
+    def __init__(self, context: Any) -> None:
+        context.typing_context.refresh()  # first, as Numba does: it tries functions in the order in which they came
+        context.refresh()
+        self.__dict__ = context.__dict__
+
+    def refresh(self) -> None:
+        for each in list(self._registries):
+            self.install_registry(each)
+
+    @property
+    def call_conv(self) -> Any:
+        return _Calls(self)
+
+    @property
+    def nrt(self) -> Any:
+        return _Owners(self, self.enable_nrt)
 
 
 # ---------------------------------------------------------------- what is known of calls
@@ -197,8 +345,8 @@ def _is_always_the_same(func: Any, args: Any) -> bool:
     return all(issubclass(each, _IntrinsicTemplate) for each in func.templates)
 
 
-#: The typing context of our loops for one of Numba's: one object, by which Numba knows what it has compiled.
-_typing = cache(_Typing)
+#: The contexts of our loops for those of Numba: one object each, by which Numba knows what it has compiled.
+_typing, _target = cache(_Typing), cache(_Target)
 
 
 # ---------------------------------------------------------------- pipelines
@@ -229,10 +377,7 @@ def _pipeline(
 
     class Pipeline(CompilerBase):
         def __init__(self, typing: Any, target: Any, code: Any, args: Any, result: Any, flags: Any, names: Any) -> None:
-            super().__init__(_typing(typing), target, code, args, result, _Options(flags), names)
-            # Numba looks for a function "__array__" wherever an array is used, and imports all of itself to find none
-            context = self.state.targetctx
-            context.refresh = lambda: [context.install_registry(each) for each in list(context._registries)]
+            super().__init__(_typing(typing), _target(target), code, args, result, _Options(flags), names)
 
         def define_pipelines(self) -> list[Any]:
             if not passes.finalized:  # the same for all functions
