@@ -23,8 +23,9 @@ from widemargin.solvers.pairs import PairsProblem
 
 HINGE, TUBE = losses.Single(losses.Hinge()), losses.Single(losses.EpsilonInsensitive(0.1))
 N, D, CLASSES = 560, 4, 3
-#: Examples where each look takes long: still more than the 256 slots that a stream begins with.
-FEWER = 300
+#: Examples where each look takes long: still more than the 256 slots that a stream begins with and the 256 rows that
+#: are read at once. SIMBA and parts of a kernel problem have no such number.
+FEWER, FEW = 300, 160
 
 
 def drawn(rng, regression, n=N):
@@ -33,11 +34,11 @@ def drawn(rng, regression, n=N):
     return X, scores if regression else np.where(scores > 0.0, 1.0, -1.0)
 
 
-def linear(rng, *, several=False, sparse=False, regression=False, intercept="regularized"):
-    X, y = drawn(rng, regression)
+def linear(rng, n=N, *, several=False, sparse=False, regression=False, intercept="regularized"):
+    X, y = drawn(rng, regression, n)
     target = TUBE if regression else HINGE
     if several:
-        y, target = rng.integers(0, CLASSES, N).astype(float), losses.OneVsRest(losses.Hinge(), np.ones(CLASSES))
+        y, target = rng.integers(0, CLASSES, n).astype(float), losses.OneVsRest(losses.Hinge(), np.ones(CLASSES))
     rows = as_rows(sp.csr_matrix(X * (np.abs(X) > 0.5)) if sparse else X)
     return Problem(rows, y, target, 0.01, intercept=intercept, n_outputs=CLASSES if several else 1)
 
@@ -57,7 +58,7 @@ def parted(rng, **kind):
 
 
 def kernel_parted(rng, **kind):
-    problem = kernel(rng, FEWER, **kind)
+    problem = kernel(rng, FEW, **kind)
     return kernel_in_parts(problem, np.array_split(np.arange(problem.n), 3))
 
 
@@ -86,28 +87,28 @@ CASES = {
     ),
     "linear/pegasos search": ({"projection": True}, lambda rng: linear(rng, intercept="search")),
     "linear/interior": ({}, linear),
-    "linear/simba": ({"nu": 0.01}, lambda rng: linear(rng, sparse=True)),
-    "linear/simba ascent": ({"ascent_after": 30}, lambda rng: linear(rng, sparse=True)),
-    "linear/simba several": ({"nu": 0.01, "columns": "scaled"}, lambda rng: linear(rng, several=True)),
-    "linear/simba C": ({"rows_per_step": 2}, lambda rng: linear(rng, sparse=True, intercept="unregularized")),
+    "linear/simba": ({"nu": 0.01}, lambda rng: linear(rng, FEW, sparse=True)),
+    "linear/simba ascent": ({"ascent_after": 30}, lambda rng: linear(rng, FEW, sparse=True)),
+    "linear/simba several": ({"nu": 0.01, "columns": "scaled"}, lambda rng: linear(rng, FEW, several=True)),
+    "linear/simba C": ({"rows_per_step": 2}, lambda rng: linear(rng, FEW, sparse=True, intercept="unregularized")),
     "kernel/smo": ({"working_set": 16, "sample": 1}, lambda rng: kernel(rng, intercept="unregularized")),
     "kernel/smo sample": ({"working_set": 16, "sample": 2}, lambda rng: kernel(rng, weighted=True)),
     "kernel/smo tube": ({"working_set": 16}, lambda rng: kernel(rng, regression=True)),
     "kernel/sbp": ({"batch_size": 4}, lambda rng: kernel(rng, intercept="unregularized")),
     "kernel/sbp nu": ({"nu": 0.01, "average": "suffix"}, lambda rng: kernel(rng, several=True, weighted=True)),
-    "kernel/sdca": ({}, kernel),
-    "kernel/sdca tube": ({"sampling": "iid"}, lambda rng: kernel(rng, regression=True, weighted=True)),
-    "kernel/pegasos": ({}, kernel),
-    "kernel/perceptron": ({}, kernel),
+    "kernel/sdca": ({}, lambda rng: kernel(rng, FEWER)),
+    "kernel/sdca tube": ({"sampling": "iid"}, lambda rng: kernel(rng, FEWER, regression=True, weighted=True)),
+    "kernel/pegasos": ({}, lambda rng: kernel(rng, FEWER)),
+    "kernel/perceptron": ({}, lambda rng: kernel(rng, FEWER)),
     "budgeted/sgd": ({"budget": 20}, lambda rng: kernel(rng, intercept="none")),
-    "incremental/tracker": ({}, lambda rng: kernel(rng, intercept="unregularized", weighted=True)),
+    "incremental/tracker": ({}, lambda rng: kernel(rng, FEWER, intercept="unregularized", weighted=True)),
     "incremental/tracker random": (
         {"algorithm": "process", "choose": "random", "reprocess": 3, "average": True},
         lambda rng: kernel(rng, FEWER, several=True),
     ),
     "incremental/tracker budget": (
         {"choose": "random", "reprocess": 4, "budget": 30},
-        lambda rng: kernel(rng, intercept="none", several=True, weighted=True),
+        lambda rng: kernel(rng, FEWER, intercept="none", several=True, weighted=True),
     ),
     "pairs/smo": ({}, pairs),
     "parts/admm": ({}, lambda rng: parted(rng, sparse=True)),
