@@ -96,6 +96,6 @@ def test_a_threshold_of_projectron_keeps_its_budget(rng):
     from benchmarks.papers import bsgd
 
     X, y = some(rng, 200, 2)
-    found = bsgd.threshold(X.astype(np.float32), y, 1.0, 20)
-    model = bsgd.model("Projectron++", 200, 1.0, found, random_state=0).fit(X.astype(np.float32), y)
+    found = bsgd.threshold(X, y, 1.0, 20)
+    model = bsgd.model("Projectron++", 200, 1.0, found, random_state=0).fit(X, y)
     assert 0 < len(model.support_vectors_) <= 20
