@@ -28,7 +28,7 @@ What is prepared:
 A block that imports torch, dask, onnx, polars … runs where that is installed, and one with "cuda" where there is a
 GPU, or by Triton's interpreter in `make test-gpu`; else it is left out, with those that use its names, and the page
 counts as skipped after the rest has run. Scripts of examples/tutorials run with nothing prepared, in an empty folder,
-two of them with fewer examples (SMALLER).
+some of them with fewer examples (SMALLER).
 
 Pages that do not pass yet are in NOT_YET, tutorials too; whoever mends one takes it out.
 """
@@ -68,8 +68,12 @@ NOT_YET: set[str] = set()
 #: Pages whose python blocks other files run, in processes of their own.
 ELSEWHERE = {"README.md": "test_readme.py", "extend.md": "test_extending.py"}
 
-#: Examples that tutorials have, and how many they have here; `make docs` runs them as they stand.
+#: Numbers that tutorials have, and those that they have here; `make docs` runs them as they stand.
 SMALLER = {
+    "plot_01_text": ("make_texts(8_000,", "make_texts(2_000,"),
+    "plot_02_digits": ("budgets = [20, 40, 70, 100, 200, 400]", "budgets = [20, 100]"),
+    "plot_03_drifting_stream": ("PARTS, SIZE = 60, 100", "PARTS, SIZE = 20, 100"),
+    "plot_04_teacher": ("labels=240,", "labels=80,"),
     "plot_06_ten_million_rows": ("ROWS, PART, FEATURES = 200_000,", "ROWS, PART, FEATURES = 40_000,"),
     "plot_07_grid_search": ("checkerboard(1500,", "checkerboard(500,"),
 }
