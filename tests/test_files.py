@@ -14,7 +14,7 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -96,6 +96,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(value=VALUES)
 def test_whatever_can_be_saved_comes_back_as_it_was(value, tmp_path_factory):
     same(again(value, tmp_path_factory.mktemp("values")), value)

@@ -82,7 +82,7 @@ def test_two_basins_are_those_of_the_linear_program(case):
 
 
 @given(cases)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_the_bias_is_the_middle_of_the_optimal_interval(case):
     c, y, s, volume = make(**case)
     level, bias, _ = fill(c, volume, y=y, s=s)

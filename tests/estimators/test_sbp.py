@@ -153,7 +153,7 @@ def test_a_certificate_has_no_negative_gap(rng):
     [
         {"Cs": [1.0, 10.0]},
         {"Cs": [1.0, 10.0], "solver": "sbp", "max_seconds": 1e-3},
-        {"nus": [0.1, 0.01]},
+        {"nus": [0.1, 0.05]},
         {"nus": [0.1], "solver": StochasticBatchPerceptron(batch_size=3)},  # coefficients that do not sum to zero
     ],
 )

@@ -53,7 +53,7 @@ OTHERS = [
     LinearSVC(loss="squared_hinge", max_iter=50),
     LinearSVC(solver="interior"),
     LinearSVR(max_iter=50),
-    LinearSVR(solver="interior"),
+    LinearSVR(solver="interior", max_iter=50),
 ]
 
 

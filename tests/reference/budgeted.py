@@ -76,9 +76,12 @@ def project(V, A, kernel, full, span=1e-4):
 
 
 def merged(a, b, kappa):
-    """(‖Δ‖², h, α_z) of the best merge of coefficients a and b: all h of a grid, then ever finer around the best."""
+    """(‖Δ‖², h, α_z) of the best merge of coefficients a and b: all h of a grid, then ever finer around the best.
+
+    After six of them h is known to 1e-10, and ‖Δ‖², which is flat there, to the last digit.
+    """
     low, high = 0.0, 1.0
-    for _ in range(12):
+    for _ in range(6):
         h = np.linspace(low, high, 101)[:, None]
         z = a * kappa ** ((1 - h) ** 2) + b * kappa ** (h**2)
         best = int(np.argmax(np.sum(z**2, axis=1)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from tests.reference import interior as reference
@@ -176,6 +176,7 @@ def test_steps_are_those_of_the_textbook_which_eliminates_nothing(loss, intercep
 # ---------------------------------------------------------------- conditions of the optimum
 
 
+@settings(max_examples=50)
 @given(
     seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), d=st.integers(1, 12), power=st.floats(-3.0, 3.0),
     which=st.integers(0, 3), intercept=st.sampled_from(INTERCEPTS), weighted=st.booleans(),
