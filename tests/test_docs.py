@@ -215,9 +215,9 @@ def prepared(data, files, folder, monkeypatch):
     return names | {"rows": X[600:], "batches": batches, "stream": iter(batches), "__name__": "__main__"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster():
-    """A cluster in this process, whatever the address."""
+    """A cluster in this process, whatever the address. It ends with its page: even idle it takes processor time."""
     distributed = pytest.importorskip("distributed")
     with distributed.Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
         yield client
