@@ -127,18 +127,20 @@ def _add_group(context, builder, sig, args, group_bytes, beside, where):
     columns that follow; V has rows, of which the features from ``start`` to ``end`` count, or thirds of groups of them
     with the shape (third, k, row of it), which need fewer pointers, and of listed features alone.
     """
-    at, of = dict(zip(where, args, strict=True)), dict(zip(where, sig.args, strict=False))
+    at: dict[str, Any] = dict(zip(where, args, strict=True))
+    of = dict(zip(where, sig.args, strict=False))
     tile, V, totals = (context.make_array(of[name])(context, builder, at[name]) for name in ("tile", "V", "sums"))
-    emit, j, start = _Emitter(context, builder, of["tile"], of["V"]), at["j"], at["start"]
-    listed = "listed" in at
+    emit, j, listed = _Emitter(context, builder, of["tile"], of["V"]), at["j"], "listed" in at
     size = builder.mul(builder.extract_value(tile.shape, of["tile"].ndim - 2), j.type(LANES))
     width, last = builder.extract_value(V.shape, 1), builder.sub(builder.extract_value(V.shape, 0), j.type(1))
-    first, end = j.type(0), at.get("end")
+    first: Any = j.type(0)
+    start: Any = at.get("start")
+    end: Any = at.get("end")
     if listed:
         lists = context.make_array(of["listed"])(context, builder, at["listed"])
         row = builder.mul(at["row"], builder.extract_value(lists.shape, 1))
-        end = builder.add(start, builder.load(builder.gep(lists.data, [row])))
-        row = builder.add(builder.sub(row, start), row.type(1))
+        start, end = (builder.load(builder.gep(lists.data, [builder.add(row, row.type(c))])) for c in range(2))
+        row = builder.add(builder.sub(row, start), row.type(2))
         first = builder.mul(at["v"], size)
 
     def lines(k, ahead):
@@ -199,21 +201,21 @@ def _adder(group_bytes: int) -> Any:
 
 def _listed_adder(group_bytes: int) -> Any:
     """The intrinsic that holds so many bytes of rows against BESIDE tiles at once, by a list of features."""
-    names = "measure", "tile", "v", "V", "j", "start", "listed", "row", "sums", "column"
+    names = "measure", "tile", "v", "V", "j", "listed", "row", "sums", "column"
 
     @intrinsic
-    def add(typingctx, measure, tiles, v, V, j, start, listed, row, sums, column):
-        """sums[j + g, column:] += Σₖ m(tiles[v] at listed[row, 1 + k − start], V[j + g, k]) for a group of rows g.
+    def add(typingctx, measure, tiles, v, V, j, listed, row, sums, column):
+        """sums[j + g, column:] += Σₖ m(tiles[v] at listed[row, 2 + k − start], V[j + g, k]) for a group of rows g.
 
-        There are listed[row, 0] features, and behind them AHEAD places that are asked for. Of rows behind the last,
-        which are anything, there are sums, too.
+        k goes from ``start`` = listed[row, 0] to listed[row, 1]; AHEAD places behind the last are asked for. Of rows
+        behind the last, which are anything, there are sums, too.
         """
         _require_c_order(tiles, V, listed, sums)
 
         def codegen(context, builder, sig, args):
             return _add_group(context, builder, sig, args, group_bytes, BESIDE, names)
 
-        return types.void(measure, tiles, v, V, j, start, listed, row, sums, column), codegen
+        return types.void(measure, tiles, v, V, j, listed, row, sums, column), codegen
 
     return add
 
@@ -420,9 +422,9 @@ def write_group(measure, X, I, start, end, V, third, listed, sums, room):
     """Write the rows I[start:end] of X, one group, to V from this third on, with the features that any of them has.
 
     V has thirds of groups with the shape (third, k, row of it), feature by feature from the start of each stretch on.
-    For a third that a group begins with and each stretch ``listed`` has the number of features, the places in a tile
-    where they begin, and those of the first few in the tiles that are next. ``sums`` and ``room``, one number for each
-    feature, are working space.
+    For a third that a group begins with and each stretch ``listed`` has where its features begin and end in V, the
+    places in a tile where they stand, and those of the first few in the tiles that are next. ``sums`` and ``room``,
+    one number for each feature, are working space.
     """
     width, few = sums.size, V.shape[2]
     stretches = -(-width // DEPTH)
@@ -436,17 +438,17 @@ def write_group(measure, X, I, start, end, V, third, listed, sums, room):
         g, count = third * stretches + s, 0
         for k in range(s * DEPTH, min((s + 1) * DEPTH, width)):
             if sums[k] != 0:
+                listed[g, 2 + count] = k * LANES
                 count += 1
-                listed[g, count] = k * LANES
-        listed[g, 0] = count
-        for k in range(1, 1 + min(AHEAD, count)):
+        listed[g, 0], listed[g, 1] = s * DEPTH, s * DEPTH + count
+        for k in range(2, 2 + min(AHEAD, count)):
             listed[g, count + k] = listed[g, k] + BESIDE * width * LANES
     for r in range(start, end):
         row, u, place = dense_row(X, I[r], room), third + (r - start) // few, (r - start) % few
         for s in range(stretches):
             g = third * stretches + s
-            for k in range(listed[g, 0]):
-                V[u, s * DEPTH + k, place] = row[listed[g, 1 + k] // LANES]
+            for k in range(listed[g, 1] - listed[g, 0]):
+                V[u, s * DEPTH + k, place] = row[listed[g, 2 + k] // LANES]
 
 
 @_compute.case(Packed)
@@ -457,7 +459,7 @@ def _(recipe, I, places, first, last, out):
     many, few = GROUP_BYTES // z_size.itemsize, GROUP_BYTES // 3 // z_size.itemsize
     thirds = -(-height // many) * 3
     V = np.zeros((thirds, width, few), z_size.dtype)
-    listed = np.empty((thirds * stretches, 1 + DEPTH + AHEAD), np.int64)
+    listed = np.empty((thirds * stretches, 2 + DEPTH + AHEAD), np.int64)
     sums, kept = np.empty((height + many, CHUNK), z_size.dtype), np.empty(CHUNK, out.dtype)
     of_features, room = np.empty(width, z_size.dtype), np.empty(width, z_size.dtype)
     for start in range(0, I.size, height):
@@ -472,16 +474,16 @@ def _(recipe, I, places, first, last, out):
             u, end_tile = a // LANES, min((a + CHUNK) // LANES, tiles.shape[0])
             sums[:] = 0
             for s in range(stretches):
-                j, k = 0, s * DEPTH
+                j = 0
                 while rows - j > 2 * few:
                     g = j // few * stretches + s
                     for v in range(u, end_tile, BESIDE):
-                        _add_many_listed(recipe.measure, tiles, v, V, j, k, listed, g, sums, (v - u) * LANES)
+                        _add_many_listed(recipe.measure, tiles, v, V, j, listed, g, sums, (v - u) * LANES)
                     j += many
                 while j < rows:
                     g = j // few * stretches + s
                     for v in range(u, end_tile, BESIDE):
-                        _add_few_listed(recipe.measure, tiles, v, V, j, k, listed, g, sums, (v - u) * LANES)
+                        _add_few_listed(recipe.measure, tiles, v, V, j, listed, g, sums, (v - u) * LANES)
                     j += few
             _map(recipe, I, places, start, end, a, last, sums, kept, out)
 
