@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import DenseRows
-from widemargin.models import LinearModel, PairsModel
+from widemargin.models import KernelModel, LinearModel, PairsModel
 
 
 @pytest.fixture
@@ -40,3 +40,20 @@ def test_scores_of_pairs_do_not_depend_on_how_many_rows_are_computed_together(rn
     for threads in (2, 3):
         np.testing.assert_array_equal(model.decision_function(DenseRows(X), threads=threads), found)
     assert model.decision_function(DenseRows(X[:0]), threads=2).shape == (0, 3)
+
+
+@pytest.mark.parametrize("outputs", [1, 10])
+@pytest.mark.parametrize("vectors", [50, 3000])
+def test_scores_depend_neither_on_the_rows_beside_nor_on_threads(vectors, outputs, rng, monkeypatch):
+    V, X = (rng.normal(size=(n, 3)).astype(np.float32) for n in (vectors, 1000))
+    coef = rng.normal(size=(outputs, vectors))
+    model = KernelModel(RBF(0.5), np.arange(vectors), DenseRows(V), coef, rng.normal(size=outputs))
+    found = model.decision_function(DenseRows(X))
+    K = np.exp(-0.5 * np.sum((X[:, None].astype(np.float64) - V) ** 2, axis=2))
+    np.testing.assert_allclose(found, K @ coef.T + model.intercept, atol=1e-5 * np.abs(coef).sum())
+    for n in (1, 33, 100, 1000):
+        for threads in (1, 2, 3):
+            np.testing.assert_array_equal(model.decision_function(DenseRows(X[:n]), threads=threads), found[:n])
+    np.testing.assert_array_equal(model.decision_function(DenseRows(X[777:778])), found[777:778])
+    monkeypatch.setattr(KernelModel, "VALUES", 40 * vectors)
+    np.testing.assert_array_equal(model.decision_function(DenseRows(X), threads=2), found)

@@ -169,13 +169,14 @@ class KernelModel(Saved):
     def _add_scores(self, matrix: KernelMatrix, weights: np.ndarray, scores: np.ndarray) -> None:
         """Add to the scores of the matrix' rows, in place."""
         n, m = matrix.shape
-        height = min(n, max(16, self.VALUES // (16 * m) * 16))
-        values, wide = np.empty((height, m), matrix.dtype), np.empty((height, m))
+        height = min(-(-n // 16), max(1, self.VALUES // (16 * m))) * 16
+        values, wide = np.empty((height, m), matrix.dtype), np.zeros((height, m))
         for first in range(0, n, height):
-            last = min(first + height, n)
-            # in float64: the sum of a row must not depend on the rows it is computed with
-            wide[: last - first] = matrix.block(np.arange(first, last), values[: last - first])
-            scores[first:last] += wide[: last - first] @ weights
+            count = min(height, n - first)
+            wide[:count] = matrix.block(np.arange(first, first + count), values[:count])
+            # the sum of a row must not depend on the rows beside it: in float64, and of sixteen rows always
+            found = np.matmul(wide.reshape(-1, 16, m)[: -(-count // 16)], weights)
+            scores[first : first + count] += found.reshape(-1, weights.shape[1])[:count]
 
     @classmethod
     def _from_parts(cls, **parts: Any) -> KernelModel:

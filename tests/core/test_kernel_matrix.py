@@ -257,6 +257,15 @@ def test_a_matrix_that_cannot_be_is_refused_in_a_sentence(build, error, message)
         build(DenseRows(D), as_rows(D, "CSR float64 int64")[0])
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-22, 1.0, 1e18, 1e25])
+def test_sizes_of_float32_rows_are_right_where_their_squares_leave_float32(scale, rng):
+    X = (scale * rng.uniform(0.5, 1.0, (600, 5))).astype(np.float32)
+    own = np.sum(X.astype(np.float64) ** 2, axis=1)
+    np.testing.assert_allclose(
+        measures.sizes(measures.Squared(), layouts.as_rows(X)), (own.max(), own.mean()), rtol=1e-5
+    )
+
+
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize("measure", [measures.Squared(), measures.Absolute()])
 def test_sizes_are_those_of_all_rows_in_whichever_blocks(layout, measure, rng, monkeypatch):

@@ -8,7 +8,7 @@ from sklearn.metrics import pairwise
 from reference.kernels import EXAMPLES, USUAL, as_rows, every_combination
 from widemargin.core import rows as layouts
 from widemargin.core.kernel_matrix import KernelMatrix
-from widemargin.core.kernels import RBF
+from widemargin.core.kernels import RBF, Linear
 from widemargin.core.rows import CSRRows
 from widemargin.core.tiles import TILE_ENTRIES, Packed, Scattered
 
@@ -92,6 +92,21 @@ def test_sparse_rows_that_are_short_or_share_little_are_compared_by_their_entrie
     """Tiles would gain nothing, take more terms, or more memory than eight times that of the data."""
     S = sp.random(60, width, density=entries / width, format="csr", dtype=np.float32, rng=rng)
     assert isinstance(KernelMatrix(RBF(0.02), layouts.as_rows(S)).recipe, Scattered)
+
+
+@pytest.mark.parametrize(
+    ("width", "entries", "kernel", "recipe"),
+    [(50, 40, RBF(0.02), Scattered), (1_500, 100, RBF(0.02), Packed), (1_700, 100, RBF(0.02), Scattered),
+     (700, 100, Linear(), Packed), (1_500, 100, Linear(), Scattered)],
+)  # fmt: skip
+def test_tiles_of_sparse_rows_take_at_most_eight_times_their_memory(width, entries, kernel, recipe, rng):
+    """All rows have the same features, so that only their number and the width matter."""
+    D = np.zeros((30, width), np.float32)
+    D[:, :entries] = rng.uniform(0.5, 1.0, (30, entries))
+    K = KernelMatrix(kernel, layouts.as_rows(sp.csr_matrix(D)))
+    assert isinstance(K.recipe, recipe)
+    if recipe is Packed:
+        assert K.recipe.tiles.nbytes <= 8.0 * 32 * entries * 8
 
 
 def test_sparse_rows_with_millions_of_features_use_little_scratch():

@@ -896,10 +896,10 @@ def test_threads_and_callables_count_what_one_thread_counts(rng):
 def test_the_memory_of_a_whole_fit_is_that_of_the_cache(classes, cache_size, rng):
     """Beside rows: arrays over the examples (some 40 numbers each) and the compiled code's first call."""
     X, y = rng.normal(size=(6000, 2)), rng.integers(0, classes, 6000)
-    SVC(max_iter=1, cache_size=1, multi_class="ovr").fit(X[:600], y[:600])
-    tracemalloc.start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        SVC(max_iter=2, cache_size=1, multi_class="ovr").fit(X, y)  # compiles
+        tracemalloc.start()
         SVC(max_iter=2, cache_size=cache_size, multi_class="ovr", random_state=0).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -8,6 +8,7 @@ from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
 from widemargin.models import KernelModel
 from widemargin.problems.kernel import KernelProblem
+from widemargin.problems.layout import share_of_nonzeros
 from widemargin.problems.objective import NO_WEIGHTS
 from widemargin.running import run
 from widemargin.solvers.smo import SMO
@@ -62,3 +63,12 @@ def test_a_model_of_the_freed_problem_is_one_of_the_problem_with_its_bias_charge
     exact = run(SMO(tol=1e-9), problem, tol=1e-9, rng=rng)
     assert found.dual <= exact.objective + 1e-6
     assert run(SMO(tol=1e-9), free, tol=1e-9, rng=rng).dual <= exact.objective + 1e-6
+
+
+@pytest.mark.parametrize("empty", [slice(0, 1024), slice(0, None, 4), slice(1, None, 2)])
+def test_the_share_of_nonzeros_is_told_by_rows_from_everywhere(empty):
+    """Empty rows at the start, or at regular places."""
+    X = np.ones((4096, 2))
+    X[empty] = 0.0
+    assert share_of_nonzeros(X) == pytest.approx(np.count_nonzero(X) / X.size, abs=0.02)
+    assert share_of_nonzeros(X[:0]) == 1.0

@@ -23,7 +23,7 @@ from .dispatch import compiled
 from .distant import Distant, local_rows
 from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
-from .rows import CSRRows, DenseRows, as_matrix, shape, unlocked
+from .rows import CSRRows, DenseRows, as_matrix, shape, take_rows, unlocked
 from .sharing import share
 from .tiles import (
     BESIDE,
@@ -94,20 +94,20 @@ def _check_layout(name: str, rows: Any) -> None:
         raise ValueError(f"{name} must be C-ordered; use np.ascontiguousarray.")
 
 
-def pays_to_pack(Z: CSRRows) -> bool:
-    """Whether rows are compared with tiles of Z faster than with its entries, and the tiles are not too large.
+def pays_to_pack(Z: CSRRows, itemsize: int) -> bool:
+    """Whether rows are compared with tiles of Z faster than with its entries, and the tiles, of numbers of so many
+    bytes, are not too large.
 
     A group of rows costs as many terms as it has features, and by entries as many as a row of Z has, each of which
     takes PER_ENTRY times as long.
     """
     n, width = shape(Z)
-    entries, group = Z.data.size / max(1, n), GROUP_BYTES // Z.data.itemsize
-    size, sparse_size = width * Z.data.itemsize, entries * (Z.data.itemsize + Z.indices.itemsize)
-    if entries < ENOUGH or size > DENSER * sparse_size:
+    entries, group = Z.data.size / max(1, n), GROUP_BYTES // itemsize
+    if entries < ENOUGH or width * itemsize > DENSER * entries * (Z.data.itemsize + Z.indices.itemsize):
         return False
-    some = as_matrix(Z)[np.linspace(0, n - 1, min(n, SAMPLE * group)).astype(np.int64)]
-    ends = [*some.indptr[::group], some.indptr[-1]]
-    features = [np.unique(some.indices[a:b]).size for a, b in pairwise(ends) if a < b]
+    some: Any = take_rows(Z, np.linspace(0, n - 1, min(n, SAMPLE * group)).astype(np.int64))
+    ends = [*some.indptr[:-1:group], some.indptr[-1]]
+    features = [np.unique(some.indices[a:b]).size for a, b in pairwise(ends)]
     return float(np.mean(features)) <= PER_ENTRY * entries
 
 
@@ -138,13 +138,15 @@ class _FromRows:
         """Choose the measure, the dtype of the sums, and the sizes of Z, from Z and the kernel alone."""
         kernel, X, Z, m = self.kernel, self.X, self.Z, self.shape[1]
         sparse, same = isinstance(Z, CSRRows), kernel.unit_diagonal and Z is X
-        packed = not sparse or pays_to_pack(Z)
         accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
+        largest = sizes(kernel.measure(), Z)[0] if kernel.of_distances else 0.0
+        narrow = sparse and kernel.measure is Squared and self._fits_float32(largest)
+        packed = not sparse or pays_to_pack(Z, 4 if narrow else 8)
         measure: Any = Inner()
         weight = 1.0
         if kernel.of_distances:
-            largest = sizes(kernel.measure(), Z)[0]
-            if sparse and kernel.measure is Squared and self._fits_float32(largest, packed):
+            # long rows only where they are summed by stretches
+            if narrow and (packed or np.diff(Z.indptr).max(initial=0) <= DEPTH):
                 accumulator = np.dtype(np.float32)
             # γ and the distances must both be in the range of the sums, with room to spare.
             most = float(np.finfo(accumulator).max) ** 0.75
@@ -173,12 +175,9 @@ class _FromRows:
             tile_sums(measure, tiles, z_size)
         return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
 
-    def _fits_float32(self, largest: float, packed: bool) -> bool:
-        """Whether sums of CSR rows, of which ‖z‖² is at most ``largest``, are precise enough in float32: those over
-        tiles, and short ones.
-        """
-        short = packed or np.diff(self.Z.indptr).max(initial=0) <= DEPTH
-        return bool(short and self.dtype == self.Z.data.dtype == np.float32 and not self._cancels(largest, np.float32))
+    def _fits_float32(self, largest: float) -> bool:
+        """Whether float32 is wanted, and precise enough for sums of CSR rows, of which ‖z‖² is at most ``largest``."""
+        return self.dtype == self.Z.data.dtype == np.float32 and not self._cancels(largest, np.float32)
 
     def _cancels(self, largest: float, dtype: Any) -> bool:
         """Whether ‖x‖² + ‖z‖² − 2⟨x, z⟩ has too large an error in sums of this dtype."""
@@ -315,7 +314,7 @@ class KernelMatrix:
     dtype : float32 or float64, optional
         Of the values handed out. Default: the dtype of the data (of Z). Sums have the dtype of Z or more.
     threads : int
-        Threads that share the columns of a block. They do not change a bit of it.
+        Threads that share the columns of a block, or its rows. They do not change a bit of it.
 
     Attributes
     ----------

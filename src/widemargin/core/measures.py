@@ -184,5 +184,5 @@ def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows | Distant) -> tupl
             starts = (ends[:-1] - ends[0])[ends[1:] > ends[:-1]]
             terms = np.square(part, dtype=np.float64) if square else np.abs(part, dtype=np.float64)
             sums = np.add.reduceat(terms, starts) if starts.size else np.zeros(1)
-        largest, total = max(largest, float(sums.max())), total + float(sums.sum())
+        largest, total = max(largest, float(sums.max())), total + float(sums.sum(dtype=np.float64))
     return largest, total / max(1, n)

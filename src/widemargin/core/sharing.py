@@ -2,29 +2,33 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any
 
+#: The most threads of a process; there are as many as were ever at work at once.
+MOST = 1024
+
 
 @cache
-def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+def _pool(process: int) -> ThreadPoolExecutor:
     """Threads beside the caller's; a forked process has none of its parent's."""
-    return ThreadPoolExecutor(threads - 1)
+    return ThreadPoolExecutor(MOST)
 
 
 def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
-    """call(*piece) for each piece, the first on this thread and each other one on its own; returns when all are done.
+    """call(*piece) for each piece, the first on this thread and the others on others; returns when all are done.
 
-    There may be none.
+    There may be none. An error of any of them is raised when all have ended.
 
     >>> found = []
     >>> share(found.append, [(1,), (2,)])
     >>> sorted(found)
     [1, 2]
     """
-    futures = [_pool(len(pieces), os.getpid()).submit(call, *piece) for piece in pieces[1:]]
+    futures: list[Future] = []
     try:
+        futures.extend(_pool(os.getpid()).submit(call, *piece) for piece in pieces[1:])
         for piece in pieces[:1]:
             call(*piece)
     finally:

@@ -74,7 +74,7 @@ def _add_term(builder: ir.IRBuilder, measure: type, total: Any, x: Any, z: Any) 
 
 
 class _Emitter:
-    """The vector instructions that the two loops below share."""
+    """The vector instructions that the loops below share."""
 
     def __init__(self, context, builder, tile_type, source_type, lanes=LANES):
         self.builder, self.lanes = builder, lanes
@@ -611,9 +611,9 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 def packed_sums(measure: Any, X: Any, out: np.ndarray) -> None:
     """out[i] ← Σ of row i with itself, as a block of rows against tiles sums it; out has the dtype of the sums."""
     n, width = shape(X)
-    step = max(1, 2**16 // max(1, width * LANES)) * LANES
+    step = min(max(1, 2**16 // max(1, width * LANES)), -(-n // LANES)) * LANES
     tiles, sums = aligned((step // LANES, width, LANES), out.dtype), np.empty(step, out.dtype)
-    for first in range(0, n, step):
+    for first in range(0, n, max(1, step)):
         last = min(first + step, n)
         pack(some_rows(X, first, last), tiles)
         tile_sums(measure, tiles, sums)

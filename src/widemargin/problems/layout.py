@@ -45,7 +45,7 @@ FLOAT32_LARGEST = float(np.finfo(np.float32).max)
 #: Dense data with a smaller share of non-zeros is handled as CSR: its products are cheaper. Wide registers make dense
 #: ones cheaper still.
 SPARSE_BELOW = 0.15 if BESIDE > 1 else 0.25
-#: Rows by which the share is told, or up to twice as many.
+#: Rows by which the share is told.
 SOME_ROWS = 1024
 #: Data is rounded to float32 where no kernel value changes by more than this many times 2⁻²⁴.
 MOVED = 32.0
@@ -180,9 +180,11 @@ def _largest_size(X: Any, squared: bool, centre: np.ndarray | None) -> float:
 
 
 def share_of_nonzeros(X: np.ndarray) -> float:
-    """The share of entries that are not 0, of some rows from the first to the last."""
-    some = X[:: max(1, X.shape[0] // SOME_ROWS)]
-    return np.count_nonzero(some) / max(1, some.size)
+    """The share of entries that are not 0, of some rows from the first to the last; 1 if there are none."""
+    n = X.shape[0]
+    # steps of a golden section, which no period of the rows meets
+    some = X if n <= SOME_ROWS else X[(np.arange(SOME_ROWS) * 0.6180339887498949 % 1.0 * n).astype(np.int64)]
+    return np.count_nonzero(some) / some.size if some.size else 1.0
 
 
 @savable()

@@ -17,7 +17,8 @@ without one, e_v ≤ 0 where it can rise and e_v ≥ 0 where it can fall.
 A round takes a working set of up to a few hundred variables, gets the kernel rows it lacks in one block, solves the
 problem restricted to them by pairs chosen with second-order information (Fan, Chen and Lin 2005; without a bias,
 single coordinates of the largest gain), and adds the change to the responses in one pass. All of it is one compiled
-loop, whatever the kernel and the layout; it is left for rows that are missing. Rounds come in
+loop, whatever the kernel and the layout; it is left for rows that are missing, and for several threads to add
+rows to the responses. Rounds come in
 *episodes* over an active set of variables; kernel rows, responses and cache are restricted to it, and the responses of
 the others are brought up to date when it ends, from the variables that changed. This is shrinking with
 gradient reconstruction, on a schedule:
