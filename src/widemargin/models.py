@@ -132,12 +132,12 @@ class KernelModel(Saved):
     constant: float = 0.0
     prepare: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
+    #: Kernel values that a thread computes at once, or those of sixteen rows.
+    VALUES = 2**18
+
     def light(self) -> LightModel:
         """The model without rows of its problem's data, and without its kernel, which may be a function."""
         return LightModel(self.support, self.coef, self.intercept, self.constant)
-
-    #: Kernel values that a thread computes at once, or those of sixteen rows.
-    VALUES = 2**18
 
     def decision_function(self, X: Any, *, threads: int = 1) -> np.ndarray:
         """Scores of shape (n, n_outputs) of rows X: a layout, a matrix, or what a black-box kernel takes.

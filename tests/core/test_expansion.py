@@ -89,8 +89,9 @@ def test_room_is_added_behind_what_is_there(rng):
     np.testing.assert_array_equal(enlarged(np.ones(2), 4), [1, 1, 0, 0])
 
 
-def test_of_vectors_that_are_smallest_up_to_rounding_the_oldest_is_found():
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_of_vectors_that_are_smallest_up_to_rounding_the_oldest_is_found(dtype):
     expansion = filled(as_rows(np.eye(4)), 4, 4, False)
-    eps = np.finfo(np.float64).eps
+    expansion, eps = expansion._replace(norm2=expansion.norm2.astype(dtype)), np.finfo(dtype).eps
     expansion.norm2[:4], expansion.age[:4] = [3.0, 1.0 + 4 * eps, 1.0, 1.0 + 4 * TIED * eps], [1, 3, 4, 2]
     assert smallest(expansion, 4) == 1

@@ -225,9 +225,8 @@ class _Calls(CPUCallConv):
         self, builder: Any, callee: Any, resty: Any, argtys: Any, args: Any, attrs: Any = None
     ) -> tuple[Any, Any]:
         caller = builder.function
-        if caller.args[1].name != "excinfo" or isinstance(
-            resty, types.Optional
-        ):  # Python calls, or "no number" is told
+        # Python calls, or "no number" is told
+        if caller.args[1].name != "excinfo" or isinstance(resty, types.Optional):
             return super().call_function(builder, callee, resty, argtys, args, attrs)
         with builder.goto_entry_block():
             result = builder.alloca(self.get_return_type(resty).pointee)

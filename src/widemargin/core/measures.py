@@ -176,8 +176,8 @@ def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows | Distant) -> tupl
         if isinstance(X, DenseRows):
             part = X.values[first : first + few]
             sums = np.einsum("ij,ij->i", part, part) if square else np.abs(part).sum(1, np.float64)
-            if not TINY < sums.max() < np.inf:  # squares that float32 has no numbers for
-                sums = np.einsum("ij,ij->i", part, part, dtype=np.float64) if square else sums
+            if square and not TINY < sums.max() < np.inf:  # squares that float32 has no numbers for
+                sums = np.einsum("ij,ij->i", part, part, dtype=np.float64)
         else:
             ends = X.indptr[first : first + few + 1]
             part = X.data[ends[0] : ends[-1]]

@@ -8,8 +8,8 @@ and for its entries vₖ in order,
 
 with one of the measures m of :mod:`.measures`.
 
-Dense data, and sparse data of few features: all rows of Z are packed once, and the rows of X asked for are held
-against the tiles, a dozen at a time, where there are many registers against two tiles at once. Inner and Overlap
+Dense data, and sparse data whose rows share features: all rows of Z are packed once, and the rows of X asked for are
+held against the tiles, a dozen at a time, where there are many registers against two tiles at once. Inner and Overlap
 vanish where x does, so features that none of the dozen has are left out, which is half of them in pictures with an
 empty margin; a term that vanishes changes no bit. Other CSR data: the rows of X asked for are packed and held
 against each row of Z. Only the columns that occur in the tile count: they are renumbered, the tile holds those
