@@ -139,21 +139,33 @@ class Outcome:
 
 
 class Interrupts:
-    """Within this context the first Ctrl-C sets a flag and the second raises; only in the main thread."""
+    """Within this context the first Ctrl-C sets a flag and the second raises; only in the main thread.
 
-    def __init__(self) -> None:
-        self.seen = False
+    Those that are ``told`` by others see what these see, and leave Ctrl-C to them.
+    """
+
+    def __init__(self, told: Interrupts | None = None) -> None:
+        self._told, self._seen = told, False
         self._previous: Any = None
 
+    @property
+    def seen(self) -> bool:
+        """Whether work is to end."""
+        return self._seen if self._told is None else self._told.seen
+
+    def end(self) -> None:
+        """End the work of all who look here, as the first Ctrl-C does."""
+        self._seen = True
+
     def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
+        if self._told is None and threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGINT, self._handle)
         return self
 
     def _handle(self, number: int, frame: Any) -> None:
-        if self.seen:
+        if self._seen:
             raise KeyboardInterrupt
-        self.seen = True
+        self.end()
 
     def __exit__(self, *exc: object) -> None:
         if self._previous is not None:
@@ -172,6 +184,7 @@ def run(
     on_resume: Callable[[float, bool], Any] | None = None,
     history: History | None = None,
     checkpoint: Record | None = None,
+    interrupts: Interrupts | None = None,
     **limits: Any,
 ) -> Outcome:
     """Train until a limit, a tolerance, a callback or Ctrl-C says stop; whatever it is, a model comes back.
@@ -189,6 +202,7 @@ def run(
         from a state with its history
     history : the table to go on with
     checkpoint : where the run is kept between slices, and found again after the process was killed
+    interrupts : who sees Ctrl-C for this run, where it is one of several on threads
     limits : ``max_epochs``, ``max_seconds``, ``max_feature_reads``, ``tol``, ``patience``, ``checkpoints``,
         ``started``, as in :class:`widemargin.stopping.Limits`
     """
@@ -210,6 +224,7 @@ def run(
     history = History() if history is None else history
     solver.advance(problem, state, 0)  # compiles, off the clock
     this = _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice)
+    this.interrupts = Interrupts(interrupts)
     if checkpoint is not None:
         this.keep_in(checkpoint, rng, kept)
     return this.go()

@@ -1,7 +1,8 @@
-"""Work on pieces of arrays, shared out to threads: compiled loops let go of Python's lock."""
+"""Work that is shared out to threads: compiled loops let go of Python's lock."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any
@@ -35,3 +36,26 @@ def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
         wait(futures)  # they write to the caller's arrays
     for future in futures:
         future.result()
+
+
+def in_turn(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> Iterator[Any]:
+    """call(*piece) for each piece, in their order, while so many threads are at work on those that come next.
+
+    As many again have been taken from ``pieces`` and wait. An error is raised where its piece's turn is. When the
+    caller wants no more, those that have begun are waited for.
+
+    >>> list(in_turn(max, [(1, 2), (4, 3), (5, 6)], 2))
+    [2, 4, 6]
+    """
+    coming: deque[Future] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for piece in pieces:
+                coming.append(pool.submit(call, *piece))
+                if len(coming) == 2 * threads:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
+        finally:
+            for each in coming:
+                each.cancel()

@@ -48,7 +48,7 @@ DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and
 GROUP_BYTES, BESIDE = (48, 2) if binding.get_host_cpu_features().get("avx512f") else (24, 1)
 AHEAD = 16  # features of a tile between the one that is used and the one that is asked for
 SPARSE_BYTES = 128  # of sums of sparse rows in a tile: 16 in float64, 32 in float32
-HEIGHT = 96  # dense rows held against a tile before the next tile is read
+HEIGHT = 132  # dense rows held against a tile before the next tile is read: those of a round of SMO at once
 TILE_ENTRIES = 2**17  # of sparse rows in a tile, unless one row alone has more
 
 

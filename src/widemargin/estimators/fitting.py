@@ -33,7 +33,7 @@ from ..core.sources import Remote, TwoWays, is_source
 from ..history import History
 from ..problems.layout import refuse_unless_finite
 from ..progress import ProgressBar
-from ..running import STOPPED, Outcome, Progress, run
+from ..running import STOPPED, Interrupts, Outcome, Progress, run
 from ..warning import warn
 from .checkpointing import opened
 from .expected import ExpectedElsewhere
@@ -330,6 +330,8 @@ class Turn:
     tol: float | None = None
     #: What checkpoints call the run.
     name: str = "all"
+    #: Who sees Ctrl-C, where the run is one of several on threads.
+    interrupts: Interrupts | None = None
 
 
 @dataclass(frozen=True)
@@ -495,6 +497,7 @@ class TrainedByRun(SavedEstimator, ShownInNotebooks, ExpectedElsewhere, Callback
                 on_resume=partial(self._tell, bar) if shown is not None else None,
                 history=history,
                 checkpoint=record,
+                interrupts=limits.interrupts,
                 started=limits.started,
             )
         self.history_ = outcome.history

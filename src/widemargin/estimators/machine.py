@@ -281,9 +281,14 @@ class KernelMachine(TrainedByRun):
         *, rng: np.random.Generator, state: Any = None, validation: Any = None,
     ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
         """As :meth:`_solve`, of the problem of the chosen examples, with the certificate checked."""
-        outcome, certificate, is_sample = self._solve(
-            solver, problem, rng, limits, shown, state=state, validation=validation
-        )
+        solved = self._solve(solver, problem, rng, limits, shown, state=state, validation=validation)
+        return self._with_proof(task, problem, chosen, *solved)
+
+    def _with_proof(
+        self, task: Task, problem: KernelProblem, chosen: np.ndarray, outcome: Outcome, certificate: Certificate | None,
+        is_sample: bool,
+    ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
+        """What :meth:`_solve` found, with the certificate checked."""
         if certificate is not None and not task.indefinite:
             ended = "" if self._is_nu_form() else outcome.stop_reason  # ν does not look for a small gap
             certificate = self._checked([problem], task.X, chosen, outcome.model, ended, certificate, task.deadline)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -26,7 +26,7 @@ from ..core.distant import Distant, local, local_rows
 from ..core.kernel_cache import RowCache
 from ..core.pairs import add_votes, first_pair
 from ..core.rows import unlocked
-from ..core.sharing import share
+from ..core.sharing import in_turn, share
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
@@ -50,6 +50,10 @@ MANY_PAIRS = 100
 SMALL_PAIR = 2**16
 #: The part of the cache that the kernel matrix of the largest such pair, and the rows of the largest class, may take.
 PAIR_SHARE = 0.25
+#: The part of the cache that a pair trained by itself has: two can be trained at a time.
+PAIR_CACHE = 0.5
+#: Examples of pairs that are worth a thread.
+LARGE_PAIR = 500
 #: Coefficients of all pairs, at most, for scores on a GPU.
 ON_DEVICE = 2**25
 
@@ -200,6 +204,7 @@ class Decomposed(Labelled, KernelMachine):
         where a pair needs two classes' columns.
         """
         whole, n_bytes, shared = task.whole, task.whole.cache_bytes, None
+        n_bytes *= PAIR_CACHE if binaries.in_pairs else 1.0
         shares = len(binaries) > 1 and not binaries.in_pairs and not self._configured().on_device
         if shares and n_bytes * SHARED / (4.0 * whole.n) >= whole.n / 3:
             everything = np.arange(whole.n)
@@ -232,7 +237,7 @@ class Decomposed(Labelled, KernelMachine):
     ) -> Any:  # fmt: skip
         """Run each binary problem and put their support vectors together, from ``promising`` examples or the start of
         the task; returns the state of the last one."""
-        history, solver, count = History() if history is None else history, self._configured(), len(binaries)
+        history, solver = History() if history is None else history, self._configured()
         coefficients, intercepts, reasons, rounds = [], [], [], []
         certificates: list[Certificate | None] = []
 
@@ -245,39 +250,100 @@ class Decomposed(Labelled, KernelMachine):
             certificates.append(certificate)
             rounds.append(steps)
 
-        seed, unfinished, stopped, estimated = int(task.rng.integers(2**63)), None, False, False
-        for k, (chosen, problem) in enumerate(problems):
-            if k > 0 and solver.exact and not stopped and now() >= task.deadline:  # there is time for nothing but w = 0
-                value, nothing = problem.at_zero()
-                keep(chosen, nothing, "max_seconds", Certificate(value, 0.0, value), 0)
-                continue
+        seed, unfinished, estimated = int(task.rng.integers(2**63)), None, False
+
+        def begin(k: int, chosen: np.ndarray, problem: KernelProblem) -> tuple[np.random.Generator, Any]:
             rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
             given = isinstance(task.start, np.ndarray)
             start = task.start[binaries.rows_of(k, chosen), chosen] if given else task.start
-            state = self._state_from(solver, problem, rng, start, None if promising is None else promising[k])
-            left = task.deadline - now()
-            # the problems that are left after Ctrl-C get what takes no time
-            until = now() if stopped else task.deadline if left == math.inf else now() + left / max(1, count - k)
-            limits = Turn(task.started, until, 1e-9 if stopped and not solver.exact else None, name=f"problem {k}")
-            attributes = self._partly if self.classes_.size == 2 else None
-            outcome, certificate, is_guess = self._proven(
-                task, solver, problem, chosen, limits,
-                None if stopped else Shown(task.X, task.y, attributes, partial(self._finished, own=chosen)),
-                rng=rng, state=state, validation=self._validation(others, k, problem),
-            )  # fmt: skip
+            return rng, self._state_from(solver, problem, rng, start, None if promising is None else promising[k])
+
+        at_once = self._pairs_at_once(task, binaries, others)
+        if at_once > 1:
+            solved = self._solved_side_by_side(task, problems, begin, at_once)
+        else:
+            solved = self._solved_in_turn(task, binaries, others, problems, begin)
+        for k, (chosen, problem, found) in enumerate(solved):
+            if found is None:
+                value, nothing = problem.at_zero()
+                keep(chosen, nothing, "max_seconds", Certificate(value, 0.0, value), 0)
+                continue
+            outcome, certificate, is_guess = self._with_proof(task, problem, chosen, *found)
             keep(chosen, outcome.model, outcome.stop_reason, certificate, outcome.state.counters.steps)
             history.rows += [{"problem": k, **row} for row in outcome.history]
             estimated = estimated or is_guess
             unfinished = outcome if outcome.stop_reason == "max_iter" else unfinished
-            stopped = stopped or outcome.stop_reason == "interrupted"
-            if count > 1:  # the next one's kernel rows want the memory
-                outcome.state.drop_workspace()
+        stopped = "interrupted" in reasons
         reason = "interrupted" if stopped else next((r for r in reasons if r != "tol"), "tol")
         self._conclude(task, history, reason, np.array(rounds), certificates, reasons, estimated)
         if self._is_nu_form() and unfinished is not None:
             self._warn_if_unfinished(unfinished)
         self._put_together(task, binaries, coefficients, np.array(intercepts))
         return outcome.state
+
+    def _solved_in_turn(
+        self, task: Task, binaries: Binaries, others: Any, problems: Iterable[tuple[np.ndarray, KernelProblem]],
+        begin: Callable[..., tuple[np.random.Generator, Any]],
+    ) -> Iterator[tuple[np.ndarray, KernelProblem, Any]]:  # fmt: skip
+        """(examples, problem, what :meth:`_solve` found) of each problem; nothing was found where there was no time."""
+        solver, count, stopped = self._configured(), len(binaries), False
+        for k, (chosen, problem) in enumerate(problems):
+            if k > 0 and solver.exact and not stopped and now() >= task.deadline:
+                yield chosen, problem, None
+                continue
+            rng, state = begin(k, chosen, problem)
+            left = task.deadline - now()
+            # the problems that are left after Ctrl-C get what takes no time
+            until = now() if stopped else task.deadline if left == math.inf else now() + left / max(1, count - k)
+            limits = Turn(task.started, until, 1e-9 if stopped and not solver.exact else None, name=f"problem {k}")
+            attributes = self._partly if self.classes_.size == 2 else None
+            shown = None if stopped else Shown(task.X, task.y, attributes, partial(self._finished, own=chosen))
+            validation = self._validation(others, k, problem)
+            found = self._solve(solver, problem, rng, limits, shown, state=state, validation=validation)
+            stopped = stopped or found[0].stop_reason == "interrupted"
+            yield chosen, problem, found
+            if count > 1:  # the next one's kernel rows want the memory
+                found[0].state.drop_workspace()
+
+    def _pairs_at_once(self, task: Task, binaries: Binaries, others: Any) -> int:
+        """How many pairs of classes are trained at a time, each on threads of its own, as their kernel rows have room.
+
+        It is one at a time where somebody is told how it goes or may end it, where it is kept, and where pairs are
+        small.
+        """
+        told = bool(self.verbose or self._own_callbacks() or getattr(self, "_skl_callbacks", None))
+        limited = self._checkpoint is not None or task.deadline < math.inf or others is not None
+        elsewhere = self._configured().on_device or task.whole.kernel.is_function
+        pair = float(np.sort(np.bincount(binaries.codes))[-2:].sum())
+        if not binaries.in_pairs or told or limited or elsewhere or pair < LARGE_PAIR:
+            return 1
+        n_bytes = task.whole.cache_bytes
+        return min(task.whole.threads, int(n_bytes // min(PAIR_CACHE * n_bytes, 4.0 * pair**2)))
+
+    def _solved_side_by_side(
+        self, task: Task, problems: Iterable[tuple[np.ndarray, KernelProblem]],
+        begin: Callable[..., tuple[np.random.Generator, Any]], at_once: int,
+    ) -> Iterator[tuple[np.ndarray, KernelProblem, Any]]:  # fmt: skip
+        """As :meth:`_solved_in_turn`, some at a time, which changes no bit of any."""
+        solver, threads = self._configured(), task.whole.threads // at_once
+        with Interrupts() as interrupts:
+
+            def solve(k: int, chosen: np.ndarray, problem: KernelProblem) -> tuple[np.ndarray, KernelProblem, Any]:
+                own = replace(problem, threads=threads)
+                rng, state = begin(k, chosen, own)
+                stopped = interrupts.seen
+                limits = Turn(
+                    task.started, now() if stopped else math.inf, 1e-9 if stopped and not solver.exact else None,
+                    interrupts=interrupts,
+                )  # fmt: skip
+                found = self._solve(solver, own, rng, limits, None, state=state)
+                found[0].state.drop_workspace()
+                return chosen, problem, found
+
+            try:
+                yield from in_turn(solve, ((k, *each) for k, each in enumerate(problems)), at_once)
+            finally:
+                interrupts.end()  # whatever the caller has met, nobody wants the rest
 
     def _train_together(self, task: Task, binaries: Binaries, others: Any) -> None:
         """Run the classes against the rest as one, with every kernel row shared; then, for the C-form, SMO on each."""

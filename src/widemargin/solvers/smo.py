@@ -93,6 +93,8 @@ CHANGE, DIAGONAL = 4, 5
 PIECE = 2048
 #: Values to add, which take a tenth of a millisecond or more: what a second thread must have to do.
 WORTH_A_THREAD = 2**18
+#: Variables among which the one that has an extreme is looked for.
+STRETCH = 64
 #: Smallest curvature of a direction; an indefinite kernel can have less.
 TAU = 1e-12
 
@@ -111,24 +113,36 @@ def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter
     """Maximise the dual over all variables given, pairs at a time, with Σ σα kept; changes alpha and e in place.
 
     K[v, w] is the kernel between the rows of v and w; ``up`` and ``down`` are working space: 0 where σα can rise
-    (fall), else −∞ (+∞). Returns the number of pairs moved.
+    (fall), else −∞ (+∞). Returns the number of pairs moved. Extremes are found for a stretch of variables at a time, so
+    that who has them is looked for in one stretch.
     """
-    m = alpha.size
-    top, bottom = -np.inf, np.inf
+    m, i, j, t, step = alpha.size, 0, 0, 0.0, 0
     for v in range(m):
         up[v], down[v] = bars(sigma[v], cap[v], alpha[v])
-        top, bottom = larger(top, e[v] + up[v]), smaller(bottom, e[v] + down[v])
-    for step in range(max_iter):
-        if not top - bottom > tolerance:
+    while True:
+        row, against, top, bottom, where = K[i], K[j], -np.inf, np.inf, 0
+        for first in range(0, m, STRETCH):
+            highest = -np.inf
+            for v in range(first, min(first + STRETCH, m)):
+                here = e[v] - t * (row[v] - against[v])
+                e[v] = here
+                highest, bottom = larger(highest, here + up[v]), smaller(bottom, here + down[v])
+            if highest > top:
+                top, where = highest, first
+        if step == max_iter or not top - bottom > tolerance:
             return step
-        i = 0
+        i = where
         while i < m - 1 and e[i] + up[i] != top:
             i += 1
-        row, own, best = K[i], diagonal[i], 0.0
-        for v in range(m):
-            difference = larger(top - (e[v] + down[v]), 0.0)
-            best = larger(best, difference * difference / larger(own + diagonal[v] - 2.0 * row[v], TAU))
-        j, best = 0, best * (1.0 - 1e-12)
+        row, own, best, where = K[i], diagonal[i], 0.0, 0
+        for first in range(0, m, STRETCH):
+            highest = 0.0
+            for v in range(first, min(first + STRETCH, m)):
+                difference = larger(top - (e[v] + down[v]), 0.0)
+                highest = larger(highest, difference * difference / larger(own + diagonal[v] - 2.0 * row[v], TAU))
+            if highest > best:
+                best, where = highest, first
+        j, best = where, best * (1.0 - 1e-12)
         while j < m - 1:
             difference = max(top - (e[j] + down[j]), 0.0)
             if difference * difference >= best * max(own + diagonal[j] - 2.0 * row[j], TAU):
@@ -149,13 +163,7 @@ def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter
             alpha[j] = 0.0 if sigma[j] > 0.0 else cap[j]
         up[i], down[i] = bars(sigma[i], cap[i], alpha[i])
         up[j], down[j] = bars(sigma[j], cap[j], alpha[j])
-        against = K[j]
-        top, bottom = -np.inf, np.inf
-        for v in range(m):
-            here = e[v] - t * (row[v] - against[v])
-            e[v] = here
-            top, bottom = larger(top, here + up[v]), smaller(bottom, here + down[v])
-    return max_iter
+        step += 1
 
 
 @inlined
