@@ -23,7 +23,7 @@ from .dispatch import compiled
 from .distant import Distant, local_rows
 from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
-from .rows import CSRRows, DenseRows, as_matrix, shape, take_rows, unlocked
+from .rows import CSRRows, DenseRows, as_matrix, shape, some_rows, take_rows, unlocked
 from .sharing import share
 from .tiles import (
     BESIDE,
@@ -50,7 +50,7 @@ DENSER = 8.0
 ENOUGH = 64
 SAMPLE = 16
 #: Entries of the data to multiply, which take a tenth of a millisecond: what a second thread must have to do.
-WORTH_A_THREAD = 2**19
+WORTH_A_THREAD = 2**22
 
 
 @compiled
@@ -170,9 +170,15 @@ class _FromRows:
                 scattered_sums(measure, Z, z_size)
             return Scattered(kernel, measure, weight, X, Z, x_size, z_size, same, np.zeros(X.n_features, np.int32))
         tiles = aligned((-(-m // (2 * LANES)) * 2, shape(Z)[1], LANES), accumulator)
-        pack(Z, tiles)
-        if weight < 0.0:
-            tile_sums(measure, tiles, z_size)
+
+        def write(first: int, last: int) -> None:
+            part = tiles[first:last]
+            pack(some_rows(Z, first * LANES, min(last * LANES, m)), part)
+            if weight < 0.0:
+                tile_sums(measure, part, z_size[first * LANES : last * LANES])
+
+        step = max(1, -(-len(tiles) // min(self.threads, 1 + tiles.size // WORTH_A_THREAD)))
+        share(write, [(first, min(first + step, len(tiles))) for first in range(0, len(tiles), step)])
         return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
 
     def _fits_float32(self, largest: float) -> bool:

@@ -1,20 +1,123 @@
-"""Work that is shared out to threads: compiled loops let go of Python's lock."""
+"""Work that is shared out to threads: compiled loops let go of Python's lock.
 
+A thread that sleeps takes long to wake, on a virtual machine longer than a block of kernel rows takes. So one that has
+done its part looks out for the next for a moment, in a compiled loop without Python's lock, before it sleeps; and so
+does the caller who waits for the others.
+"""
+
+import math
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
-#: The most threads of a process; there are as many as were ever at work at once.
-MOST = 1024
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .borrowing import borrow
+from .dispatch import compiled
+
+#: Seconds for which a thread looks out for work before it sleeps: a round of a solver between two blocks of rows.
+AWAKE = 0.005
+#: The instruction of a processor for those that wait in a loop, and its arguments.
+PAUSE: dict[str, tuple[str, list[Any]]] = {
+    "x86_64": ("llvm.x86.sse2.pause", []),
+    **dict.fromkeys(("aarch64", "arm64"), ("llvm.aarch64.hint", [ir.IntType(32)(1)])),
+}
+
+
+@intrinsic
+def _look(typingctx, number):
+    """What stands in the first place of an array now, whoever writes it."""
+
+    def codegen(context, builder, sig, args):
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        name, arguments = PAUSE.get(builder.module.triple.partition("-")[0], ("", []))
+        if name:
+            kind = ir.FunctionType(ir.VoidType(), [each.type for each in arguments])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+        return builder.load_atomic(array.data, "acquire", 8)
+
+    return number.dtype(number), codegen
+
+
+@compiled
+def _changes(number, before, looks):
+    """Whether number[0] is found to be another than ``before`` at one of so many looks."""
+    number, left = borrow(number), looks
+    while left > 0 and _look(number) == before:
+        left -= 1
+    return left > 0
 
 
 @cache
-def _pool(process: int) -> ThreadPoolExecutor:
-    """Threads beside the caller's; a forked process has none of its parent's."""
-    return ThreadPoolExecutor(MOST)
+def _looks() -> int:
+    """Looks that take as long as a thread stays awake. They are counted: who looks at a clock needs Python's lock."""
+    number, taken = np.zeros(1, np.int64), math.inf
+    for _ in range(3):
+        since = time.monotonic()
+        _changes(number, 0, 1000)
+        taken = min(taken, time.monotonic() - since)
+    return int(1000 * AWAKE / max(taken, 1e-6))
+
+
+class _Signal:
+    """Tells another thread, once for each time that it is waited for."""
+
+    def __init__(self) -> None:
+        self._told, self._lock = np.zeros(1, np.int64), threading.Lock()
+        self._lock.acquire()
+        self._heard = 0
+
+    def tell(self) -> None:
+        self._told[0] += 1
+        self._lock.release()
+
+    def wait(self) -> None:
+        """Return when told; the thread sleeps only when it has waited for a moment."""
+        _changes(self._told, self._heard, _looks())
+        self._lock.acquire()
+        self._heard += 1
+
+
+class _Helper:
+    """A thread beside the caller's, which works for one caller at a time."""
+
+    def __init__(self) -> None:
+        self._begin, self._end, self._error = _Signal(), _Signal(), None
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self._begin.wait()
+            try:
+                self._call(*self._piece)
+            except BaseException as error:
+                self._error = error
+            del self._call, self._piece
+            self._end.tell()
+
+    def begin(self, call: Callable[..., Any], piece: tuple) -> None:
+        self._call, self._piece = call, piece
+        self._begin.tell()
+
+    def end(self) -> BaseException | None:
+        """What the work raised, when it has ended."""
+        self._end.wait()
+        error, self._error = self._error, None
+        return error
+
+
+@cache
+def _idle(process: int) -> list[_Helper]:
+    """Helpers without work; a forked process has none of its parent's."""
+    return []
 
 
 def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
@@ -27,15 +130,27 @@ def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
     >>> sorted(found)
     [1, 2]
     """
-    futures: list[Future] = []
+    idle, helpers, errors = _idle(os.getpid()), [], []
     try:
-        futures.extend(_pool(os.getpid()).submit(call, *piece) for piece in pieces[1:])
+        for piece in pieces[1:]:
+            helpers.append(_taken(idle))
+            helpers[-1].begin(call, piece)
         for piece in pieces[:1]:
             call(*piece)
     finally:
-        wait(futures)  # they write to the caller's arrays
-    for future in futures:
-        future.result()
+        errors = [helper.end() for helper in helpers]  # they write to the caller's arrays
+        idle += helpers
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+def _taken(idle: list[_Helper]) -> _Helper:
+    """A helper that nobody else has; as many are made as were ever at work at once."""
+    try:
+        return idle.pop()
+    except IndexError:
+        return _Helper()
 
 
 def in_turn(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> Iterator[Any]:

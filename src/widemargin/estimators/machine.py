@@ -30,7 +30,7 @@ from ..problems.layout import (
     check_values,
     divided,
     finite,
-    largest_entry,
+    lengths,
     rounding,
     scaled_kernel,
     warn_if_too_small,
@@ -214,12 +214,12 @@ class KernelMachine(TrainedByRun):
             free = self._intercept() == "unregularized"
             prepared = Preparation.of(kernel, divided(X, exponent), free, stays_dense=self._trains_on_device())
             self._preparation = replace(prepared, exponent=exponent)
-            rows = self._preparation.rows(kernel, X)
-            largest = largest_value(kernel, rows)
-        check_values(kernel, self._gamma, rows, largest, largest_entry(X))
+            rows = self._preparation.rows(kernel, X, known=True)
+            largest, (longest, mean) = largest_value(kernel, rows), lengths(kernel, rows)
+        check_values(kernel, self._gamma, rows, largest, longest, X)
         C = self.C if self.lam is None else 1.0 / (float(self.lam) * X.shape[0])
         warn_if_too_small(C, X.shape[0], largest, self._intercept(), X, "data")
-        self._kernel_error = rounding(kernel, rows, largest)
+        self._kernel_error = rounding(kernel, rows, largest, mean)
         return kernel, rows
 
     def _along_centre(self, vectors: Any) -> Any:

@@ -53,7 +53,7 @@ PAIR_SHARE = 0.25
 #: The part of the cache that a pair trained by itself has: two can be trained at a time.
 PAIR_CACHE = 0.5
 #: Examples of pairs that are worth a thread.
-LARGE_PAIR = 500
+LARGE_PAIR = 300
 #: Coefficients of all pairs, at most, for scores on a GPU.
 ON_DEVICE = 2**25
 

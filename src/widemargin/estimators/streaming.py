@@ -29,7 +29,7 @@ from ..problems.layout import (
     check_values,
     divided,
     finite,
-    largest_entry,
+    lengths,
     scaled_kernel,
     warn_if_unequal,
 )
@@ -172,8 +172,8 @@ class KernelStream(Streamed):
             self._trained_kernel, self._exponent, self._gamma = known
             rows = as_rows(divided(X, self._exponent))
             with np.errstate(over="ignore", invalid="ignore"):
-                largest = largest_value(self._trained_kernel, rows)
-            check_values(self._trained_kernel, self._gamma, rows, largest, largest_entry(X))
+                largest, (longest, _) = largest_value(self._trained_kernel, rows), lengths(self._trained_kernel, rows)
+            check_values(self._trained_kernel, self._gamma, rows, largest, longest, X)
             warn_if_unequal(X, type(self).__name__)
             return self._trained_kernel
         # "scale" and "auto" were settled then

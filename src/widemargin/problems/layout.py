@@ -105,13 +105,19 @@ def scaled_kernel(name: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> tup
     return as_kernel(name, min(own, float(np.finfo(float).max)), degree, coef0), exponent, given
 
 
-def check_values(kernel: Any, gamma: float, rows: Any, largest: float, data_largest: float) -> None:
+def lengths(kernel: Any, rows: Any) -> tuple[float, float]:
+    """The largest and the mean of what distances of rows are made of, ‖x‖² or ‖x‖₁; 0 for other kernels."""
+    return sizes(kernel.measure(), rows) if kernel.of_distances else (0.0, 0.0)
+
+
+def check_values(kernel: Any, gamma: float, rows: Any, largest: float, longest: float, X: Any) -> None:
     """Refuse kernel values beyond float32, above or below; warn of kernels that tell no two examples apart.
 
-    ``largest`` is max |k(x, x)|, ``data_largest`` the largest entry of the data as given.
+    ``largest`` is max |k(x, x)|, ``longest`` the largest of :func:`lengths`, X the data as given.
     """
     if not largest <= FLOAT32_LARGEST:
-        raise ValueError(f"{KernelProblem.overflow} (the largest is {largest:.1e}, of data up to {data_largest:.1e})")
+        up_to = f"data up to {largest_entry(X):.1e}"
+        raise ValueError(f"{KernelProblem.overflow} (the largest is {largest:.1e}, of {up_to})")
     if not kernel.of_rows:
         if largest < SMALLEST:
             warn(
@@ -119,25 +125,28 @@ def check_values(kernel: Any, gamma: float, rows: Any, largest: float, data_larg
                 "scale the kernel or the data"
             )
     elif kernel.of_distances:
-        _check_distances(kernel, gamma, rows, data_largest)
+        _check_distances(kernel, gamma, rows, longest, X)
     elif largest < SMALLEST and largest_entry(as_matrix(rows)) > 0.0:
         raise ValueError(
-            f"kernel values are below float32 (the largest is {largest:.1e}, of data up to {data_largest:.1e}): "
+            f"kernel values are below float32 (the largest is {largest:.1e}, of data up to {largest_entry(X):.1e}): "
             "scale the data, or raise gamma"
         )
 
 
-def _check_distances(kernel: Any, gamma: float, rows: Any, data_largest: float) -> None:
-    n, largest = shape(rows)[0], sizes(kernel.measure(), rows)[0]
-    remedy = f"gamma={gamma:.3g} and data up to {data_largest:.1e}: scale the data, or use another gamma"
-    if largest > 0.0 and 4.0 * kernel.gamma * largest < ALIKE:
-        warn(f"all kernel values are 1 in float32, so no two examples are told apart, with {remedy}")
-    elif n > 1 and kernel.gamma * largest > VANISHES:
+def _check_distances(kernel: Any, gamma: float, rows: Any, longest: float, X: Any) -> None:
+    n = shape(rows)[0]
+
+    def remedy() -> str:
+        return f"gamma={gamma:.3g} and data up to {largest_entry(X):.1e}: scale the data, or use another gamma"
+
+    if longest > 0.0 and 4.0 * kernel.gamma * longest < ALIKE:
+        warn(f"all kernel values are 1 in float32, so no two examples are told apart, with {remedy()}")
+    elif n > 1 and kernel.gamma * longest > VANISHES:
         some = take_rows(rows, np.unique(np.linspace(0, n - 1, min(n, 64)).astype(np.int64)))
         K = KernelMatrix(kernel, some, dtype=np.float64).block(np.arange(shape(some)[0]))
         off = K[~np.eye(K.shape[0], dtype=bool)]
         if off.max(initial=0.0) < math.exp(-VANISHES):
-            warn(f"kernel values between examples are 0 in float32, so nothing is learnt of new ones, with {remedy}")
+            warn(f"kernel values between examples are 0 in float32, so nothing is learnt of new ones, with {remedy()}")
 
 
 def new_rows(kernel: Any, X: Any, exponent: int) -> Any:
@@ -232,13 +241,13 @@ class Preparation:
         far = FAR if kernel.of_distances else math.inf
         return self.exponent, far, self.centre, np.float32 if self.as_float32 else dtype
 
-    def rows(self, kernel: Any, X: Any) -> Any:
-        """Return X as the rows that the kernel takes."""
+    def rows(self, kernel: Any, X: Any, known: bool = False) -> Any:
+        """Return X as the rows that the kernel takes; known ones are those whose exponent this is."""
         if kernel.is_function:
             return X
         if isinstance(X, Distant):
             return X.prepared(*self.steps(kernel, X.dtype))
-        X = new_rows(kernel, X, self.exponent)
+        X = divided(X, self.exponent) if known else new_rows(kernel, X, self.exponent)
         if self.as_csr and not sp.issparse(X):
             X = sp.csr_matrix(X)
         elif sp.issparse(X) and not self.as_csr:
@@ -257,15 +266,16 @@ class Preparation:
         return as_rows(X)
 
 
-def rounding(kernel: Any, rows: Any, largest: float) -> float:
-    """The typical error of a kernel value kept in float32: its rounding, and that of a distance of float32 rows.
+def rounding(kernel: Any, rows: Any, largest: float, mean: float) -> float:
+    """The typical error of a kernel value kept in float32: its rounding, and that of a distance of float32 rows, of
+    which ``mean`` is the second of :func:`lengths`.
 
     ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near 2u‖x‖² in float32, and is used up to γ max ‖x‖² = 145.
     """
     error = largest
     if kernel.of_distances and dtype_of(rows) == np.float32:
         most = MOVED if kernel.measure is Absolute else 2.0 * 145.0
-        error += min(2.0 * kernel.gamma * sizes(kernel.measure(), rows)[1], most)
+        error += min(2.0 * kernel.gamma * mean, most)
     return FLOAT32_ROUNDING * error
 
 
