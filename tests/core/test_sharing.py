@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from widemargin.core.sharing import share
+from widemargin.core import sharing
+from widemargin.core.sharing import in_turn, share
 
 
 def test_all_pieces_are_done_on_threads_of_their_own():
@@ -20,6 +21,32 @@ def test_all_pieces_are_done_on_threads_of_their_own():
     assert len({thread for _, thread in found}) == 4
     assert dict(found)[0] == threading.get_ident()
     share(work, [])
+
+
+@pytest.mark.parametrize("looks", [0, 1, 10**6])
+def test_a_thread_that_sleeps_is_woken_and_one_that_is_awake_finds_its_work(looks, monkeypatch):
+    monkeypatch.setattr(sharing, "_looks", lambda: looks)
+    for turn in range(30):
+        found = []
+        share(found.append, [(turn,), (-turn,), (7,)])
+        assert sorted(found) == sorted([turn, -turn, 7])
+
+
+def test_callers_on_several_threads_have_helpers_of_their_own():
+    wrong = []
+
+    def call(caller):
+        for turn in range(50):
+            found = []
+            share(found.append, [((caller, turn, k),) for k in range(3)])
+            wrong.extend([found] if sorted(found) != [(caller, turn, k) for k in range(3)] else [])
+
+    callers = [threading.Thread(target=call, args=(caller,)) for caller in range(4)]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+    assert wrong == []
 
 
 @pytest.mark.parametrize("bad", [0, 1])
@@ -50,3 +77,56 @@ def test_a_forked_process_has_threads_of_its_own():
         thread.join(60)
         os._exit(0 if sorted(found) == [0, 1, 2, 3] else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+# ---------------------------------------------------------------- in turn
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_results_come_in_the_order_of_the_pieces_and_no_more_threads_are_at_work_than_asked_for(threads):
+    lock, at_work, most, taken = threading.Lock(), [0], [0], [0]
+
+    def pieces():
+        for k in range(20):
+            taken[0] += 1
+            yield (k,)
+
+    def work(k):
+        with lock:
+            at_work[0] += 1
+            most[0] = max(most[0], at_work[0])
+        for _ in range(10000 * ((20 - k) % 3)):  # later ones end sooner
+            pass
+        with lock:
+            at_work[0] -= 1
+        return k
+
+    found = []
+    for k in in_turn(work, pieces(), threads):
+        found.append(k)
+        assert taken[0] <= len(found) + 2 * threads - 1
+    assert found == list(range(20))
+    assert most[0] <= threads
+
+
+def test_an_error_is_raised_in_its_turn_and_what_has_not_begun_by_then_never_does():
+    begun, goes_on = [], threading.Event()
+
+    def work(k):
+        begun.append(k)
+        if k == 1:
+            raise OSError("no room")
+        if k > 1:
+            goes_on.wait(60)
+        return k
+
+    results = in_turn(work, ((k,) for k in range(100)), 2)
+    assert next(results) == 0
+    goes_on.set()
+    with pytest.raises(OSError, match="no room"):
+        next(results)
+    assert max(begun) <= 4  # four are taken at a time, and one more when the first was given out
+
+
+def test_nothing_is_in_turn_where_there_is_nothing():
+    assert list(in_turn(max, [], 2)) == []

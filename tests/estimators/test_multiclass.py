@@ -1,13 +1,17 @@
 """Several classes as binary problems: which examples, labels, weights and places of coefficients each one has."""
 
+import signal
+import threading
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from widemargin import SVC
+from widemargin import SMO, SVC
 from widemargin.core import losses
-from widemargin.estimators.multiclass import Binaries, target_of, targets_of
+from widemargin.estimators import multiclass
+from widemargin.estimators.multiclass import LARGE_PAIR, Binaries, target_of, targets_of
+from widemargin.running import Interrupts
 
 CODES = np.array([2, 0, 1, 2, 0, 1, 2])
 WEIGHTS, OF_CLASS = np.arange(1.0, 8.0), np.array([1.0, 10.0, 100.0])
@@ -74,3 +78,133 @@ def test_scores_of_pairs_decide_between_equal_votes_and_never_against_more_of_th
     assert (votes.sum(axis=1) == 6).all()
     assert (np.abs(scores - votes) < 1.0 / 3.0).all()
     assert (np.round(scores) == votes).all()
+
+
+# ---------------------------------------------------------------- pairs side by side
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """How many threads pairs were trained on, for each fit in which they were trained side by side."""
+    found, original = [], multiclass.in_turn
+
+    def recorded(call, pieces, threads):
+        found.append(threads)
+        return original(call, pieces, threads)
+
+    monkeypatch.setattr(multiclass, "in_turn", recorded)
+    return found
+
+
+def four_classes(rng, per_class=LARGE_PAIR // 2):
+    y = np.repeat(np.arange(4), per_class)
+    return rng.normal(size=(y.size, 3)) + 1.5 * np.eye(4)[y, :3], y
+
+
+def told(model):
+    """What a fit says of itself, but for the clock."""
+    rows = [{name: value for name, value in row.items() if name != "seconds"} for row in model.history_]
+    return rows, model.certificate_, model.stop_reason_, model.n_iter_.tolist()
+
+
+@pytest.mark.parametrize("given", [{}, {"class_weight": "balanced", "intercept": "none"}, {"cache_size": 0.02}])
+def test_pairs_trained_side_by_side_are_those_trained_in_turn(given, at_once, rng):
+    X, y = four_classes(rng)
+    one = SVC(random_state=0, **given).fit(X, y)
+    for jobs in (2, 3):
+        several = SVC(random_state=0, n_jobs=jobs, **given).fit(X, y)
+        np.testing.assert_array_equal(several.support_, one.support_)
+        np.testing.assert_array_equal(several.dual_coef_, one.dual_coef_)
+        np.testing.assert_array_equal(several.intercept_, one.intercept_)
+        assert told(several) == told(one)
+    # kernel rows of two have room in any cache, of three where the whole matrices do
+    assert at_once == [2, 2 if "cache_size" in given else 3]
+
+
+def test_a_second_fit_goes_on_from_the_first_side_by_side_too(at_once, rng):
+    X, y = four_classes(rng)
+    first, again = (SVC(random_state=0, warm_start=True, n_jobs=jobs).fit(X, y).fit(X, y) for jobs in (1, 2))
+    np.testing.assert_array_equal(again.dual_coef_, first.dual_coef_)
+    assert told(again) == told(first)
+    assert at_once == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"callbacks": lambda progress: False}, {"verbose": 1}, {"max_seconds": 60.0}, {"early_stopping": True},
+        {"multi_class": "ovr"}, {"kernel": lambda A, B: A @ B.T}, {"n_jobs": 1},
+    ],
+)  # fmt: skip
+def test_pairs_are_trained_in_turn_where_somebody_looks_on_or_python_is_called(given, at_once, rng):
+    SVC(**{"n_jobs": 2, "max_iter": 3, "tol": 0.0, **given}).fit(*four_classes(rng))
+    assert at_once == []
+
+
+def test_small_pairs_and_kept_ones_are_trained_in_turn(at_once, rng, tmp_path):
+    SVC(n_jobs=2).fit(*four_classes(rng, LARGE_PAIR // 2 - 1))
+    SVC(n_jobs=2, checkpoint=tmp_path / "kept").fit(*four_classes(rng))
+    assert at_once == []
+
+
+def interrupted_at(monkeypatch, times, calls=3):
+    """Let the third slice of work of all pairs send Ctrl-C so many times, the second when the first was heard."""
+    heard, count, advance, end = threading.Event(), [0], SMO.advance, Interrupts.end
+
+    def hear(self):
+        end(self)
+        heard.set()
+
+    def work(self, problem, state, n_steps):
+        count[0] += n_steps > 0
+        if count[0] == calls and n_steps > 0:
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+                heard.wait(10)
+        return advance(self, problem, state, n_steps)
+
+    monkeypatch.setattr(Interrupts, "end", hear)
+    monkeypatch.setattr(SMO, "advance", work)
+    monkeypatch.setattr(SMO, "first_slice", lambda self, problem: 1)
+
+
+@pytest.mark.filterwarnings("ignore:SVC stopped with a relative duality gap")
+def test_ctrl_c_leaves_a_model_of_every_pair(monkeypatch, at_once, rng):
+    X, y = four_classes(rng)
+    before = signal.getsignal(signal.SIGINT)
+    interrupted_at(monkeypatch, 1)
+    model = SVC(n_jobs=2).fit(X, y)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert at_once == [2]
+    assert model.stop_reason_ == "interrupted"
+    assert model.dual_coef_.shape[0] == 3
+    assert model.decision_function(X).shape == (y.size, 4)
+    assert len(model.certificate_) == 6
+
+
+def test_a_second_ctrl_c_raises_and_leaves_nothing_at_work(monkeypatch, at_once, rng):
+    before, threads = signal.getsignal(signal.SIGINT), threading.active_count()
+    interrupted_at(monkeypatch, 2)
+    model = SVC(n_jobs=2)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*four_classes(rng))
+    assert signal.getsignal(signal.SIGINT) is before
+    assert at_once == [2]
+    assert not hasattr(model, "dual_coef_")
+    assert threading.active_count() <= threads
+
+
+def test_an_error_in_one_pair_ends_the_others_and_is_raised(monkeypatch, at_once, rng):
+    before, advance, count = signal.getsignal(signal.SIGINT), SMO.advance, [0]
+
+    def fail(self, problem, state, n_steps):
+        count[0] += 1
+        if count[0] == 4:
+            raise OSError("no room")
+        return advance(self, problem, state, n_steps)
+
+    monkeypatch.setattr(SMO, "advance", fail)
+    with pytest.raises(OSError, match="no room"):
+        SVC(n_jobs=2).fit(*four_classes(rng))
+    assert at_once == [2]
+    assert signal.getsignal(signal.SIGINT) is before

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 
 from reference import smo as textbook
 from widemargin.core.dispatch import compiled
@@ -107,6 +108,20 @@ def test_the_inner_solvers_reach_the_optimum_of_a_general_method(how):
     if problem.has_free_bias:
         # every step adds and subtracts the same t: rounding of as many additions
         assert abs(sigma @ alpha) <= 1e-15 * (steps + h.size) * cap.sum()
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([63, 64, 65, 128, 200]), st.integers(0, 15))
+@settings(max_examples=60)
+def test_the_pairs_that_move_are_the_textbook_s_however_many_variables_there_are(seed, m, most):
+    rng = np.random.default_rng(seed)
+    K = np.exp(-cdist(*2 * [rng.normal(size=(m, 3))], "sqeuclidean")).astype(np.float32)
+    sigma, h, cap = np.where(np.arange(m) % 2, 1.0, -1.0), rng.normal(size=m), rng.uniform(0.1, 1.0, m)
+    (alpha, e), (expected, responses) = ((np.zeros(m), h.copy()) for _ in range(2))
+    up, down, diagonal = np.empty(m), np.empty(m), K.diagonal().astype(np.float64)
+    moved = solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, 0.0, most)
+    assert moved == textbook.move_pairs(K, sigma, cap, expected, responses, most)
+    np.testing.assert_allclose(alpha, expected, rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(e, responses, rtol=0.0, atol=1e-9)
 
 
 @given(tiny)
