@@ -86,7 +86,7 @@ def one_visit(solver, problem, state):
         *((loss, sparse, float, 2) for loss in LOSSES for sparse in (False, True)),
         (losses.Hinge(), True, float, 3),
         (losses.Log(), False, float, 3),
-        (losses.Hinge(), True, np.float32, 2),
+        (losses.Hinge(), False, np.float32, 2),
     ],
 )
 def test_iterates_are_those_of_the_textbook(loss, intercept, sparse, dtype, classes, rng):
@@ -290,9 +290,8 @@ def test_steps_can_be_cut_anywhere_and_a_state_goes_on_from_disk(threads, cut, r
     assert part.counters == whole.counters
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_threads_end_at_the_same_optimum_and_depend_on_no_timing(dtype, rng):
-    problem, seed = wide(rng, intercept="regularized", dtype=dtype), int(rng.integers(2**32))
+def test_threads_end_at_the_same_optimum_and_depend_on_no_timing(rng):
+    problem, seed = wide(rng, intercept="regularized"), int(rng.integers(2**32))
     certificates = {}
     for threads in (1, 2, 3):
         solver, kept = SDCA(n_jobs=threads), []
@@ -302,10 +301,9 @@ def test_threads_end_at_the_same_optimum_and_depend_on_no_timing(dtype, rng):
             kept.append((outcome.state.alpha.tobytes(), outcome.W.tobytes(), outcome.state.counters))
         assert kept[0] == kept[1]
         certificates[threads] = solver.certificate(problem, outcome.state)
-    rounding = 1e-6 if dtype == np.float32 else 1e-12
     for one in certificates.values():
         for other in certificates.values():
-            assert one.dual <= other.primal * (1.0 + rounding)
+            assert one.dual <= other.primal * (1.0 + 1e-12)
 
 
 def test_counters_of_threads_are_those_of_one(rng):
