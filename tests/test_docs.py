@@ -74,8 +74,8 @@ SMALLER = {
     "plot_02_digits": ("budgets = [20, 40, 70, 100, 200, 400]", "budgets = [20, 100]"),
     "plot_03_drifting_stream": ("PARTS, SIZE = 60, 100", "PARTS, SIZE = 20, 100"),
     "plot_04_teacher": ("labels=240,", "labels=80,"),
-    "plot_06_ten_million_rows": ("ROWS, PART, FEATURES = 200_000,", "ROWS, PART, FEATURES = 40_000,"),
-    "plot_07_grid_search": ("checkerboard(1500,", "checkerboard(500,"),
+    "plot_06_ten_million_rows": ("ROWS, PART, FEATURES = 200_000,", "ROWS, PART, FEATURES = 20_000,"),
+    "plot_07_grid_search": ("checkerboard(1500,", "checkerboard(300,"),
 }
 
 GENERATED = ("_build", "tutorials", "api/generated")

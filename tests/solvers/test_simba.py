@@ -18,6 +18,8 @@ from widemargin.solvers import make
 from widemargin.solvers.simba import DUALS, PRIMALS, RULES, Simba
 
 HINGE = losses.Single(losses.Hinge())
+#: Examples, features, and how many of them are not zero.
+SMALL, WIDE = (60, 25, 0.4), (700, 256, 0.02)
 
 
 def data(rng, n=60, d=25, density=0.4):
@@ -35,20 +37,30 @@ def distribution(state):
     return q / q.sum()
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("intercept", ["none", "unregularized", "regularized"])
-@pytest.mark.parametrize(("primal", "dual", "rule", "rate"), [
+INTERCEPTS = ["none", "unregularized", "regularized"]
+OPTIONS = [
     ("adaptive", "quadratic", "squared", "adaptive"), ("averaging", "exponential", "absolute", "adaptive"),
     ("fixed", "quadratic", "scaled", "fixed"), ("fixed", "exponential", "squared", "adaptive"),
     ("averaging", "quadratic", "scaled", "fixed"), ("adaptive", "exponential", "absolute", "fixed"),
-])  # fmt: skip
-@pytest.mark.parametrize("shape", [(60, 25, 0.4), (700, 256, 0.02)], ids=["small", "wide"])
-def test_steps_are_those_of_the_textbook(rng, sparse, intercept, primal, dual, rule, rate, shape):
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "intercept", "options"),
+    [
+        *((SMALL, *pair) for pair in itertools.product(INTERCEPTS, OPTIONS)),
+        *((WIDE, INTERCEPTS[place % 3], options) for place, options in enumerate(OPTIONS)),  # textbooks take their time
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value[0], str) and not isinstance(value, str) else None,
+)
+def test_steps_are_those_of_the_textbook(rng, sparse, intercept, options, shape):
     """The small one touches a large part of all examples in each step, the wide one a few in most; blocks of blocks,
     and a block of its own for the constant feature of dense rows.
     """
+    primal, dual, rule, rate = options
     X, y = data(rng, *shape)
-    T, nu = 300 if shape[0] == 60 else 150, float(rng.choice([0.0, 0.01, 0.1]))
+    T, nu = 300 if shape == SMALL else 150, float(rng.choice([0.0, 0.01, 0.1]))
     problem = problem_of(X, y, sparse, intercept)
     solver = Simba(nu, primal, dual, rate, rule, horizon=T)
     seed = int(rng.integers(2**32))

@@ -145,12 +145,15 @@ def test_the_optimum_for_a_fixed_bias_lies_in_its_ball(name, rng):
 @pytest.mark.parametrize("intercept", ["none", "regularized"])
 @pytest.mark.parametrize("name", BOUNDED_SLOPES)
 def test_theorem_1_bounds_the_average_regret_of_the_instantaneous_objectives(name, intercept, projection, rng):
+    drawn_and_solved = []
+    for weighted in (False, True):
+        problem, facts = drawn(name, rng, intercept, weighted)
+        drawn_and_solved.append((problem, facts, textbook.optimum(outputs=problem.n_outputs, **facts)))
     for k, sampling in ((1, "iid"), (1, "permutation"), (5, "fixed"), (17, "iid")):
-        problem, facts = drawn(name, rng, intercept, weighted=sampling == "permutation")
+        problem, facts, best = drawn_and_solved[sampling == "permutation"]
         iterates, batches = trajectory(
             problem, Pegasos("pegasos", "none", sampling, k, projection), rng.integers(2**32), 80
         )
-        best = textbook.optimum(outputs=problem.n_outputs, **facts)
         R = steepest(facts)
         ball = textbook.radius(outputs=problem.n_outputs, **facts)
         # ‖∇_t‖ ≤ λ‖w_t‖ + R: (√λ + R)² for the hinge without weights, 4R² without projection

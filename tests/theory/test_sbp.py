@@ -85,7 +85,7 @@ def test_the_error_falls_as_one_over_root_t(case, rng):
     if case.startswith("unequal"):
         problem, optimum = unequal("none" if case == "unequal" else "unregularized")
     solver = StochasticBatchPerceptron(nu=nu, batch_size=1, average="uniform")
-    errors = {256: [], 1024: []}
+    errors = {64: [], 512: []}
     for _ in range(4):
         state = solver.init(problem, rng)
         for T, found in errors.items():
