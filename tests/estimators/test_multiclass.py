@@ -159,8 +159,8 @@ def interrupted_at(monkeypatch, times, calls=3):
         count[0] += n_steps > 0
         if count[0] == calls and n_steps > 0:
             for _ in range(times):
-                signal.raise_signal(signal.SIGINT)
-                heard.wait(10)
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                heard.wait(60)
         return advance(self, problem, state, n_steps)
 
     monkeypatch.setattr(Interrupts, "end", hear)
@@ -168,7 +168,7 @@ def interrupted_at(monkeypatch, times, calls=3):
     monkeypatch.setattr(SMO, "first_slice", lambda self, problem: 1)
 
 
-@pytest.mark.filterwarnings("ignore:SVC stopped with a relative duality gap")
+@pytest.mark.filterwarnings("ignore:SVC stopped with a relative duality gap", "ignore:SVC had no time")
 def test_ctrl_c_leaves_a_model_of_every_pair(monkeypatch, at_once, rng):
     X, y = four_classes(rng)
     before = signal.getsignal(signal.SIGINT)

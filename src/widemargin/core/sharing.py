@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any
 
@@ -25,6 +25,8 @@ from .dispatch import compiled
 
 #: Seconds for which a thread looks out for work before it sleeps: a round of a solver between two blocks of rows.
 AWAKE = 0.005
+#: Seconds after which a thread that sleeps looks whether there was a Ctrl-C.
+HEARING = 0.1
 #: The instruction of a processor for those that wait in a loop, and its arguments.
 PAUSE: dict[str, tuple[str, list[Any]]] = {
     "x86_64": ("llvm.x86.sse2.pause", []),
@@ -91,6 +93,7 @@ class _Helper:
 
     def __init__(self) -> None:
         self._begin, self._end, self._error = _Signal(), _Signal(), None
+        _looks()  # compiles here: a process that is forked while another thread does would wait for it forever
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
@@ -133,8 +136,9 @@ def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
     idle, helpers, errors = _idle(os.getpid()), [], []
     try:
         for piece in pieces[1:]:
-            helpers.append(_taken(idle))
-            helpers[-1].begin(call, piece)
+            helper = _taken(idle)
+            helper.begin(call, piece)
+            helpers.append(helper)  # now: whoever has not begun would be waited for forever after a Ctrl-C
         for piece in pieces[:1]:
             call(*piece)
     finally:
@@ -153,6 +157,13 @@ def _taken(idle: list[_Helper]) -> _Helper:
         return _Helper()
 
 
+def _result(future: Future) -> Any:
+    """What a call returned or raised, when it has ended; Python hears of a Ctrl-C that another thread got meanwhile."""
+    while not wait([future], HEARING).done:
+        pass
+    return future.result()
+
+
 def in_turn(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> Iterator[Any]:
     """call(*piece) for each piece, in their order, while so many threads are at work on those that come next.
 
@@ -168,9 +179,9 @@ def in_turn(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> 
             for piece in pieces:
                 coming.append(pool.submit(call, *piece))
                 if len(coming) == 2 * threads:
-                    yield coming.popleft().result()
+                    yield _result(coming.popleft())
             while coming:
-                yield coming.popleft().result()
+                yield _result(coming.popleft())
         finally:
             for each in coming:
                 each.cancel()

@@ -95,8 +95,9 @@ class SVC(Decomposed):
         less work where data or parameters have changed a little. It needs as many examples in the same
         order, the same classes, and "smo", "sdca" or "sbp".
     n_jobs : int or None, default=None
-        The number of threads that compute kernel values, −1 for all processors. It does not change the
-        result.
+        The number of threads, −1 for all processors. They share the kernel values, or train pairs of
+        classes side by side, unless somebody is told how it goes (``callbacks``, ``verbose``). It does
+        not change the result.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where to train and predict. "cuda" does both on a GPU, by torch (``pip install
         'widemargin[gpu]'``), with the solver "smo" or "sbp". "auto" does so where there is a GPU and
