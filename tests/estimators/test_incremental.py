@@ -57,14 +57,14 @@ CONFIGURATIONS = {
     "lasvm": {"solver": Tracker("lasvm", "random", 3), "memory": "support"},
     "auto": {"solver": Tracker(reprocess="auto", gap=0.05)},
     "support": {"memory": "support", "class_weight": "balanced"},
-    "window": {"window": 40, "class_weight": "balanced"},
-    "window, support": {"window": 30, "memory": "support"},
+    "window": {"window": 20, "class_weight": "balanced"},
+    "window, support": {"window": 20, "memory": "support"},
     "window, auto": {"window": 20, "solver": Tracker(reprocess="auto", gap=0.05)},
     "budget": {"budget": 20},
     "linear": {"kernel": "linear"},
     "linear, support": {"kernel": "linear", "memory": "support", "intercept": "regularized"},
-    "linear, window": {"kernel": "linear", "window": 40},
-    "laplacian": {"kernel": "laplacian", "window": 40},
+    "linear, window": {"kernel": "linear", "window": 20},
+    "laplacian": {"kernel": "laplacian", "window": 20},
 }
 
 
@@ -76,7 +76,7 @@ def made(name, **parameters):
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_any_cut_of_a_stream_is_the_same_model(name, classes, layout, rng):
     window = CONFIGURATIONS[name].get("window", 0)
-    X, y = data(rng, 3 * window + 30 if window else 60, classes)  # a window moves on by twice its length
+    X, y = data(rng, 3 * window or 60, classes)  # a window moves on by twice its length
     if layout == "sparse":
         X = sp.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0), dtype=np.float32)
     s = rng.uniform(0.0, 2.0, y.size)
