@@ -8,11 +8,13 @@ import scipy.sparse as sp
 from sklearn.metrics import pairwise
 
 from reference.kernels import EXAMPLES, USUAL, as_rows, every_combination
+from widemargin.core import kernel_matrix
 from widemargin.core import rows as layouts
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF, Linear
-from widemargin.core.rows import CSRRows
-from widemargin.core.tiles import TILE_ENTRIES, Packed, Scattered
+from widemargin.core.measures import Inner, Squared
+from widemargin.core.rows import CSRRows, DenseRows
+from widemargin.core.tiles import AHEAD, BESIDE, DEPTH, LANES, TILE_ENTRIES, Packed, Scattered, write_group
 
 
 @every_combination
@@ -59,7 +61,7 @@ def test_threads_do_not_change_a_bit(layout):
     X, _ = as_rows(rng.standard_normal((900, 40)) * (rng.random((900, 40)) < 0.7), layout)
     one, three = (KernelMatrix(EXAMPLES["rbf"], X, threads=threads) for threads in (1, 3))
     I = np.arange(900)
-    assert len(I) * 900 * 20 > 2**23  # enough work to be shared out
+    assert len(I) * 900 * 20 > 3 * kernel_matrix.WORTH_A_THREAD  # enough work to be shared out
     np.testing.assert_array_equal(one.block(I), three.block(I))
 
 
@@ -69,6 +71,40 @@ def pictures(rng, rows=150, width=700):
     D = rng.random((rows, width)) * (rng.random((rows, width)) < often)
     D[rows // 2] = 0.0
     return D.astype(np.float32)
+
+
+@pytest.mark.parametrize("m", [1, 16, 17, 31, 33, 100])
+@pytest.mark.parametrize("layout", ["dense float32", "CSR float32 int32"])
+def test_tiles_are_the_same_whoever_writes_them(layout, m, rng, monkeypatch):
+    monkeypatch.setattr(kernel_matrix, "WORTH_A_THREAD", 1)
+    X, _ = as_rows(rng.standard_normal((m, 80)) / 9.0, layout)
+    one, *more = (KernelMatrix(EXAMPLES["rbf"], X, threads=threads).recipe for threads in (1, 2, 3, 16))
+    assert isinstance(one, Packed)
+    for other in more:
+        np.testing.assert_array_equal(other.tiles, one.tiles)
+        np.testing.assert_array_equal(other.z_size, one.z_size)
+
+
+@pytest.mark.parametrize("measure", [Inner(), Squared()])
+def test_the_features_of_a_group_are_listed_stretch_by_stretch_and_those_that_come_next_behind_them(measure, rng):
+    width, few, rows = 2 * DEPTH + 40, 4, 10
+    D = rng.normal(size=(20, width)) * (rng.random(width) < 0.3) * (rng.random((20, width)) < 0.5)
+    I, stretches = rng.permutation(20)[:rows], 3
+    V, listed = np.full((6, width, few), np.nan), np.full((6 * stretches, 2 + DEPTH + AHEAD), -1)
+    write_group(measure, DenseRows(D), I, 0, rows, V, 3, listed, np.empty(width), np.empty(width))
+    for s in range(stretches):
+        features = np.arange(s * DEPTH, min((s + 1) * DEPTH, width))
+        if isinstance(measure, Inner):
+            features = features[D[I][:, features].any(axis=0)]
+        start, end, *places = listed[3 * stretches + s]
+        assert (start, end) == (s * DEPTH, s * DEPTH + features.size)
+        np.testing.assert_array_equal(places[: features.size], features * LANES)
+        # while the last ones are summed, the first of the tiles beside come near
+        ahead = min(AHEAD, features.size)
+        behind = places[features.size : features.size + ahead]
+        np.testing.assert_array_equal(behind, (features[:ahead] + BESIDE * width) * LANES)
+        for r in range(rows):
+            np.testing.assert_array_equal(V[3 + r // few, start:end, r % few], D[I[r], features])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
