@@ -1,8 +1,8 @@
 """Several classes as binary problems: which examples, labels, weights and places of coefficients each one has."""
 
+import itertools
 import signal
 import threading
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_against_the_rest_a_class_weighs_its_own_examples_only():
 def test_a_pair_has_its_own_examples_the_first_class_first_and_libsvm_s_places():
     binaries = Binaries(CODES, np.empty(0), OF_CLASS, True, True)
     assert len(binaries) == 3
-    for k, (i, j) in enumerate(combinations(range(3), 2)):
+    for k, (i, j) in enumerate(itertools.combinations(range(3), 2)):
         chosen, y, s = binaries.binary(k)
         np.testing.assert_array_equal(CODES[chosen], np.sort(CODES[(i == CODES) | (j == CODES)]))
         np.testing.assert_array_equal(y, np.where(CODES[chosen] == i, 1.0, -1.0))
@@ -149,15 +149,14 @@ def test_small_pairs_and_kept_ones_are_trained_in_turn(at_once, rng, tmp_path):
 
 def interrupted_at(monkeypatch, times, calls=3):
     """Let the third slice of work of all pairs send Ctrl-C so many times, the second when the first was heard."""
-    heard, count, advance, end = threading.Event(), [0], SMO.advance, Interrupts.end
+    heard, slices, advance, end = threading.Event(), itertools.count(1), SMO.advance, Interrupts.end
 
     def hear(self):
         end(self)
         heard.set()
 
     def work(self, problem, state, n_steps):
-        count[0] += n_steps > 0
-        if count[0] == calls and n_steps > 0:
+        if n_steps > 0 and next(slices) == calls:  # of several threads, one
             for _ in range(times):
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
                 heard.wait(60)
@@ -195,11 +194,10 @@ def test_a_second_ctrl_c_raises_and_leaves_nothing_at_work(monkeypatch, at_once,
 
 
 def test_an_error_in_one_pair_ends_the_others_and_is_raised(monkeypatch, at_once, rng):
-    before, advance, count = signal.getsignal(signal.SIGINT), SMO.advance, [0]
+    before, advance, calls = signal.getsignal(signal.SIGINT), SMO.advance, itertools.count(1)
 
     def fail(self, problem, state, n_steps):
-        count[0] += 1
-        if count[0] == 4:
+        if next(calls) == 4:
             raise OSError("no room")
         return advance(self, problem, state, n_steps)
 
