@@ -15,9 +15,10 @@ takes all of its numbers out of it for each entry, and LLVM reads them all, and 
 import hashlib
 import operator
 from functools import cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
-from llvmlite.ir import Constant
+from llvmlite.ir import ArrayType, Constant
+from llvmlite.ir.instructions import LoadInstr
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel.models import ArrayModel, PrimitiveModel
@@ -240,13 +241,23 @@ class _Fields(AttributeTemplate):
         return kind.field(name)
 
 
+class Layout(NamedTuple):
+    """Where the fields of a tuple begin, in bytes, and how many it takes."""
+
+    offsets: list[int]
+    size: int
+
+
 @cache
-def _offset(context: Any, kind: Any, place: int) -> int:
-    """Bytes before a field; a tuple of fields of one type is an array to Numba."""
-    layout = context.get_value_type(kind)
-    if isinstance(kind, types.NamedUniTuple):
-        return int(place * layout.element.get_abi_size(context.target_data))
-    return int(layout.get_element_offset(context.target_data, place))
+def layout(context: Any, kind: Any) -> Layout:
+    """The layout of a tuple in memory; one whose fields have one type is an array to Numba."""
+    held, sizes = context.get_value_type(kind), context.target_data
+    # LLVM reads a line for each question about a type: here it is read once
+    known = held._get_ll_global_value_type(sizes)
+    size = int(sizes.get_abi_size(known))
+    if isinstance(held, ArrayType):
+        return Layout([k * size // len(kind) for k in range(len(kind))], size)
+    return Layout([int(sizes.get_element_offset(known, k)) for k in range(len(kind))], size)
 
 
 @lower_getattr_generic(Borrowed)
@@ -254,17 +265,28 @@ def _field(context: Any, builder: Any, kind: Any, address: Any, name: str) -> An
     """Load one field; a tuple in a tuple is where it is."""
     place = kind.kind.fields.index(name)
     held = kind.kind[place]
-    address = cgutils.pointer_add(builder, address, _offset(context, kind.kind, place))
+    address = cgutils.pointer_add(builder, address, layout(context, kind.kind).offsets[place])
     if isinstance(held, types.BaseNamedTuple):
         return address
     value = builder.load(builder.bitcast(address, context.get_value_type(held).as_pointer()))
     return _lend(context, builder, held, value)
 
 
+def _copy(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """Where a copy of a tuple is, of whose fields LLVM then knows that nobody else changes them."""
+    if not isinstance(value, LoadInstr):
+        return cgutils.alloca_once_value(builder, value)
+    with builder.goto_entry_block():
+        copy = builder.alloca(value.type)
+    size = context.get_constant(types.intp, layout(context, kind).size)
+    cgutils.raw_memcpy(builder, copy, value.operands[0], size, 1)
+    return copy
+
+
 def _lend(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     """The same value as one of the type that it has when it is borrowed."""
     if isinstance(kind, types.BaseNamedTuple):
-        return builder.bitcast(cgutils.alloca_once_value(builder, value), cgutils.voidptr_t)
+        return builder.bitcast(_copy(context, builder, kind, value), cgutils.voidptr_t)
     if isinstance(kind, types.BaseTuple):
         parts = [_lend(context, builder, each, builder.extract_value(value, k)) for k, each in enumerate(kind)]
         return context.make_tuple(builder, _lent(kind), parts)

@@ -12,7 +12,7 @@ import gc
 from functools import cache
 from typing import Any, NamedTuple
 
-from llvmlite.ir import IntType
+from llvmlite.ir import IntType, IRBuilder
 from numba import types
 from numba.core import cgutils, config, event, typed_passes, untyped_passes
 from numba.core.callconv import CPUCallConv
@@ -20,6 +20,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.cpu import CPUContext
+from numba.core.ir import Arg, Assign, Del
 from numba.core.ir_utils import build_definitions, get_definition, guard
 from numba.core.lowering import Lower
 from numba.core.runtime.context import NRTContext
@@ -27,6 +28,9 @@ from numba.core.ssa import reconstruct_ssa
 from numba.core.typed_passes import NativeLowering
 from numba.core.typing.context import Context
 from numba.core.typing.templates import _IntrinsicTemplate, _OverloadFunctionTemplate
+
+from .borrowing import borrow
+from .calling import Wrapper, declare_loop, load_arguments
 
 # ---------------------------------------------------------------- code that is finished once
 
@@ -205,6 +209,51 @@ class _Lower(Lower):
         return builder.insert_value(pair, builder.load(is_one), 1)
 
 
+class _LowerLoop(_Lower):
+    """The translation of a loop, which Python alone calls: it finds its arguments in memory, and does not count those
+    that it borrows at once.
+    """
+
+    def setup_function(self, fndesc: Any) -> None:
+        self.function = declare_loop(self.context, self.module, fndesc)
+        self.entry_block = self.function.append_basic_block("entry")
+        self.builder = IRBuilder(self.entry_block)
+        self.call_helper = self.call_conv.init_call_helper(self.builder)
+
+    def extract_function_arguments(self) -> Any:
+        self.fnargs = load_arguments(self.context, self.builder, self.fndesc)
+        self._lent = self._find_lent()
+        return self.fnargs
+
+    def _find_lent(self) -> set[str]:
+        """The arguments that :func:`borrow` alone is given."""
+        lent = set(self.fndesc.args)
+        for block in self.blocks.values():
+            for each in block.body:
+                if not isinstance(each, Del) and not (isinstance(each, Assign) and self._only_lends(each.value)):
+                    lent.difference_update(used.name for used in each.list_vars())
+        return lent
+
+    def _only_lends(self, value: Any) -> bool:
+        """Whether it is an argument, or a loan of one."""
+        if getattr(value, "op", None) != "call":
+            return isinstance(value, Arg)
+        return getattr(self.typeof(value.func.name), "typing_key", None) is borrow
+
+    def _owns(self, name: str) -> bool:
+        return name not in self._lent and super()._owns(name)
+
+    def lower_assign(self, ty: Any, inst: Any) -> Any:
+        return self.fnargs[inst.value.index] if inst.target.name in self._lent else super().lower_assign(ty, inst)
+
+    def create_cpython_wrapper(self, release_gil: bool = False) -> None:
+        """What Python calls."""
+        module = self.context.create_module("wrapper")
+        loop = declare_loop(self.context, module, self.fndesc)
+        Wrapper(self.context, module, loop, self.fndesc, self.env, self.call_helper, release_gil).build()
+        self.library.add_ir_module(module)
+
+
 @cache
 def _is_counted(models: Any, kind: Any) -> bool:
     """Whether values of a type own something that Numba counts."""
@@ -352,7 +401,11 @@ _typing, _target = cache(_Typing), cache(_Target)
 
 
 def _pipeline(
-    name: str, library: type[JITCodeLibrary], forced: bool = False, changes: dict[Any, Any] = LEAN
+    name: str,
+    library: type[JITCodeLibrary],
+    forced: bool = False,
+    changes: dict[Any, Any] = LEAN,
+    lower: type[Lower] = _Lower,
 ) -> type[CompilerBase]:
     """Numba's pipeline with some passes changed, whose end puts its code into a library of this kind, to be inlined
     wherever it is called if so ``forced``.
@@ -363,7 +416,7 @@ def _pipeline(
     @register_pass(mutates_CFG=True, analysis_only=False)
     class Lowering(NativeLowering):
         _name = name
-        lowering_class = Lower if config.DEBUGINFO_DEFAULT else _Lower
+        lowering_class = Lower if config.DEBUGINFO_DEFAULT else lower
 
         def run_pass(self, state: Any) -> bool:
             state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
@@ -389,7 +442,7 @@ def _pipeline(
     return Pipeline
 
 
-LOOP = _pipeline("widemargin_loop", _Whole)
+LOOP = _pipeline("widemargin_loop", _Whole, lower=_LowerLoop)
 PART = _pipeline("widemargin_part", _Unfinished)
 INLINED_PART = _pipeline("widemargin_inlined_part", _Unfinished, forced=True)
 _PART_OF_NUMBA = _pipeline("widemargin_part_of_numba", _Unfinished, changes={})

@@ -18,6 +18,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from numba import njit, types
@@ -41,7 +42,15 @@ def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call, and keep the machine code on disk where some folder can be written."""
     dispatcher = njit(pipeline_class=LOOP, **OPTIONS)(function)
     dispatcher._cache = MachineCode(function)
+    dispatcher.get_call_template = lambda *types: _part(function).get_call_template(*types)
+    dispatcher.get_overload = lambda signature: _part(function).get_overload(signature)
     return dispatcher
+
+
+@cache
+def _part(function: Callable[..., Any]) -> Any:
+    """A loop as a part of others, where these call it; its own code takes arguments as Python gives them."""
+    return njit(pipeline_class=PART, no_cpython_wrapper=True, **OPTIONS)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
