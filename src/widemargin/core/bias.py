@@ -129,7 +129,10 @@ def find_bias(loss, z, y, s, width, near):
     return BestBias(lo, hi, above / (above - below))
 
 
-best_bias = compiled(find_bias)
+@compiled
+def best_bias(loss, z, y, s, width, near):
+    """:func:`find_bias`, for Python."""
+    return find_bias(loss, borrow(z), borrow(y), borrow(s), width, near)
 
 
 @inlined
@@ -167,16 +170,14 @@ NEAR, NEARLY = 1e-4, 1e-8
 RAY_EXAMPLES = 2**14
 
 
-@apart
-def sum_losses(loss, f, multiple, bias, y, cap):
+@compiled
+def weighted_losses(loss, f, multiple, bias, y, cap):
     """Σ Cᵢ ℓ(s fᵢ + b, yᵢ)."""
+    f, y, cap = borrow(f), borrow(y), borrow(cap)
     total = 0.0
     for i in range(f.size):
         total += cap[i] * value(loss, multiple * f[i] + bias, y[i])
     return total
-
-
-weighted_losses = compiled(sum_losses)
 
 
 @compiled

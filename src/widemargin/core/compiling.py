@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from llvmlite.ir import IntType, IRBuilder
 from numba import types
-from numba.core import cgutils, config, event, typed_passes, untyped_passes
+from numba.core import base, cgutils, config, event, typed_passes, untyped_passes
 from numba.core.callconv import CPUCallConv
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
@@ -459,6 +459,9 @@ def _decorator_of_parts(template: Any) -> Any:
 
 
 _OverloadFunctionTemplate._get_jit_decorator = _decorator_of_parts
+
+#: Whether a translation takes a place in the source: Numba reads its signature for each sum and index anew.
+base._has_loc = cache(base._has_loc)
 
 
 # ---------------------------------------------------------------- peace
