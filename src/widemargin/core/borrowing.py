@@ -319,6 +319,20 @@ def flat(typingctx, array):
 
 
 @intrinsic
+def column(typingctx, array):
+    """A C-ordered array of one column, which the compiler then knows: it leaves out what is for several."""
+
+    def codegen(context, builder, signature, args):
+        step = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
+        shape = [builder.extract_value(args[0], ENTRIES), context.get_constant(types.intp, 1)]
+        return _array(context, builder, array, builder.extract_value(args[0], DATA), shape, [step, step])
+
+    if array.layout != "C" or array.ndim != 2 or not isinstance(array, BorrowedArray):
+        raise TypingError("column takes borrowed C-ordered matrices only")
+    return array(array), codegen
+
+
+@intrinsic
 def square(typingctx, line, size):
     """The first size² entries of a C-ordered line as a borrowed array of that many rows and columns."""
     if line.layout != "C" or line.ndim != 1:

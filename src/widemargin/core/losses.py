@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .borrowing import column
 from .dispatch import generic
 
 #: Slack of the conjugates' domains, a few units of rounding of a slope.
@@ -465,11 +466,25 @@ def _(target, z):
     return 1
 
 
+@generic
+def output_columns(target, V):
+    """A borrowed matrix with a column for each output; that of a single one is known to be alone."""
+
+
+@output_columns.case(Single)
+def _(target, V):
+    return column(V)
+
+
 for _several in (OneVsRest, MulticlassHinge, MulticlassLog):
 
     @output_count.case(_several)
     def _(target, z):
         return z.size
+
+    @output_columns.case(_several)
+    def _(target, V):
+        return V
 
 
 @generic

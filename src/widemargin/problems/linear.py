@@ -38,15 +38,16 @@ def _add_losses(X, target, y, s, W, b, z, row, out):
     """out[c] += Σ sᵢ × the loss of output c on row i; z and row are room for one."""
     X, y, s, W, b, z = borrow(X), borrow(y), borrow(s), borrow(W), borrow(b), borrow(z)
     row, out = borrow(row), borrow(out)
+    W, outputs = losses.output_columns(target, W), losses.output_count(target, z)
     for i in range(y.size):
         row_scores(X, i, W, z)
-        for c in range(z.size):
+        for c in range(outputs):
             z[c] += b[c]
         if s.size:
-            for c in range(z.size):
+            for c in range(outputs):
                 row[c] = 0.0
             losses.output_values(target, z, y[i], row)
-            for c in range(z.size):
+            for c in range(outputs):
                 out[c] += s[i] * row[c]
         else:
             losses.output_values(target, z, y[i], out)
@@ -64,17 +65,18 @@ def _add_slopes(X, target, y, s, at, width, z, g, out):
     """out += (Σ sᵢxᵢgᵢᵀ, Σ sᵢgᵢ) for the slopes at ``at``, smoothed over width; returns Σ sᵢℓ*(gᵢ)."""
     X, y, s, z, g = borrow(X), borrow(y), borrow(s), borrow(z), borrow(g)
     at, out = borrow(at), borrow(out)
-    W, b, A, a = at.W, at.b, out.W, out.b
+    W, A = losses.output_columns(target, at.W), losses.output_columns(target, out.W)
+    b, a, outputs = at.b, out.b, losses.output_count(target, z)
     total = 0.0
     for i in range(y.size):
         row_scores(X, i, W, z)
-        for c in range(z.size):
+        for c in range(outputs):
             z[c] += b[c]
         smoothed_slopes(target, z, y[i], width, g)
         weight = s[i] if s.size else 1.0
         total += weight * losses.total_conjugate(target, g, y[i])
         some = False
-        for c in range(z.size):
+        for c in range(outputs):
             g[c] *= weight
             a[c] += g[c]
             some = some or g[c] != 0.0

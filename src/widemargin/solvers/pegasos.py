@@ -361,7 +361,7 @@ def _find_slopes(visits, first, target, rule, w, space):
     """
     X, y, s, order, batch = visits.X, visits.y, visits.s, visits.order, visits.batch
     z, Y, weight = space.z, space.lines[0], space.lines[1]
-    outputs = losses.output_count(target, z)
+    outputs, V = losses.output_count(target, z), losses.output_columns(target, w.V)
     curvature, reads = 0.0, 0
     for c in range(outputs):
         space.conjugates[c] = 0.0
@@ -370,7 +370,7 @@ def _find_slopes(visits, first, target, rule, w, space):
         touch(y, s, order, first + r, order.size)
         i = order[first + r]
         reads += row_size(X, i)
-        row_scores(X, i, w.V, z)
+        row_scores(X, i, V, z)
         weight[r] = s[i] if s.size else 1.0
         for c in range(outputs):
             z[c] = w.scale[c] * z[c]
@@ -450,11 +450,12 @@ def _shrink(rule, by, outputs, w):
 
 
 @inlined
-def _add_row(X, i, rule, outputs, w, average, space):
+def _add_row(X, i, target, rule, w, average, space):
     """w ← w + xᵢgᵀ for g = space.g, in place; the average does not change."""
-    z, g = space.z, space.g
+    z, g, V = space.z, space.g, losses.output_columns(target, w.V)
+    outputs = losses.output_count(target, z)
     if rule.projected:
-        row_scores(X, i, w.V, z)
+        row_scores(X, i, V, z)
         x2 = row_norm2(X, i)
         for c in range(outputs):
             w.norm2[c] += g[c] * (2.0 * w.scale[c] * z[c] + g[c] * x2)
@@ -465,11 +466,11 @@ def _add_row(X, i, rule, outputs, w, average, space):
             w.b[c] += g[c]
     for c in range(outputs):
         g[c] /= w.scale[c]
-    row_add(X, i, g, w.V)
+    row_add(X, i, g, V)
     if rule.average != NO_AVERAGE:
         for c in range(outputs):
             g[c] *= -average.S[c]
-        row_add(X, i, g, average.U)
+        row_add(X, i, g, losses.output_columns(target, average.U))
 
 
 @inlined
@@ -525,7 +526,7 @@ def take_steps(visits, target, t, w, average, dual, rule, radius2, space):
                 moved = moved or g[c] != 0.0
             if moved:
                 updates += 1
-                _add_row(visits.X, order[first + r], rule, outputs, w, average, space)
+                _add_row(visits.X, order[first + r], target, rule, w, average, space)
         if rule.projected:
             _project(rule, radius2, outputs, w, dual)
     dual.weights[0], dual.weights[1], dual.weights[2] = past, present, rho
