@@ -184,7 +184,6 @@ def run(
     on_resume: Callable[[float, bool], Any] | None = None,
     history: History | None = None,
     checkpoint: Record | None = None,
-    interrupts: Interrupts | None = None,
     **limits: Any,
 ) -> Outcome:
     """Train until a limit, a tolerance, a callback or Ctrl-C says stop; whatever it is, a model comes back.
@@ -202,9 +201,8 @@ def run(
         from a state with its history
     history : the table to go on with
     checkpoint : where the run is kept between slices, and found again after the process was killed
-    interrupts : who sees Ctrl-C for this run, where it is one of several on threads
     limits : ``max_epochs``, ``max_seconds``, ``max_feature_reads``, ``tol``, ``patience``, ``checkpoints``,
-        ``started``, as in :class:`widemargin.stopping.Limits`
+        ``started``, ``interrupts``, as in :class:`widemargin.stopping.Limits`
     """
     until = Limits(**limits)
     kept = None if checkpoint is None else _kept(checkpoint, until.steps(solver.steps_per_epoch(problem)), rng)
@@ -224,7 +222,6 @@ def run(
     history = History() if history is None else history
     solver.advance(problem, state, 0)  # compiles, off the clock
     this = _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice)
-    this.interrupts = Interrupts(interrupts)
     if checkpoint is not None:
         this.keep_in(checkpoint, rng, kept)
     return this.go()
@@ -271,7 +268,8 @@ class _Run:
         self.earlier, self.watch = history.last("epochs"), Stopwatch()
         self.watch.seconds = history.last("seconds")
         self.progress = Progress(solver, problem, state, history, max_epochs=self.last / self.per_epoch)
-        self.interrupts, self.best, self.patience = Interrupts(), Best(), Patience(limits.patience)
+        self.interrupts, self.best = Interrupts(limits.interrupts), Best()
+        self.patience = Patience(limits.patience)
         limited = self.deadline < math.inf and validation is None
         self.looks = Looks(solver, problem, state, self.best) if limited else None
         # the first slice feels out how fast steps are; no slice is more than 16 times the one before

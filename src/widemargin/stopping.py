@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from .files import savable
 
@@ -43,6 +44,7 @@ class Limits:
         never
     patience : checkpoints without an improvement of the validation error
     checkpoints : numbers of steps at which to evaluate, instead of 1, 2, 4, 8 … epochs
+    interrupts : who sees Ctrl-C for this run, where it is one of several on threads
     """
 
     max_epochs: float = 10
@@ -52,6 +54,7 @@ class Limits:
     patience: int = 3
     checkpoints: Iterable[int] | None = None
     started: float | None = None
+    interrupts: Any = None
     deadline: float = field(init=False)
 
     def __post_init__(self) -> None:

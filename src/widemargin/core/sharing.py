@@ -92,7 +92,8 @@ class _Helper:
     """A thread beside the caller's, which works for one caller at a time."""
 
     def __init__(self) -> None:
-        self._begin, self._end, self._error = _Signal(), _Signal(), None
+        self._begin, self._end = _Signal(), _Signal()
+        self._error: BaseException | None = None
         _looks()  # compiles here: a process that is forked while another thread does would wait for it forever
         threading.Thread(target=self._work, daemon=True).start()
 
