@@ -21,6 +21,8 @@ from .borrowing import layout
 #: How Python's own conversions call these types.
 UNITS = {types.float64: "d", types.int64: "L"}
 INT = ir.IntType(32)
+#: That a function keeps no address that it is given, in the words of this LLVM.
+STAYS = next(words for words in ("captures(none)", "nocapture") if words in ir.values.ArgumentAttributes._known)
 
 
 @cache
@@ -37,7 +39,7 @@ def declare_loop(context: Any, module: Any, described: Any) -> Any:
     for each, name in zip(function.args, ("retptr", "excinfo", "arguments"), strict=True):
         each.name = name
         each.add_attribute("noalias")
-        each.add_attribute("captures(none)")
+        each.add_attribute(STAYS)
     block = function.args[2].attributes
     block.align = 8
     block.dereferenceable = layout(context, block_of(described.argtypes)).size
