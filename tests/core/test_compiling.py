@@ -1,6 +1,9 @@
 """Loops are compiled with less than Numba does for each function, and functions of others are compiled as ever."""
 
 import operator
+import sys
+import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from numba import njit, types
 from numba.core.compiler import Flags
 from numba.core.registry import cpu_target
 
-from widemargin.core import compiling
+from widemargin.core import compiling, sharing
 from widemargin.core.borrowing import borrow, flat
 from widemargin.core.dispatch import apart, compiled, inlined
 
@@ -137,3 +140,40 @@ def test_ranges_are_those_of_python(start, stop, step):
 def test_what_a_part_raises_the_loop_raises():
     with pytest.raises(ValueError, match="must not be zero"):
         ranges(0, 5, 0, np.empty(20, np.int64))
+
+
+@compiled
+def first_of(array, number, pair):
+    return array[0] + number + pair[0][0] + pair[1]
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1.0, nullcontext()), ("one", pytest.raises(TypeError))])
+def test_arrays_are_let_go_of_when_a_loop_has_ended_or_never_began(number, expected):
+    """Of arguments that the loop was not compiled for, those before the wrong one were taken, those behind it not."""
+    before, behind, alone = np.ones(2), np.ones(2), np.ones(2)
+    pair = behind, 1.0
+    first_of(before, 1.0, pair)  # compiles
+    call = first_of.overloads[first_of.signatures[0]].entry_point
+    for _ in range(20):
+        call(before, 1.0, pair)  # what it leaves in memory is not taken for arrays
+        with expected:
+            call(before, number, pair)
+    del pair
+    assert sys.getrefcount(before) == sys.getrefcount(behind) == sys.getrefcount(alone)
+
+
+def test_other_threads_run_beside_a_loop():
+    found = []
+
+    def look(number, begun):
+        begun.set()
+        found.append(sharing._changes(number, 0, 10**8))
+
+    for _ in range(3):
+        number, begun = np.zeros(1, np.int64), threading.Event()
+        looks = threading.Thread(target=look, args=(number, begun))
+        looks.start()
+        begun.wait()
+        number[0] = 1
+        looks.join()
+    assert found == [True] * 3

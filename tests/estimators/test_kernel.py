@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, solvers, svm_path
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF, Linear, Precomputed
+from widemargin.estimators import multiclass
 from widemargin.estimators.machine import ERROR_SHARE
 from widemargin.models import KernelModel
 
@@ -443,6 +444,16 @@ def test_callbacks_of_scikit_learn_hear_of_every_checkpoint(estimator, rng):
     assert len(recorder.rows) == len(model.history_)
     # the same sums, but the final model lists its vectors by class
     np.testing.assert_allclose(scores_of(recorder.models[-1], X), scores_of(model, X), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.skipif(sklearn_callback is None, reason="this scikit-learn has no callbacks of its own")
+def test_callbacks_of_scikit_learn_hear_of_pairs_one_by_one(rng, monkeypatch):
+    X, y, _ = data(rng, 600, classes=3)
+    monkeypatch.setattr(multiclass, "in_turn", None)  # nobody would be told
+    recorder = Recorder()
+    model = SVC(n_jobs=2).set_callbacks(recorder).fit(X, y)
+    assert np.sort(np.bincount(y))[-2:].sum() >= multiclass.LARGE_PAIR
+    assert len(recorder.rows) == len(model.history_)
 
 
 def test_predictions_keep_to_their_memory(rng, monkeypatch):

@@ -137,7 +137,7 @@ def test_a_second_fit_goes_on_from_the_first_side_by_side_too(at_once, rng):
     ],
 )  # fmt: skip
 def test_pairs_are_trained_in_turn_where_somebody_looks_on_or_python_is_called(given, at_once, rng):
-    SVC(**{"n_jobs": 2, "max_iter": 3, "tol": 0.0, **given}).fit(*four_classes(rng))
+    SVC(**{"n_jobs": 2, "max_iter": 3, "tol": 0.0, **given}).fit(*four_classes(rng, LARGE_PAIR))
     assert at_once == []
 
 
@@ -191,7 +191,8 @@ def test_a_second_ctrl_c_raises_and_leaves_nothing_at_work(monkeypatch, at_once,
     assert at_once == [2]
     assert not hasattr(model, "dual_coef_")
     for thread in set(threading.enumerate()) - threads:
-        thread.join(60)  # it ends by itself, wherever the caller was when he lost his patience
+        if thread.is_alive():  # Ctrl-C may come before it begins
+            thread.join(60)  # it ends by itself, wherever the caller was when he lost his patience
         assert not thread.is_alive()
 
 
@@ -208,3 +209,97 @@ def test_an_error_in_one_pair_ends_the_others_and_is_raised(monkeypatch, at_once
         SVC(n_jobs=2).fit(*four_classes(rng))
     assert at_once == [2]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(("cache", "jobs"), [(0.02, 4), (0.9, 3), (100.0, 3)])
+def test_pairs_at_work_together_have_no_more_memory_and_threads_than_asked_for(cache, jobs, monkeypatch, at_once, rng):
+    found, advance = set(), SMO.advance
+
+    def work(self, problem, state, n_steps):
+        found.add((min(problem.cache_bytes, 4.0 * problem.n**2), problem.threads))
+        return advance(self, problem, state, n_steps)
+
+    monkeypatch.setattr(SMO, "advance", work)
+    SVC(n_jobs=jobs, cache_size=cache).fit(*four_classes(rng))
+    assert at_once[0] > 1
+    for n_bytes, threads in found:
+        assert at_once[0] * n_bytes <= cache * 2**20
+        assert 1 <= threads <= jobs / at_once[0]
+
+
+def test_kernel_rows_of_a_pair_are_let_go_of_when_it_is_done(monkeypatch, at_once, rng):
+    held, original = [], multiclass.in_turn
+
+    def looked_at(*given):
+        for each in original(*given):
+            held.append(each[2][0].state.workspace)
+            yield each
+
+    monkeypatch.setattr(multiclass, "in_turn", looked_at)
+    SVC(n_jobs=2).fit(*four_classes(rng))
+    assert held == [None] * 6
+
+
+def test_an_error_in_one_pair_ends_others_at_once(monkeypatch, rng):
+    advance, end, calls, heard, ended = SMO.advance, Interrupts.end, itertools.count(), threading.Event(), []
+
+    def hear(self):
+        end(self)
+        heard.set()
+
+    def work(self, problem, state, n_steps):
+        if next(calls) == 0:
+            raise OSError("no room")
+        ended.append(heard.wait(10))
+        return advance(self, problem, state, n_steps)
+
+    monkeypatch.setattr(Interrupts, "end", hear)
+    monkeypatch.setattr(SMO, "advance", work)
+    with pytest.raises(OSError, match="no room"):
+        SVC(n_jobs=2).fit(*four_classes(rng))
+    assert all(ended)
+
+
+def test_a_ctrl_c_when_all_pairs_are_trained_is_told(monkeypatch, at_once, rng):
+    proofs, original = itertools.count(1), SVC._with_proof
+
+    def look(self, *given):
+        if next(proofs) == 6:  # the last one
+            signal.raise_signal(signal.SIGINT)
+        return original(self, *given)
+
+    monkeypatch.setattr(SVC, "_with_proof", look)
+    model = SVC(n_jobs=2).fit(*four_classes(rng))
+    assert at_once == [2]
+    assert model.stop_reason_ == "interrupted"
+    assert all(certificate.relative_gap <= 2e-3 for certificate in model.certificate_)
+
+
+def test_those_who_are_told_of_ctrl_c_leave_it_to_who_tells_them():
+    with Interrupts() as first:
+        before = signal.getsignal(signal.SIGINT)
+        with Interrupts(first) as told:
+            assert signal.getsignal(signal.SIGINT) == before
+            first.end()
+            assert told.seen
+
+
+def test_an_error_between_two_pairs_ends_those_at_work_and_gives_ctrl_c_back(monkeypatch, at_once, rng):
+    before, threads = signal.getsignal(signal.SIGINT), set(threading.enumerate())
+    end, heard = Interrupts.end, threading.Event()
+
+    def hear(self):
+        end(self)
+        heard.set()
+
+    def fail(*given):
+        raise OSError("no room")
+
+    monkeypatch.setattr(Interrupts, "end", hear)
+    monkeypatch.setattr(SVC, "_with_proof", fail)
+    with pytest.raises(OSError, match="no room") as _kept:  # and its frames, as a notebook does
+        SVC(n_jobs=2).fit(*four_classes(rng))
+    assert at_once == [2]
+    assert heard.is_set()
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not [thread for thread in set(threading.enumerate()) - threads if thread.is_alive()]

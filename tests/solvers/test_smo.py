@@ -115,7 +115,8 @@ def test_the_inner_solvers_reach_the_optimum_of_a_general_method(how):
 def test_the_pairs_that_move_are_the_textbook_s_however_many_variables_there_are(seed, m, most):
     rng = np.random.default_rng(seed)
     K = np.exp(-cdist(*2 * [rng.normal(size=(m, 3))], "sqeuclidean")).astype(np.float32)
-    sigma, h, cap = np.where(np.arange(m) % 2, 1.0, -1.0), rng.normal(size=m), rng.uniform(0.1, 1.0, m)
+    h, cap = np.round(rng.normal(size=m)), rng.uniform(0.1, 1.0, m)  # of equal ones the first counts
+    sigma = np.where(np.arange(m) % 2, 1.0, -1.0)
     (alpha, e), (expected, responses) = ((np.zeros(m), h.copy()) for _ in range(2))
     up, down, diagonal = np.empty(m), np.empty(m), K.diagonal().astype(np.float64)
     moved = solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, 0.0, most)

@@ -39,7 +39,10 @@ SILENCE = 1.0
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function at its first call, and keep the machine code on disk where some folder can be written."""
+    """Compile a function at its first call, and keep the machine code on disk where some folder can be written.
+
+    It does not call itself.
+    """
     dispatcher = njit(pipeline_class=LOOP, **OPTIONS)(function)
     dispatcher._cache = MachineCode(function)
     dispatcher.get_call_template = lambda *types: _part(function).get_call_template(*types)

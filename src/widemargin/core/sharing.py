@@ -2,7 +2,8 @@
 
 A thread that sleeps takes long to wake, on a virtual machine longer than a block of kernel rows takes. So one that has
 done its part looks out for the next for a moment, in a compiled loop without Python's lock, before it sleeps; and so
-does the caller who waits for the others.
+does the caller who waits for the others. With each look it lets others have the processor, who may be those it waits
+for.
 """
 
 import math
@@ -10,7 +11,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any
@@ -25,25 +26,21 @@ from .dispatch import compiled
 
 #: Seconds for which a thread looks out for work before it sleeps: a round of a solver between two blocks of rows.
 AWAKE = 0.005
+#: Whether there is a function by which a thread lets others have the processor; Windows has another one.
+YIELDS = hasattr(os, "sched_yield")
 #: Seconds after which a thread that sleeps looks whether there was a Ctrl-C.
 HEARING = 0.1
-#: The instruction of a processor for those that wait in a loop, and its arguments.
-PAUSE: dict[str, tuple[str, list[Any]]] = {
-    "x86_64": ("llvm.x86.sse2.pause", []),
-    **dict.fromkeys(("aarch64", "arm64"), ("llvm.aarch64.hint", [ir.IntType(32)(1)])),
-}
 
 
 @intrinsic
 def _look(typingctx, number):
-    """What stands in the first place of an array now, whoever writes it."""
+    """What stands in the first place of an array, whoever writes it, when others had the processor."""
 
     def codegen(context, builder, sig, args):
         array = context.make_array(sig.args[0])(context, builder, args[0])
-        name, arguments = PAUSE.get(builder.module.triple.partition("-")[0], ("", []))
-        if name:
-            kind = ir.FunctionType(ir.VoidType(), [each.type for each in arguments])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+        if YIELDS:
+            kind = ir.FunctionType(ir.IntType(32), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
         return builder.load_atomic(array.data, "acquire", 8)
 
     return number.dtype(number), codegen
@@ -60,7 +57,12 @@ def _changes(number, before, looks):
 
 @cache
 def _looks() -> int:
-    """Looks that take as long as a thread stays awake. They are counted: who looks at a clock needs Python's lock."""
+    """Looks that take as long as a thread stays awake, none where it cannot let others have the processor.
+
+    They are counted: who looks at a clock needs Python's lock.
+    """
+    if not YIELDS:
+        return 0
     number, taken = np.zeros(1, np.int64), math.inf
     for _ in range(3):
         since = time.monotonic()
@@ -165,24 +167,20 @@ def _result(future: Future) -> Any:
     return future.result()
 
 
-def in_turn(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> Iterator[Any]:
+def in_turn(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> Generator[Any]:
     """call(*piece) for each piece, in their order, while so many threads are at work on those that come next.
 
-    As many again have been taken from ``pieces`` and wait. An error is raised where its piece's turn is. When the
-    caller wants no more, those that have begun are waited for.
+    One more has been taken from ``pieces`` and waits. An error is raised where its piece's turn is. When the caller
+    wants no more, those that were taken are waited for.
 
     >>> list(in_turn(max, [(1, 2), (4, 3), (5, 6)], 2))
     [2, 4, 6]
     """
     coming: deque[Future] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        try:
-            for piece in pieces:
-                coming.append(pool.submit(call, *piece))
-                if len(coming) == 2 * threads:
-                    yield _result(coming.popleft())
-            while coming:
+        for piece in pieces:
+            coming.append(pool.submit(call, *piece))
+            if len(coming) > threads:
                 yield _result(coming.popleft())
-        finally:
-            for each in coming:
-                each.cancel()
+        while coming:
+            yield _result(coming.popleft())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -258,22 +259,23 @@ class Decomposed(Labelled, KernelMachine):
             start = task.start[binaries.rows_of(k, chosen), chosen] if given else task.start
             return rng, self._state_from(solver, problem, rng, start, None if promising is None else promising[k])
 
-        at_once = self._pairs_at_once(task, binaries, others)
+        at_once, interrupts = self._pairs_at_once(task, binaries, others), Interrupts()
         if at_once > 1:
-            solved = self._solved_side_by_side(task, problems, begin, at_once)
+            solved = self._solved_side_by_side(task, problems, begin, at_once, interrupts)
         else:
             solved = self._solved_in_turn(task, binaries, others, problems, begin)
-        for k, (chosen, problem, found) in enumerate(solved):
-            if found is None:
-                value, nothing = problem.at_zero()
-                keep(chosen, nothing, "max_seconds", Certificate(value, 0.0, value), 0)
-                continue
-            outcome, certificate, is_guess = self._with_proof(task, problem, chosen, *found)
-            keep(chosen, outcome.model, outcome.stop_reason, certificate, outcome.state.counters.steps)
-            history.rows += [{"problem": k, **row} for row in outcome.history]
-            estimated = estimated or is_guess
-            unfinished = outcome if outcome.stop_reason == "max_iter" else unfinished
-        stopped = "interrupted" in reasons
+        with closing(solved):  # an error's frames may keep them
+            for k, (chosen, problem, found) in enumerate(solved):
+                if found is None:
+                    value, nothing = problem.at_zero()
+                    keep(chosen, nothing, "max_seconds", Certificate(value, 0.0, value), 0)
+                    continue
+                outcome, certificate, is_guess = self._with_proof(task, problem, chosen, *found)
+                keep(chosen, outcome.model, outcome.stop_reason, certificate, outcome.state.counters.steps)
+                history.rows += [{"problem": k, **row} for row in outcome.history]
+                estimated = estimated or is_guess
+                unfinished = outcome if outcome.stop_reason == "max_iter" else unfinished
+        stopped = "interrupted" in reasons or interrupts.seen
         reason = "interrupted" if stopped else next((r for r in reasons if r != "tol"), "tol")
         self._conclude(task, history, reason, np.array(rounds), certificates, reasons, estimated)
         if self._is_nu_form() and unfinished is not None:
@@ -284,7 +286,7 @@ class Decomposed(Labelled, KernelMachine):
     def _solved_in_turn(
         self, task: Task, binaries: Binaries, others: Any, problems: Iterable[tuple[np.ndarray, KernelProblem]],
         begin: Callable[..., tuple[np.random.Generator, Any]],
-    ) -> Iterator[tuple[np.ndarray, KernelProblem, Any]]:  # fmt: skip
+    ) -> Generator[tuple[np.ndarray, KernelProblem, Any]]:  # fmt: skip
         """(examples, problem, what :meth:`_solve` found) of each problem; nothing was found where there was no time."""
         solver, count, stopped = self._configured(), len(binaries), False
         for k, (chosen, problem) in enumerate(problems):
@@ -322,11 +324,11 @@ class Decomposed(Labelled, KernelMachine):
 
     def _solved_side_by_side(
         self, task: Task, problems: Iterable[tuple[np.ndarray, KernelProblem]],
-        begin: Callable[..., tuple[np.random.Generator, Any]], at_once: int,
-    ) -> Iterator[tuple[np.ndarray, KernelProblem, Any]]:  # fmt: skip
+        begin: Callable[..., tuple[np.random.Generator, Any]], at_once: int, interrupts: Interrupts,
+    ) -> Generator[tuple[np.ndarray, KernelProblem, Any]]:  # fmt: skip
         """As :meth:`_solved_in_turn`, some at a time, which changes no bit of any."""
         solver, threads = self._configured(), task.whole.threads // at_once
-        with Interrupts() as interrupts:
+        with interrupts:
 
             def solve(k: int, chosen: np.ndarray, problem: KernelProblem) -> tuple[np.ndarray, KernelProblem, Any]:
                 own = replace(problem, threads=threads)
@@ -336,14 +338,23 @@ class Decomposed(Labelled, KernelMachine):
                     task.started, now() if stopped else math.inf, 1e-9 if stopped and not solver.exact else None,
                     interrupts=interrupts,
                 )  # fmt: skip
-                found = self._solve(solver, own, rng, limits, None, state=state)
+                try:
+                    found = self._solve(solver, own, rng, limits, None, state=state)
+                except BaseException:
+                    interrupts.end()  # in_turn waits for the others before it raises
+                    raise
                 found[0].state.drop_workspace()
                 return chosen, problem, found
 
+            results = in_turn(solve, ((k, *each) for k, each in enumerate(problems)), at_once)
             try:
-                yield from in_turn(solve, ((k, *each) for k, each in enumerate(problems)), at_once)
-            finally:
+                for each in results:  # noqa: UP028 – ``yield from`` closes them, and waits, before they are told
+                    yield each
+            except BaseException:
                 interrupts.end()  # whatever the caller has met, nobody wants the rest
+                raise
+            finally:
+                results.close()
 
     def _train_together(self, task: Task, binaries: Binaries, others: Any) -> None:
         """Run the classes against the rest as one, with every kernel row shared; then, for the C-form, SMO on each."""

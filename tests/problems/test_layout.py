@@ -1,0 +1,22 @@
+"""Rows as kernels take them, and what is known of them before training."""
+
+import numpy as np
+import pytest
+
+from widemargin import SVC
+from widemargin.core.kernels import RBF, Laplacian, Linear
+from widemargin.core.rows import as_rows
+from widemargin.problems.layout import lengths
+
+
+def test_lengths_are_the_largest_and_the_mean_of_what_distances_are_made_of():
+    rows = as_rows(np.array([[3.0, -4.0], [0.0, 0.0]]))
+    assert lengths(RBF(1.0), rows) == (25.0, 12.5)
+    assert lengths(Laplacian(1.0), rows) == (7.0, 3.5)
+    assert lengths(Linear(), rows) == (0.0, 0.0)
+
+
+def test_the_error_of_kernel_values_grows_with_the_mean_square_of_float32_rows(rng):
+    X, y = rng.normal(size=(20, 3)).astype(np.float32), np.arange(20) % 2
+    model = SVC(gamma=0.5, intercept="none").fit(X, y)
+    assert model._kernel_error == pytest.approx(2.0**-24 * (1.0 + (X**2).sum(axis=1).mean()), rel=1e-5)
