@@ -170,7 +170,7 @@ def _result(future: Future) -> Any:
 def in_turn(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> Generator[Any]:
     """call(*piece) for each piece, in their order, while so many threads are at work on those that come next.
 
-    One more has been taken from ``pieces`` and waits. An error is raised where its piece's turn is. When the caller
+    Two more have been taken from ``pieces`` and wait. An error is raised where its piece's turn is. When the caller
     wants no more, those that were taken are waited for.
 
     >>> list(in_turn(max, [(1, 2), (4, 3), (5, 6)], 2))
@@ -180,7 +180,7 @@ def in_turn(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> 
     with ThreadPoolExecutor(threads) as pool:
         for piece in pieces:
             coming.append(pool.submit(call, *piece))
-            if len(coming) > threads:
+            if len(coming) == threads + 2:
                 yield _result(coming.popleft())
         while coming:
             yield _result(coming.popleft())
