@@ -539,7 +539,7 @@ def _(target, data, span, rule, examples, w, sums, space):
 @visit.case(losses.Single)
 def _(target, data, span, rule, examples, w, sums, space):
     # as visit_outputs; what is an array by outputs there stays in registers here
-    X, y, s, order, W, g = data.X, data.y, data.s, span.order, losses.output_columns(target, w.W), space.g
+    X, y, s, order, W, g = data.X, data.y, data.s, span.order, w.W, space.g
     alpha, q, m, U = flat(examples.alpha), examples.q, examples.m, data.U
     loss, unit = losses.output_loss(target), W.dtype.type(1)
     b, r, v, eta, theta = w.b[0], w.r[0], w.v[0], rule.eta[0], rule.theta
@@ -637,7 +637,7 @@ def add_measures(X, target, y, s, C, alpha, at, z, out):
     """out += Σ sᵢ × loss at ``at``, −Σ C sᵢ ℓ*(−αᵢ/(C sᵢ)) and Σ αᵢ⟨w, xᵢ⟩ for each output, in one pass."""
     X, y, s, alpha, z, out = borrow(X), borrow(y), borrow(s), borrow(alpha), borrow(z), borrow(out)
     at = borrow(at)
-    W, b = losses.output_columns(target, at.W), at.b
+    W, b = at.W, at.b
     loss = losses.output_loss(target)
     for i in range(y.size):
         if W.shape[1] == 1:
