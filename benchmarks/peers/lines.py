@@ -111,7 +111,7 @@ def two_threads(get, gamma, C):
             model.fit(X[:600], y[:600]).predict(X[:600])
 
         def alternating(work):
-            """Medians of five turns of two threads and of one: the clock of a machine that is shared goes up and down."""
+            """Medians of five turns of two threads and of one: the clock of a shared machine goes up and down."""
             taken = [[seconds_of(lambda: work(model), time.perf_counter) for model in (two, one)] for _ in range(5)]
             return np.median(taken, axis=0).tolist()
 
