@@ -40,14 +40,15 @@ def contenders():
     yield "LinearSVC, news20-bigram", LinearSVC(), N, c, 0
 
 
-def fastest(call, repeats):
-    """Seconds of the fastest call."""
-    seconds = []
-    for _ in range(repeats):
-        since = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - since)
-    return min(seconds)
+def in_turns(call, models):
+    """Seconds of the fastest of seven calls for each model, in turns."""
+    seconds = np.empty((7, len(models)))
+    for r in range(len(seconds)):
+        for k, model in enumerate(models):
+            since = time.perf_counter()
+            call(model)
+            seconds[r, k] = time.perf_counter() - since
+    return seconds.min(axis=0)
 
 
 def main():
@@ -58,14 +59,12 @@ def main():
         for model in models:  # compiles
             model.fit(X[:600], y[:600])
             model.predict(X[:600])
-        fits = np.array([[fastest(lambda model=model: model.fit(X, y), 1) for model in models] for _ in range(2)]).min(
-            0
-        )
+        fits = in_turns(lambda model: model.fit(X, y), models)
         line = f"{name:42} {fits[0]:12.2f} s {fits[0] / fits[1]:6.2f}"
         if rows:
             scores = [getattr(model, "decision_function", model.predict)(X[:rows]) for model in models]
             assert np.array_equal(*scores)
-            predictions = [fastest(lambda model=model: model.predict(X[:rows]), 3) for model in models]
+            predictions = in_turns(lambda model: model.predict(X[:rows]), models)
             line += f" {predictions[0]:7.2f} s {predictions[0] / predictions[1]:6.2f}"
         print(line, flush=True)
 
