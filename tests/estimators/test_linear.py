@@ -291,7 +291,7 @@ def test_early_stopping_watches_examples_it_does_not_train_on(estimator, rng):
         assert counted[-1]
     else:  # it went on improving up to the end or nearly, as one seed in twenty does
         assert model.stop_reason_ == "max_iter"
-        assert counted.sum() < 2
+        assert counted[:-1].sum() < 2  # at the last of all epochs both ended it
     per_epoch = model.history_["steps"][0]
     assert per_epoch == pytest.approx(150, abs=2)  # a class gives its share, rounded
     # the weights kept are those of the best checkpoint: the same run, ended there, has them too
