@@ -49,7 +49,7 @@ PER_ENTRY = 3.0 if BESIDE > 1 else 1.5
 DENSER = 8.0
 ENOUGH = 64
 SAMPLE = 16
-#: Entries of the data to multiply, which take a tenth of a millisecond: what a second thread must have to do.
+#: Entries of the data to multiply, which take some 0.05 ms: what a second thread must have to do.
 WORTH_A_THREAD = 2**22
 
 

@@ -331,14 +331,13 @@ class Decomposed(Labelled, KernelMachine):
         with interrupts:
 
             def solve(k: int, chosen: np.ndarray, problem: KernelProblem) -> tuple[np.ndarray, KernelProblem, Any]:
-                own = replace(problem, threads=threads)
-                rng, state = begin(k, chosen, own)
-                stopped = interrupts.seen
+                own, stopped = replace(problem, threads=threads), interrupts.seen
                 limits = Turn(
                     task.started, now() if stopped else math.inf, 1e-9 if stopped and not solver.exact else None,
                     interrupts=interrupts,
                 )  # fmt: skip
                 try:
+                    rng, state = begin(k, chosen, own)
                     found = self._solve(solver, own, rng, limits, None, state=state)
                 except BaseException:
                     interrupts.end()  # in_turn waits for the others before it raises
