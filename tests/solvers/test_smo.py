@@ -711,7 +711,7 @@ def test_kernel_values_kept_from_the_last_round_change_no_bit(regression, interc
 
         def watched(self, *arguments):
             kept = choose(self, *arguments)
-            used.append(kept.space.begun[smo.KEPT])
+            used.append(kept.space.begun[smo.KNOWN])
             return kept._replace(rule=kept.rule._replace(**rule))
 
         monkeypatch.setattr(SMO, "_kept", watched)
@@ -726,3 +726,28 @@ def test_kernel_values_kept_from_the_last_round_change_no_bit(regression, interc
     assert most > 0 >= none
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 12), st.integers(0, 12), st.integers(0, 12), st.booleans())
+@settings(max_examples=200)
+def test_variables_that_stay_keep_their_kernel_values_and_the_others_are_fresh(seed, before, count, most, known):
+    """Through any round: who is in the next working set, once each, and which kernel values have to be looked up."""
+    rng, largest = np.random.default_rng(seed), 25
+    values = rng.normal(size=(30, 30)).astype(np.float32)
+    previous = np.where(rng.random(before) < 0.6, rng.permutation(30)[:before], -1)
+    picked = rng.permutation(30)[:count]
+    space = smo.Space.of(30, largest, 1)
+    space.K[:] = np.nan
+    space.K[:before, :before] = values[np.ix_(previous, previous)]
+    space.picked[:count], space.taken[picked] = picked, True
+    space.begun[smo.KNOWN] = before if known else -1
+    size, fresh = smo.seat(space, previous, most, count)
+    chosen, stay = space.chosen[:size], previous[previous >= 0][:most]
+    assert sorted(chosen) == sorted({*picked, *stay})
+    new = space.fresh[:fresh]
+    if not known and before:
+        assert sorted(new) == list(range(size))
+        return
+    assert sorted(chosen[new]) == sorted({*picked} - {*stay})
+    old = np.setdiff1d(np.arange(size), new)
+    np.testing.assert_array_equal(space.K[np.ix_(old, old)], values[np.ix_(chosen[old], chosen[old])])

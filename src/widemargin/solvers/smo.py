@@ -53,7 +53,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import losses
-from ..core.borrowing import borrow, square
+from ..core.borrowing import borrow
 from ..core.dispatch import apart, compiled, generic, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache
@@ -311,9 +311,9 @@ class Part(NamedTuple):
 
 class Space(NamedTuple):
     """Working space of a round: over variables ``up``, ``down`` and ``taken``; over rounds ``ages``, how many rows were
-    last used in each; ``begun``, what is known of a round whose rows are awaited, and of the one before; ``K``, the
-    kernel values of these two, in turns; ``origin``, where the free variables stood in the one before, and ``place``,
-    where those did that stay; over the working set the rest.
+    last used in each; ``begun``, what is known of a round whose rows are awaited, and whether the one before has left
+    its kernel values; ``K``, these values; ``fresh``, the places in the working set of variables that were not in the
+    one before; over the working set the rest.
     """
 
     up: np.ndarray
@@ -327,8 +327,8 @@ class Space(NamedTuple):
     values: np.ndarray
     ages: np.ndarray
     begun: np.ndarray
-    origin: np.ndarray
-    place: np.ndarray
+    picked: np.ndarray
+    fresh: np.ndarray
 
     @classmethod
     def of(cls, variables: int, largest: int, rounds: int) -> Space:
@@ -336,9 +336,16 @@ class Space(NamedTuple):
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
             np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64),
-            np.empty(largest, np.int64), np.empty((2, largest * largest), np.float32), np.empty((8, largest)),
-            np.empty(rounds + 1, np.int64), np.zeros(8), np.empty(largest, np.int64), np.empty(largest, np.int64),
+            np.empty(largest, np.int64), np.empty((largest, apart_by(largest)), np.float32), np.empty((8, largest)),
+            np.empty(rounds + 1, np.int64), np.zeros(6), np.empty(largest, np.int64), np.empty(largest, np.int64),
         )  # fmt: skip
+
+
+def apart_by(width: int) -> int:
+    """float32 numbers from one row of a matrix to the next, an odd number of cache lines: a column then stands in all
+    parts of a cache.
+    """
+    return 16 * (-(-width // 16) | 1)
 
 
 class Rule(NamedTuple):
@@ -356,9 +363,8 @@ class Rule(NamedTuple):
 
 
 #: Of a round that has begun: its variables (0: it has not), their distinct rows, the position after it, the violation,
-#: how many of them were not in the round before. Of that one: how many are free, how many variables it had; which of
-#: the two K is the next.
-SIZE, ROWS, AFTER, VIOLATION, NEW, KEPT, OLD, TURN = 0, 1, 2, 3, 4, 5, 6, 7
+#: how many of them are fresh. Of the one before: its variables, if their kernel values can be used.
+SIZE, ROWS, AFTER, VIOLATION, FRESH, KNOWN = 0, 1, 2, 3, 4, 5
 #: How rounds end: as many as allowed were made; the target is reached; rows are missing; patience is at an end; rows
 #: are to be added.
 GOING_ON, REACHED, MISSING, TIRED, ADDING = 0, 1, 2, 3, 4
@@ -397,11 +403,11 @@ def use_again(last, ages, wanted, count, now, capacity):
 
 @apart
 def take_extremes(values, sign, limit, count, space, found):
-    """Append to chosen[:found] the ``count`` largest sign × values above the limit; returns the new number found.
+    """Append to picked[:found] the ``count`` largest sign × values above the limit; returns the new number found.
 
     The best so far are kept in order, which most values do not disturb.
     """
-    taken, chosen, best, where = space.taken, space.chosen, space.values[0], space.missing
+    taken, picked, best, where = space.taken, space.picked, space.values[0], space.missing
     edge, held = limit, 0
     for v in range(values.size):
         value = sign * values[v]
@@ -418,19 +424,20 @@ def take_extremes(values, sign, limit, count, space, found):
         v = where[k]
         if not taken[v]:
             taken[v] = True
-            chosen[found] = v
+            picked[found] = v
             found += 1
     return found
 
 
 @apart
-def choose(part, rule, space, bias, top, bottom, position, untouched, previous):
-    """space.chosen ← the next working set, ``taken`` marks it; returns its size and the new position in the order.
+def choose(part, rule, space, bias, top, bottom, position, untouched):
+    """space.picked ← what the next working set takes up, ``taken`` marks it; returns the number and the new position in
+    the order.
 
     Of variables that no round has touched and that are all 0, those that come first in the order are as good as any.
     """
     alpha, cap, sigma, h, f, row, order = part.alpha, part.cap, part.sigma, part.h, part.f, part.row, part.order
-    chosen, taken, m = space.chosen, space.taken, part.alpha.size
+    picked, taken, m = space.picked, space.taken, part.alpha.size
     for v in range(m):
         taken[v] = False
     found, looked = 0, 0
@@ -440,7 +447,7 @@ def choose(part, rule, space, bias, top, bottom, position, untouched, previous):
         looked += 1
         s = sigma[v] * (h[v] - f[row[v]] - bias)
         if untouched or (s > CLEARLY and alpha[v] < cap[v]) or (s < -CLEARLY and alpha[v] > 0.0):
-            chosen[found] = v
+            picked[found] = v
             taken[v] = True
             found += 1
     if looked > 0 and found < FREQUENT * looked:
@@ -452,60 +459,77 @@ def choose(part, rule, space, bias, top, bottom, position, untouched, previous):
         half = max(1, (rule.most - found) // 2)
         found = take_extremes(space.up, 1.0, floor, half, space, found)
         found = take_extremes(space.down, -1.0, -ceiling, half, space, found)
-    first, new = max(0, previous.size - rule.keep), found
-    for k in range(first, previous.size):
-        v = previous[k]
-        if not taken[v]:
-            taken[v] = True
-            chosen[found], space.place[found] = v, space.origin[k]
-            found += 1
-    return found, position, new if space.begun[KEPT] == previous.size else found
+    return found, position
 
 
 @apart
-def gather(rows, slots, columns, place, old, constant, new, K):
-    """K ← the kernel between variables with these slots and columns; those from ``new`` on stand in ``place`` of the
-    ``old`` one.
+def seat(space, previous, most, count):
+    """space.chosen ← the next working set; returns its size, and how many of it are fresh.
+
+    Variables of the round before stay in their places, ``most`` of them at most, and so do their kernel values. Those
+    picked, ``count`` of them, take places of others that have left, or new ones; the last variables come into places
+    that are left over.
+    """
+    chosen, taken, fresh, K = space.chosen, space.taken, space.fresh, space.K
+    size, staying, new, place = previous.size, 0, 0, 0
+    for k in range(size):
+        v, chosen[k] = previous[k], -1
+        if v >= 0 and staying < most:
+            chosen[k], taken[v] = v, False
+            staying += 1
+    for k in range(count):
+        v = space.picked[k]
+        if taken[v]:
+            while place < size and chosen[place] >= 0:
+                place += 1
+            size = max(size, place + 1)
+            chosen[place], fresh[new] = v, place
+            new += 1
+    while size > 0:
+        if chosen[size - 1] >= 0:
+            while place < size and chosen[place] >= 0:
+                place += 1
+            if place >= size:
+                break
+            chosen[place] = chosen[size - 1]
+            for other in range(size):
+                K[place, other] = K[size - 1, other]
+            for other in range(size):
+                K[other, place] = K[other, size - 1]
+        size -= 1
+    if space.begun[KNOWN] != previous.size:
+        new = size
+        for k in range(size):
+            fresh[k] = k
+    return size, new
+
+
+@apart
+def gather(rows, slots, columns, fresh, constant, K):
+    """Rows and columns ``fresh`` of K ← the kernel between variables with these slots and columns.
 
     Kernel values stand far apart in memory, and each is read once; vector code would take longer to compile alone.
     """
-    size = columns.size
-    for k in range(new):
-        known = rows[slots[k]]
-        for other in range(k + 1):
+    size, all_fresh = columns.size, fresh.size == columns.size
+    for place in range(fresh.size):
+        k = fresh[place]
+        known, row = rows[slots[k]], K[k]
+        for other in range(k + 1 if all_fresh else size):
             one_by_one()
-            K[k, other] = known[columns[other]] + constant
-        for other in range(new, size):
+            row[other] = known[columns[other]] + constant
+    for other in range(size):
+        row = K[other]
+        for place in range(other if all_fresh else 0, fresh.size):
             one_by_one()
-            K[k, other] = known[columns[other]] + constant
-    for first in range(0, new, 16):
-        last = min(first + 16, new)
-        for k in range(first, new):
-            for other in range(first, min(last, k)):
-                one_by_one()
-                K[other, k] = K[k, other]
-        for k in range(new, size):
-            for other in range(first, last):
-                one_by_one()
-                K[k, other] = K[other, k]
-    for k in range(new, size):
-        known = old[place[k]]
-        for other in range(new, size):
-            one_by_one()
-            K[k, other] = known[place[other]]
+            row[fresh[place]] = K[fresh[place], other]
 
 
 @apart
-def keep(alpha, cap, chosen, origin):
-    """The free variables of a working set; ``origin`` ← where they stand in it."""
-    free = 0
+def keep(alpha, cap, chosen):
+    """A working set with −1 in the place of variables that are not free."""
+    previous = np.empty(alpha.size, np.int64)
     for k in range(alpha.size):
-        if 0.0 < alpha[k] < cap[k]:
-            origin[free] = k
-            free += 1
-    previous = np.empty(free, np.int64)
-    for k in range(free):
-        previous[k] = chosen[origin[k]]
+        previous[k] = chosen[k] if 0.0 < alpha[k] < cap[k] else -1
     return previous
 
 
@@ -525,9 +549,9 @@ class Goal(NamedTuple):
 class Worked(NamedTuple):
     """What :func:`work` has done.
 
-    How it ended, rounds made, their working sets' sizes, pairs or variables moved; the position and the free variables
-    of the last working set to go on with; how many rows are awaited: missing ones, which stand in ``Space.wanted``, or
-    those to be added, by ``Space.slots`` and ``Space.values``.
+    How it ended, rounds made, their working sets' sizes, pairs or variables moved; the position and the last working
+    set to go on with, −1 for variables that are not free; how many rows are awaited: missing ones, which stand in
+    ``Space.wanted``, or those to be added, by ``Space.slots`` and ``Space.values``.
     """
 
     end: int
@@ -568,7 +592,8 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             if (gap <= enough and rounds + made > 0) or tired or violation <= ROUNDING or not np.isfinite(gap):
                 return Worked(TIRED if tired else REACHED, made, visits, moves, position, previous, 0)
             untouched = rounds + made == 0 and used == 0
-            size, after, new = choose(part, rule, space, bias, top, bottom, position, untouched, previous)
+            picked, after = choose(part, rule, space, bias, top, bottom, position, untouched)
+            size, new = seat(space, previous, rule.keep, picked)
             listed = 0
             for k in range(size):
                 r, first = row[chosen[k]], True
@@ -578,7 +603,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
                 if first:
                     wanted[listed] = r
                     listed += 1
-            begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION], begun[NEW] = size, listed, after, violation, new
+            begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION], begun[FRESH] = size, listed, after, violation, new
         size, listed, violation = int(begun[SIZE]), int(begun[ROWS]), begun[VIOLATION]
         for k in range(listed):
             if slot_of[wanted[k]] < 0:
@@ -592,13 +617,12 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         values = space.values
         s, c, a, e = line(values, 0, size), line(values, 1, size), line(values, 2, size), line(values, 3, size)
         start, diagonal = line(values, CHANGE, size), line(values, DIAGONAL, size)
-        turn, columns = int(begun[TURN]), space.missing[:size]
-        K, old = square(space.K[turn], size), square(space.K[1 - turn], int(begun[OLD]))
+        K, columns = space.K, space.missing[:size]
         for k in range(size):
             v = chosen[k]
             s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]
             columns[k], slots[k] = row[v], slot_of[row[v]]
-        gather(rows, slots, columns, space.place, old, np.float32(rule.constant), int(begun[NEW]), K)
+        gather(rows, slots, columns, space.fresh[: int(begun[FRESH])], np.float32(rule.constant), K)
         for k in range(size):
             diagonal[k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
@@ -611,8 +635,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         if rule.constant != 0.0:
             for r in range(f.size):
                 f[r] += rule.constant * shift
-        previous = keep(a, c, chosen, space.origin)
-        begun[KEPT], begun[OLD], begun[TURN] = previous.size if rule.symmetric else -1, size, 1 - turn
+        previous, begun[KNOWN] = keep(a, c, chosen), size if rule.symmetric else -1
         visits += size
         if rule.shared:
             return Worked(ADDING, made + 1, visits, moves, position, previous, size)
