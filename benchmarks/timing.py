@@ -1,5 +1,6 @@
 """Clocks and tables for benchmarks: contenders take turns, medians with their spread, ratios."""
 
+import multiprocessing
 import time
 
 import numpy as np
@@ -22,6 +23,34 @@ def clock(function):
     since = time.perf_counter()
     function()
     return time.perf_counter() - since
+
+
+class Twin:
+    """Another process that makes the same call: two that share nothing say what two processors give at that moment."""
+
+    def __init__(self, function):
+        forks = multiprocessing.get_context("fork")
+        self._function, self._meet = function, forks.Barrier(2)
+        self._process = forks.Process(target=self._work, daemon=True)
+        self._process.start()
+        self.clock()  # the first call of a process touches its memory
+
+    def _work(self):
+        while True:
+            self._meet.wait()
+            self._function()
+            self._meet.wait()
+
+    def clock(self):
+        """Seconds until both have made the call."""
+        self._meet.wait()
+        since = time.perf_counter()
+        self._function()
+        self._meet.wait()
+        return time.perf_counter() - since
+
+    def end(self):
+        self._process.kill()
 
 
 def spread(seconds, scale=1e3):
