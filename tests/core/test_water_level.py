@@ -161,6 +161,21 @@ def test_the_window_changes_the_way_but_not_the_answer(two, weighted, rng):
     assert fewest == 1
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(257, 2000), st.floats(0.0, 1e4), st.booleans())
+@settings(max_examples=100)
+def test_where_no_level_is_known_one_pass_finds_it_all_the_same(seed, n, volume, two):
+    """All heights are sorted to lay the window: points of equal weight are then found in it at once."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    f, window, space = rng.standard_t(2.0, n), np.array([0.0, 0.0, np.inf]), room(n)
+    found = pour(f, y, np.empty(0), volume, two, window, space)
+    expected = fill(y * f, volume, y=y if two else None)
+    assert found.level == pytest.approx(expected.level, rel=1e-9, abs=1e-9)
+    np.testing.assert_allclose(distribution(space, y * f, y, np.empty(0), two), expected.p, atol=1e-12)
+    assert found.passes == 1
+
+
 def test_one_covered_point_and_one_of_each_class():
     assert fill(np.array([-1.0, 5.0, 6.0]), 2.0).level == pytest.approx(1.0)
     np.testing.assert_array_equal(fill(np.array([-1.0, 5.0, 6.0]), 2.0).p, [1.0, 0.0, 0.0])

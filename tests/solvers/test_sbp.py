@@ -452,21 +452,23 @@ def test_smo_takes_over_by_margins_below_one_or_where_the_sample_has_more_or_dra
     assert draws >= 64  # never at once
     assert solver.evaluate(problem, state, None)["handed_over_after"] == draws
     _, f, bias, _ = solver.predictor(problem, state)
-    enough = min(n / 5, state.wet / 8)
-    assert draws >= enough or state.late
+    assert draws >= min(n / 5, (1 + state.near) * state.wet / 8) or state.late
     if state.t & (state.t - 1) == 0:  # when all were looked at
         assert state.wet == np.count_nonzero(y * (f[0] + bias[0]) < 1.0)
         rows, value = np.count_nonzero(before.start.alpha), SMO().certificate(problem, before.start).primal
         slower = 4 * draws >= rows and state.reached > value
-        excess = (2.0**0.5 + 1.0) * (before.counted - state.reached) * (draws / enough) ** 0.5
+        excess = (2.0**0.5 + 1.0) * (before.counted - state.reached) * (8 * draws / state.wet) ** 0.5
         assert state.late == (slower or (state.t * 16 > 64 and excess > 0.15 * state.reached))
+        assert state.near == (excess <= 0.15 * state.reached)
         assert state.counted == pytest.approx(state.reached, rel=1e-9)
     assert not before.late
-    assert before.t * solver.batch_size < min(n / 5, before.wet / 8)
+    assert before.t * solver.batch_size < min(n / 5, (1 + before.near) * before.wet / 8)
 
 
 def test_draws_are_too_slow_if_all_of_them_would_leave_too_much_by_the_rate_of_one_over_the_root(rng):
-    """a/√t − a/√2t was the last fall; a/√D, after D draws, is then at the threshold for one value before it."""
+    """a/√t − a/√2t was the last fall; a/√D, after D draws, is then at the threshold for one value before it. Below it
+    there may be twice as many draws.
+    """
     problem = many(rng, 0.02, noise=0.5)
     solver = StochasticBatchPerceptron()
     state = solver.init(problem, rng)
@@ -479,6 +481,8 @@ def test_draws_are_too_slow_if_all_of_them_would_leave_too_much_by_the_rate_of_o
         state.counted = counted
         solver._count(problem, state)
         assert state.late == late
+        assert state.near == (counted < np.inf and not late)
+        assert solver._most_draws(problem, state) == min(problem.n / 5, (1 + state.near) * state.wet / 8)
 
 
 @pytest.mark.parametrize("C", [0.02, 1000.0])

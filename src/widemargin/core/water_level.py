@@ -21,7 +21,8 @@ endless mass.
 :func:`pour` finds the minimum in one pass over n and a small sort. Points below a window about the last levels are
 summed; those inside it are listed, and a smaller window is laid about where the sums, and the density of the
 listed points, say that the levels are now; the few points in that are sorted and walked through. If the minimum is not
-inside, a window grows, in the end over everything: the answer never depends on windows but for rounding. What is left
+inside, a window grows, in the end over everything: the answer never depends on windows but for rounding. Where there
+are no last levels, all heights are sorted by NumPy to lay the first window. What is left
 is p*, the minimax-optimal distribution: p*ᵢ = sᵢ/(mass covered), half of it on each class where there are two basins; a
 point at the surface may be covered in part. :func:`draw` draws from it without a list of all its points: the pass
 has kept the mass below the window of each piece of the examples, so one piece is searched for each draw.
@@ -42,6 +43,8 @@ from .dispatch import compiled, inlined
 
 #: The window should hold one in NEAR of the points, and the one inside it FEW; so few are sorted at once.
 NEAR, FEW = 16, 128
+#: Times that the sums inside the window say how far the levels are.
+MOST_TRIES = 6
 #: Examples in a piece.
 PIECE = 1024
 #: Masses this close to each other, relative to themselves, are equal.
@@ -154,7 +157,10 @@ def _look(c, y, s, two, window, whole, room):
 def _sort(heights, order, spare, n):
     """Sort the first n of ``order`` by their heights, in place; Numba's own sort takes two seconds to compile."""
     width, source, target = 1, order, spare
-    while width < n:
+    sorted_already = 1
+    while sorted_already < n and heights[order[sorted_already - 1]] <= heights[order[sorted_already]]:
+        sorted_already += 1
+    while width < n and sorted_already < n:
         for low in range(0, n, 2 * width):
             middle, end = min(low + width, n), min(low + 2 * width, n)
             i, j = low, middle
@@ -189,15 +195,16 @@ def _line_up(a, room):
 
 
 @inlined
-def _moves(volume, two, window, room):
-    """How far the levels have moved from the middle of the window, by the sums there and the density inside.
+def _moves(volume, two, window, from_u, from_v, room):
+    """How far the levels are from the middle of the window, by the sums at a first guess and the density inside.
 
-    With masses m covered and R the volume missing, m du + ½ρdu² = R; with two basins m⁺du + m⁻dv = R
+    From there, with masses m covered and R the volume missing, m du + ½ρdu² = R; with two basins m⁺du + m⁻dv = R
     and m⁺ + ρ⁺du = m⁻ + ρ⁻dv.
     """
     m, other_m, density, other_density, missing, width = 0.0, 0.0, 0.0, 0.0, volume, window[2]
     for a in range(2 if two else 1):
-        middle, here, below, inside = window[a], room.here[BELOW, a], room.here[BELOW_TOTAL, a], 0.0
+        middle = window[a] + (from_u if a == 0 else from_v)
+        here, below, inside = room.here[BELOW, a], room.here[BELOW_TOTAL, a], 0.0
         for r in range(room.counts[SEEN, a]):
             height, weight = room.heights[a, r], room.weights[a, r]
             inside += weight
@@ -216,7 +223,7 @@ def _moves(volume, two, window, room):
         dv = (other_m - m + other_density * du) / density
     else:
         du, dv = 0.0, 0.0
-    return min(max(du, -width), width), min(max(dv, -width), width)
+    return min(max(from_u + du, -width), width), min(max(from_v + dv, -width), width)
 
 
 @inlined
@@ -305,8 +312,12 @@ def _surface(volume, two, whole, window, n_near, room):
     here, count = room.here, room.counts
     share = FEW / n_near if n_near > 2 * FEW and not whole else 1.0
     du, dv = 0.0, 0.0
-    if share < 1.0:
-        du, dv = _moves(volume, two, window, room)
+    near, tries = share < 1.0, 0
+    while near and tries < MOST_TRIES:
+        before, other_before = du, dv
+        du, dv = _moves(volume, two, window, du, dv, room)
+        near = max(abs(du - before), abs(dv - other_before)) > 0.5 * share * window[2]
+        tries += 1
     while True:
         everything = share >= 1.0
         for a in range(2):
@@ -384,13 +395,8 @@ class Found(NamedTuple):
 
 
 @compiled
-def pour(c, y, s, volume, two, window, room):
-    """Pour ``volume`` into one basin, or into the two of the signs y; heights are y c. Returns :class:`Found`.
-
-    Changes in place: ``window``, (u, v, half-width) to look in first, becomes the levels found and a width to go on
-    with; the ``room`` holds p* by basin: all below LOW, of mass BELOW, by piece in ``masses``, and the first TAKEN of
-    the points in ``order`` with their masses, of which only the last may be less than its weight.
-    """
+def _pour(c, y, s, volume, two, window, room):
+    """As :func:`pour`, from a window as it is; one of no finite width holds everything."""
     c, y, s, window, room = borrow(c), borrow(y), borrow(s), borrow(window), borrow(room)
     passes = 0
     while True:
@@ -406,6 +412,48 @@ def pour(c, y, s, volume, two, window, room):
         window[2] *= 4.0
     _lay_window(c.size, whole, n_near, u, v, window, room)
     return Found(0.5 * (u + v), 0.5 * (v - u) if two else 0.0, passes)
+
+
+def pour(
+    c: np.ndarray, y: np.ndarray, s: np.ndarray, volume: float, two: bool, window: np.ndarray, room: Room
+) -> Found:  # fmt: skip
+    """Pour ``volume`` into one basin, or into the two of the signs y; heights are y c. Returns :class:`Found`.
+
+    Changes in place: ``window``, (u, v, half-width) to look in first, becomes the levels found and a width to go on
+    with; the ``room`` holds p* by basin: all below LOW, of mass BELOW, by piece in ``masses``, and the first TAKEN of
+    the points in ``order`` with their masses, of which only the last may be less than its weight.
+    """
+    n, wanted = c.size, max(c.size // NEAR, FEW)
+    if n > 2 * wanted and not window[2] < np.inf:
+        window[:] = _sorted_window(c, y, volume, two)
+    return _pour(c, y, s, volume, two, window, room)
+
+
+def _sorted_window(c: np.ndarray, y: np.ndarray, volume: float, two: bool) -> tuple[float, float, float]:
+    """(u, v, half-width) about the levels of points of equal weight, by sorting all heights; the width is infinite
+    where the window must hold everything.
+
+    The lowest m of each basin, at heights of z together, are covered where Σ (zₘ − zₖ) over k ≤ m is below the volume.
+    """
+    first, second = (np.sort(c[y > 0.0]), np.sort(-c[y < 0.0])) if two else (np.sort(y * c),) * 2
+    m, reach = min(first.size, second.size), c.size // (4 * NEAR)
+    z = first[:m] + second[:m] if two else first
+    sums = np.cumsum(z)
+    k = int(np.searchsorted(z * np.arange(1, m + 1) - sums, volume))
+    if k == m:
+        return 0.0, 0.0, np.inf
+    u, v = float(first[k]), float(second[k])
+    if k > 0:
+        level = float(volume + sums[k - 1]) / k
+        u = v = level
+        if two:
+            u = 0.5 * (max(first[k - 1], level - second[k]) + min(first[k], level - second[k - 1]))
+            v = level - u
+    width = 0.0
+    for middle, heights in ((u, first), (v, second)):
+        slice_of = 0.5 * (heights[min(k + reach, heights.size - 1)] - heights[max(k - reach, 0)])
+        width = max(width, slice_of, heights[k] - middle, middle - heights[max(k - 1, 0)])
+    return u, v, 1.001 * float(width) if width > 0.0 else np.inf
 
 
 @compiled
@@ -473,7 +521,7 @@ def fill(c: np.ndarray, volume: float, *, y: np.ndarray | None = None, s: np.nda
     if not (np.isfinite(c).all() and math.isfinite(volume)):
         raise ValueError("responses and volume must be finite numbers")
     window, space = np.array([0.0, 0.0, np.inf]), room(n)
-    found = pour(signs * c, signs, weights, float(volume), two, window, space)
+    found = _pour(signs * c, signs, weights, float(volume), two, window, space)  # which lists all points
     p = np.zeros(n)
     for a in range(2 if two else 1):
         listed = space.order[a, : space.counts[TAKEN, a]]

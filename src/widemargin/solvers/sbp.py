@@ -78,8 +78,9 @@ SAMPLE_SHARE = 0.4
 #: Without ν: SMO takes over after one draw for so many examples, or for so many with a margin below 1, if they are
 #: fewer; or after one for so many kernel rows of the sample's solution, if its value is still the lower one.
 SHARE, WET_SHARE, PAR = 5, 8, 4
-#: Or if, at the rate that they have, all these draws would leave it further above the optimum than this, as a share.
-FAR = 0.15
+#: Or if, at the rate that they have, all these draws would leave it further above the optimum than this, as a share. If
+#: they would not, there may be so many times as many.
+FAR, MORE = 0.15, 2
 #: Draws before which this is not asked: what so few of them tell is chance.
 FEWEST = 64
 #: SMO's first episode for one of several classes begins with margins below this.
@@ -128,7 +129,8 @@ class BatchState(protocol.State):
     the next one's comes from the first ``sample_size`` examples of ``order``, and ``trial`` is SMO's state on them.
     ``start`` is SMO's state with the sample's solution, and ``polish`` that state once SMO goes on from it; ``reached``
     is the primal value before that. ``wet`` examples had a margin below 1 when the draws were last counted, and
-    ``counted`` was their primal value; ``late`` says whether SMO is to take over. ``passes`` over n, beside computing
+    ``counted`` was their primal value; ``late`` says whether SMO is to take over, ``near`` whether draws may go on
+    since their rate promises enough. ``passes`` over n, beside computing
     kernel rows, are summed over the binary problems.
     """
 
@@ -157,6 +159,7 @@ class BatchState(protocol.State):
     trial: State | None = None
     start: State | None = None
     late: bool = False
+    near: bool = False
     counted: float = math.inf
     polish: State | None = None
     reached: float = math.inf
@@ -493,7 +496,8 @@ class BatchPerceptron(BatchSteps):
         spent = PAR * draws >= np.count_nonzero(state.start.alpha)
         late = spent and primal > self._smo.certificate(problem, state.start).primal
         # an excess of a/√t falls by (1 − 1/√2) a/√t from t to 2t; what is left of it when all draws are made
-        left = (state.counted - primal) / (math.sqrt(2.0) - 1.0) * math.sqrt(draws / self._most_draws(problem, state))
+        left = (state.counted - primal) / (math.sqrt(2.0) - 1.0) * math.sqrt(WET_SHARE * draws / max(state.wet, 1.0))
+        state.near = bool(left <= FAR * primal)
         state.late, state.counted = bool(late or FAR * primal < left < math.inf), primal
         return found
 
@@ -505,7 +509,7 @@ class BatchPerceptron(BatchSteps):
     @staticmethod
     def _most_draws(problem: KernelProblem, state: BatchState) -> float:
         """The draws that are enough, by the examples and by those with a margin below 1."""
-        return max(min(problem.n / SHARE, state.wet / WET_SHARE), 1.0)
+        return max(min(problem.n / SHARE, (MORE if state.near else 1) * state.wet / WET_SHARE), 1.0)
 
     def at_checkpoint(self, state: BatchState) -> bool:
         """Whether this is a step to evaluate at."""
@@ -656,7 +660,7 @@ class BatchPerceptron(BatchSteps):
         bias, level, space = np.zeros(m), np.zeros(m), room(n)
         for q in range(m):
             y, s = problem.signs[q], problem.weights_of(q)
-            found = pour(f[q], y, s, n * state.nu[q], two, state.window[q].copy(), space)
+            found = pour(f[q], y, s, n * state.nu[q], two, np.array([0.0, 0.0, np.inf]), space)
             level[q] = found.level
             if level[q] > 0.0 and self.nu is not None:
                 multiple, bias[q] = 1.0 / level[q], found.bias / level[q]
