@@ -12,7 +12,6 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import math
 import sys
 import time
 
@@ -20,7 +19,7 @@ import numpy as np
 from sklearn.datasets import make_classification, make_gaussian_quantiles, make_moons
 
 from benchmarks.micro.smo_rows import SETS, noisy
-from benchmarks.peers.sbp import errors_along_time, prepared, test_error
+from benchmarks.peers.sbp import errors_along_time, limit, prepared, test_error
 from widemargin import SMO, StochasticBatchPerceptron
 from widemargin.data import generators
 from widemargin.running import run
@@ -42,11 +41,6 @@ CASES = {
 def two_classes(data):
     X, y = data
     return X.astype(np.float32), 2.0 * y - 1.0
-
-
-def limit(error, t):
-    """1.02 times an error, to whole examples."""
-    return math.ceil(1.02 * error * t.size - 1e-9) / t.size
 
 
 def exact_run(problem, Z, t, preparing, seed=0):

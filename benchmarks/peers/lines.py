@@ -36,10 +36,9 @@ from sklearn.svm import LinearSVC as LibLinearSVC
 import widemargin
 from benchmarks import datasets
 from benchmarks.micro import smo_rows
-from benchmarks.micro.sbp_handover import limit
 from benchmarks.micro.startup import FIRST_OF_KIND, python
 from benchmarks.peers.libsvm import dual_value
-from benchmarks.peers.sbp import errors_along_time, prepared, test_error
+from benchmarks.peers.sbp import errors_along_time, limit, prepared, test_error
 from benchmarks.timing import Twin, clock
 from benchmarks.timing import turns as in_turns
 from widemargin.running import run

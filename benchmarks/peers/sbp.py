@@ -16,6 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import json
+import math
 import sys
 import time
 from typing import NamedTuple
@@ -145,6 +146,11 @@ class Row(NamedTuple):
     error: float
     vectors: int
     part: str
+
+
+def limit(error, t):
+    """1.02 times an error, to whole examples."""
+    return math.ceil(1.02 * error * t.size - 1e-9) / t.size
 
 
 def errors_along_time(solver, problem, Z, t, until, most, seed, preparing):
