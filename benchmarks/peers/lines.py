@@ -328,15 +328,15 @@ LINES = {
         exact(lambda: digits(6000), 0.02, 10.0, 5000), SVC_NAME, rival_turns=1
     ),
     "two threads (wall clock): images": Line(two_threads(*images), "one thread", asked=1 / 1.6, idle=True),
-    "SBP to 1.02 × the exact error: a9a": Line(sbp(*kernel_set("a9a")), SMO, turns=1, asked=1.2),
-    "SBP: frequent words": Line(sbp(*kernel_set("words")), SMO, turns=1, asked=1.2),
-    "SBP: images": Line(sbp(*images), SMO, turns=1, asked=1.2),
-    "SBP: shuttle": Line(sbp(*kernel_set("shuttle")), SMO, turns=1, asked=1.2),
+    "SBP to 1.02 × the exact error: a9a": Line(sbp(*kernel_set("a9a")), SMO, asked=1.2),
+    "SBP: frequent words": Line(sbp(*kernel_set("words")), SMO, asked=1.2),
+    "SBP: images": Line(sbp(*images), SMO, asked=1.2),
+    "SBP: shuttle": Line(sbp(*kernel_set("shuttle")), SMO, asked=1.2),
     "SBP: covtype's first ten features, 10,000 rows": Line(
-        sbp(lambda: smo_rows.standardised("covtype", 54, 2, 10000, 10), 1.0, 1.0), SMO, turns=1, asked=1.2
+        sbp(lambda: smo_rows.standardised("covtype", 54, 2, 10000, 10), 1.0, 1.0), SMO, asked=1.2
     ),
     "SBP: generated, 100,000 × 3": Line(
-        sbp(lambda: smo_rows.noisy(100_000, 3, 0.0), 1.0, 10.0), SMO, turns=1, asked=1.2
+        sbp(lambda: smo_rows.noisy(100_000, 3, 0.0), 1.0, 10.0), SMO, asked=1.2
     ),
     **{
         f"linear to 1.1 × the best error: {name}": Line(to_error(name), SGD, optimum=name, asked=0.8)
