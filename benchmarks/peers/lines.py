@@ -147,11 +147,11 @@ def sbp(get, gamma, C):
             run(each, problem.take(np.arange(2500)), rng=np.random.default_rng(0), tol=1e-2, max_epochs=5)
 
         def turn():
-            found = []
+            found = []  # the model alone: kernel rows that SMO still had would leave SBP with memory nobody has touched
             smo = preparing + seconds_of(
-                lambda: found.append(run(exact, problem, rng=np.random.default_rng(0), tol=1e-3, max_epochs=1e9))
+                lambda: found.append(run(exact, problem, rng=np.random.default_rng(0), tol=1e-3, max_epochs=1e9).model)
             )
-            error = test_error(found[0].model, Z, t)
+            error = test_error(found[0], Z, t)
             most = limit(error, t)
             rows, _ = errors_along_time(solver, problem, Z, t, most, 4 * smo, 0, preparing)
             reached = len(rows) > 1 and max(rows[-1].error, rows[-2].error) <= most

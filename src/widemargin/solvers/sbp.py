@@ -36,10 +36,11 @@ From the ν-form to the optimum. Draws are counted against three things, each ti
 with a margin below 1 are about the support vectors to come: one draw for eight of them, and n/5, are enough. The
 sample's solution has a value for the kernel rows that it took: draws that took a quarter as many, and have not got
 below it, are slower than SMO. And the excess of the draws' value falls as 1/√t: what it fell by from t to 2t says how
-much there will be when all draws are made, and where that is far from the optimum they are not made. Then SMO takes
-over. It goes on from the sample's solution; where most vectors are free, and the draws' rows may be at hand, from the
-best point between that and the draws' coefficients. Until SMO's primal value is the lower one, the model is still that
-of the ν-form. While SMO works on all examples, all responses are known, and there are checkpoints in between.
+much there will be when all draws are made, and where that is far from the optimum they are not made; where it is not,
+there may be twice as many. Then SMO takes over. It goes on from the sample's solution; where most vectors are free, and
+the draws' rows may be at hand, from the best point between that and the draws' coefficients. Until SMO's primal value
+is the lower one, the model is still that of the ν-form. While SMO works on all examples, all responses are known, and
+there are checkpoints in between.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
 """

@@ -111,6 +111,8 @@ AWAKE, POSITION, PASSES = range(3)
 #: The least curvature: the step of a row of zeros then runs to the bound.
 FLAT = 1e-100
 
+_compiled_for: set[tuple] = set()
+
 # ---------------------------------------------------------------- one coordinate
 
 
@@ -1048,7 +1050,13 @@ class SDCA(Solver):
         return ThreadPoolExecutor(state.threads - 1) if state.threads > 1 else nullcontext()
 
     def _compile(self, problem: Problem, state: State) -> None:
-        """Compile what a run calls, without a visit."""
+        """Compile what a run on data of this kind calls, without a visit, if that has not been done."""
+        X, target, late = problem.X, problem.target, self._may_fall(state)
+        dtypes = [part.dtype for part in (*X, state.order, state.w.W) if isinstance(part, np.ndarray)]
+        kind = type(X), *dtypes, type(target), type(target.loss), problem.n_outputs > 1, state.threads > 1, late
+        if kind in _compiled_for:
+            return
+        _compiled_for.add(kind)
         with self._pool(state) as pool:
             if pool is None:
                 self._visit(problem, state, 0)
@@ -1056,7 +1064,7 @@ class SDCA(Solver):
                 self._visit_together(problem, state, 0, 0, pool)
                 next_order(state.order[:0], state.examples.wait[:0], True, np.uint64(0), 0)
         nobody = state.alpha[:0]
-        if self._may_fall(state):
+        if late:
             self._dual(problem, nobody, state.w.W[:0], state.w.b)
         several = np.float64 if problem.n_outputs > 1 else problem.dtype
         self._measures(problem, problem.y[:0], nobody, np.zeros((1, problem.n_outputs), several), state.w.b)
