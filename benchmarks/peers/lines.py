@@ -335,9 +335,7 @@ LINES = {
     "SBP: covtype's first ten features, 10,000 rows": Line(
         sbp(lambda: smo_rows.standardised("covtype", 54, 2, 10000, 10), 1.0, 1.0), SMO, asked=1.2
     ),
-    "SBP: generated, 100,000 × 3": Line(
-        sbp(lambda: smo_rows.noisy(100_000, 3, 0.0), 1.0, 10.0), SMO, asked=1.2
-    ),
+    "SBP: generated, 100,000 × 3": Line(sbp(lambda: smo_rows.noisy(100_000, 3, 0.0), 1.0, 10.0), SMO, asked=1.2),
     **{
         f"linear to 1.1 × the best error: {name}": Line(to_error(name), SGD, optimum=name, asked=0.8)
         for name in ("a9a", "reuters", "news20")

@@ -139,7 +139,7 @@ class _FromRows:
         kernel, X, Z, m = self.kernel, self.X, self.Z, self.shape[1]
         sparse, same = isinstance(Z, CSRRows), kernel.unit_diagonal and Z is X
         accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
-        largest = sizes(kernel.measure(), Z)[0] if kernel.of_distances else 0.0
+        largest = sizes(kernel.measure(), Z, self.threads)[0] if kernel.of_distances else 0.0
         narrow = sparse and kernel.measure is Squared and self._fits_float32(largest)
         packed = not sparse or pays_to_pack(Z, 4 if narrow else 8)
         measure: Any = Inner()

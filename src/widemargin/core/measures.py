@@ -15,6 +15,7 @@ import numpy as np
 from .dispatch import generic
 from .distant import Distant
 from .rows import CSRRows, DenseRows, row_norm2, shape
+from .sharing import share
 
 #: Entries whose terms are held at once.
 SOME_ENTRIES = 2**18
@@ -160,29 +161,43 @@ def _(measure, X, i):
     return row_norm1(X, i)
 
 
-@np.errstate(over="ignore")
-def sizes(measure: Squared | Absolute, X: DenseRows | CSRRows | Distant) -> tuple[float, float]:
+def sizes(
+    measure: Squared | Absolute, X: DenseRows | CSRRows | Distant, threads: int = 1
+) -> tuple[float, float]:  # fmt: skip
     """(largest, mean) ‖x‖² (Squared) or ‖x‖₁ (Absolute) of all rows; infinity where they overflow.
 
-    Squares of dense float32 rows are summed in float32: it is the order of magnitude that matters.
+    Squares of dense float32 rows are summed in float32: it is the order of magnitude that matters. Threads change no
+    bit.
     """
     if isinstance(X, Distant):
         return X.sizes(isinstance(measure, Squared))[1:]
     n, d = shape(X)
     square, per_row = isinstance(measure, Squared), d if isinstance(X, DenseRows) else X.data.size // max(1, n)
     few = max(1, SOME_ENTRIES // max(1, per_row))
-    largest, total = 0.0, 0.0
-    for first in range(0, n, few):
-        if isinstance(X, DenseRows):
-            part = X.values[first : first + few]
-            sums = np.einsum("ij,ij->i", part, part) if square else np.abs(part).sum(1, np.float64)
-            if square and not TINY < sums.max() < np.inf:  # squares that float32 has no numbers for
-                sums = np.einsum("ij,ij->i", part, part, dtype=np.float64)
-        else:
-            ends = X.indptr[first : first + few + 1]
-            part = X.data[ends[0] : ends[-1]]
-            starts = (ends[:-1] - ends[0])[ends[1:] > ends[:-1]]
-            terms = np.square(part, dtype=np.float64) if square else np.abs(part, dtype=np.float64)
-            sums = np.add.reduceat(terms, starts) if starts.size else np.zeros(1)
-        largest, total = max(largest, float(sums.max())), total + float(sums.sum(dtype=np.float64))
-    return largest, total / max(1, n)
+    blocks = -(-n // few)
+    largest, totals = np.zeros(blocks), np.zeros(blocks)
+
+    def look(start: int, stop: int) -> None:
+        with np.errstate(over="ignore"):
+            for k in range(start, stop):
+                sums = _some_sizes(square, X, k * few, few)
+                largest[k], totals[k] = sums.max(), sums.sum(dtype=np.float64)
+
+    step = max(1, -(-blocks // threads))
+    share(look, [(start, min(start + step, blocks)) for start in range(0, blocks, step)])
+    return float(largest.max(initial=0.0)), float(sum(totals.tolist())) / max(1, n)
+
+
+def _some_sizes(square: bool, X: DenseRows | CSRRows, first: int, few: int) -> np.ndarray:
+    """‖x‖² or ‖x‖₁ of a few rows; of sparse ones without entries there may be none."""
+    if isinstance(X, DenseRows):
+        part = X.values[first : first + few]
+        sums = np.einsum("ij,ij->i", part, part) if square else np.abs(part).sum(1, np.float64)
+        if square and not TINY < sums.max() < np.inf:  # squares that float32 has no numbers for
+            sums = np.einsum("ij,ij->i", part, part, dtype=np.float64)
+        return sums
+    ends = X.indptr[first : first + few + 1]
+    part = X.data[ends[0] : ends[-1]]
+    starts = (ends[:-1] - ends[0])[ends[1:] > ends[:-1]]
+    terms = np.square(part, dtype=np.float64) if square else np.abs(part, dtype=np.float64)
+    return np.add.reduceat(terms, starts) if starts.size else np.zeros(1)

@@ -215,7 +215,7 @@ class KernelMachine(TrainedByRun):
             prepared = Preparation.of(kernel, divided(X, exponent), free, stays_dense=self._trains_on_device())
             self._preparation = replace(prepared, exponent=exponent)
             rows = self._preparation.rows(kernel, X, known=True)
-            largest, (longest, mean) = largest_value(kernel, rows), lengths(kernel, rows)
+            largest, (longest, mean) = largest_value(kernel, rows), lengths(kernel, rows, threads(self.n_jobs))
         check_values(kernel, self._gamma, rows, largest, longest, X)
         C = self.C if self.lam is None else 1.0 / (float(self.lam) * X.shape[0])
         warn_if_too_small(C, X.shape[0], largest, self._intercept(), X, "data")

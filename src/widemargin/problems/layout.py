@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.distant import Distant
 from ..core.kernel_matrix import KernelMatrix
 from ..core.kernels import as_kernel, class_of, resolve_gamma
-from ..core.measures import Absolute, sizes
+from ..core.measures import SOME_ENTRIES, Absolute, sizes
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape, take_rows
 from ..core.tiles import BESIDE
 from ..files import savable
@@ -59,7 +59,11 @@ def largest_entry(X: Any) -> float:
         return X.largest_entry()
     entries = X.values if isinstance(X, DenseRows) else X.data if sp.issparse(X) or isinstance(X, CSRRows) else X
     entries = np.asarray(entries)
-    return max(abs(float(entries.max())), abs(float(entries.min()))) if entries.size else 0.0
+    if not entries.size:
+        return 0.0
+    few = max(1, SOME_ENTRIES * len(entries) // entries.size)  # so that they are read from memory once
+    parts = [entries[first : first + few] for first in range(0, len(entries), few)]
+    return float(np.max(np.abs([(part.max(), part.min()) for part in parts])))
 
 
 def exponent_of(X: Any) -> int:
@@ -105,9 +109,9 @@ def scaled_kernel(name: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> tup
     return as_kernel(name, min(own, float(np.finfo(float).max)), degree, coef0), exponent, given
 
 
-def lengths(kernel: Any, rows: Any) -> tuple[float, float]:
+def lengths(kernel: Any, rows: Any, threads: int = 1) -> tuple[float, float]:
     """The largest and the mean of what distances of rows are made of, ‖x‖² or ‖x‖₁; 0 for other kernels."""
-    return sizes(kernel.measure(), rows) if kernel.of_distances else (0.0, 0.0)
+    return sizes(kernel.measure(), rows, threads) if kernel.of_distances else (0.0, 0.0)
 
 
 def check_values(kernel: Any, gamma: float, rows: Any, largest: float, longest: float, X: Any) -> None:
