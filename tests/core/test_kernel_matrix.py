@@ -284,7 +284,10 @@ def test_sizes_are_those_of_all_rows_in_whichever_blocks(layout, measure, rng, m
     X = rng.normal(size=(37, 6)) * rng.exponential(size=(37, 1)) * (rng.random((37, 6)) < 0.5)
     X[rng.integers(37, size=5)] = 0.0  # rows of nothing
     own = (X**2 if isinstance(measure, measures.Squared) else np.abs(X)).sum(axis=1)
-    np.testing.assert_allclose(measures.sizes(measure, layouts.as_rows(layout(X))), (own.max(), own.mean()), rtol=1e-12)
+    rows = layouts.as_rows(layout(X))
+    found = measures.sizes(measure, rows)
+    np.testing.assert_allclose(found, (own.max(), own.mean()), rtol=1e-12)
+    assert all(measures.sizes(measure, rows, threads) == found for threads in (2, 3, 50))
 
 
 @pytest.mark.parametrize("shape", [(40, 2000), (300, 150), (33, 450)])  # by columns, by rows, unevenly

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import water_level as textbook
-from widemargin.core.water_level import BELOW, LOW, TAKEN, draw, fill, pour, room
+from widemargin.core.water_level import BELOW, LOW, SEEN, TAKEN, draw, fill, pour, room
 
 VOLUMES = [0.0, 1e-6, 0.01, 0.5, 2.0, 30.0]
 
@@ -174,6 +174,15 @@ def test_where_no_level_is_known_one_pass_finds_it_all_the_same(seed, n, volume,
     assert found.level == pytest.approx(expected.level, rel=1e-9, abs=1e-9)
     np.testing.assert_allclose(distribution(space, y * f, y, np.empty(0), two), expected.p, atol=1e-12)
     assert found.passes == 1
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_where_no_level_is_known_the_window_holds_few_points_all_the_same(two, rng):
+    n = 4000
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    window, space = np.array([0.0, 0.0, np.inf]), room(n)
+    pour(rng.normal(size=n), y, np.empty(0), 10.0, two, window, space)
+    assert space.counts[SEEN].sum() < n / 2
 
 
 def test_one_covered_point_and_one_of_each_class():

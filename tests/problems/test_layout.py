@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from widemargin import SVC
 from widemargin.core.kernels import RBF, Laplacian, Linear
 from widemargin.core.rows import as_rows
-from widemargin.problems.layout import lengths
+from widemargin.problems import layout
+from widemargin.problems.layout import largest_entry, lengths
 
 
 def test_lengths_are_the_largest_and_the_mean_of_what_distances_are_made_of():
@@ -14,6 +16,19 @@ def test_lengths_are_the_largest_and_the_mean_of_what_distances_are_made_of():
     assert lengths(RBF(1.0), rows) == (25.0, 12.5)
     assert lengths(Laplacian(1.0), rows) == (7.0, 3.5)
     assert lengths(Linear(), rows) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("place", [0, 36])
+def test_the_largest_entry_is_that_of_all_parts_of_arrays_in_any_order(sign, place, rng, monkeypatch):
+    monkeypatch.setattr(layout, "SOME_ENTRIES", 40)
+    X = rng.uniform(-1.0, 1.0, (37, 6))
+    X[place, 3] = 7.0 * sign
+    for given in (X, np.asfortranarray(X), X[:, ::3], X.astype(np.float32), sp.csr_matrix(X), as_rows(X)):
+        assert largest_entry(given) == 7.0
+    X[place, 3] = np.nan
+    assert np.isnan(largest_entry(X))
+    assert largest_entry(X[:0]) == 0.0
 
 
 def test_the_error_of_kernel_values_grows_with_the_mean_square_of_float32_rows(rng):
