@@ -732,17 +732,18 @@ def test_kernel_values_kept_from_the_last_round_change_no_bit(regression, interc
 @settings(max_examples=200)
 def test_variables_that_stay_keep_their_kernel_values_and_the_others_are_fresh(seed, before, count, most, known):
     """Through any round: who is in the next working set, once each, and which kernel values have to be looked up."""
-    rng, largest = np.random.default_rng(seed), 25
+    rng, largest = np.random.default_rng(seed), max(before, most + count) if known else most + count
     values = rng.normal(size=(30, 30)).astype(np.float32)
     previous = np.where(rng.random(before) < 0.6, rng.permutation(30)[:before], -1)
     picked = rng.permutation(30)[:count]
     space = smo.Space.of(30, largest, 1)
     space.K[:] = np.nan
-    space.K[:before, :before] = values[np.ix_(previous, previous)]
+    held = previous[:largest]  # a state may come from where there was more room
+    space.K[: held.size, : held.size] = values[np.ix_(held, held)]
     space.picked[:count], space.taken[picked] = picked, True
     space.begun[smo.KNOWN] = before if known else -1
     size, fresh = smo.seat(space, previous, most, count)
-    chosen, stay = space.chosen[:size], previous[previous >= 0][:most]
+    chosen, stay = space.chosen[:size], held[held >= 0][:most]
     assert sorted(chosen) == sorted({*picked, *stay})
     new = space.fresh[:fresh]
     if not known and before:

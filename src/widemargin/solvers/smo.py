@@ -468,10 +468,10 @@ def seat(space, previous, most, count):
 
     Variables of the round before stay in their places, ``most`` of them at most, and so do their kernel values. Those
     picked, ``count`` of them, take places of others that have left, or new ones; the last variables come into places
-    that are left over.
+    that are left over. A state may come from a run with room for larger working sets.
     """
     chosen, taken, fresh, K = space.chosen, space.taken, space.fresh, space.K
-    size, staying, new, place = previous.size, 0, 0, 0
+    size, staying, new, place = min(previous.size, chosen.size), 0, 0, 0
     for k in range(size):
         v, chosen[k] = previous[k], -1
         if v >= 0 and staying < most:
