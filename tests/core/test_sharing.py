@@ -6,10 +6,30 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from widemargin.core import sharing
-from widemargin.core.sharing import in_turn, share
+from widemargin.core.borrowing import borrow
+from widemargin.core.dispatch import compiled
+from widemargin.core.sharing import claim, in_turn, share
+
+
+@compiled
+def _claim_all(counts, by):
+    """by[k] ← one more for each number k that is claimed, until there are no more."""
+    counts, by = borrow(counts), borrow(by)
+    k = claim(counts, 1)
+    while k < by.size:
+        by[k] += 1
+        k = claim(counts, 1)
+
+
+def test_threads_that_claim_numbers_get_each_of_them_once():
+    counts, by = np.zeros(3, np.int64), np.zeros((4, 200_000), np.int64)
+    share(_claim_all, [(counts, each) for each in by])
+    np.testing.assert_array_equal(by.sum(axis=0), 1)
+    np.testing.assert_array_equal(counts, [0, by.shape[1] + len(by), 0])
 
 
 def test_all_pieces_are_done_on_threads_of_their_own():

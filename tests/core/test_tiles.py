@@ -14,7 +14,20 @@ from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF, Linear
 from widemargin.core.measures import Inner, Squared
 from widemargin.core.rows import CSRRows, DenseRows
-from widemargin.core.tiles import AHEAD, BESIDE, DEPTH, LANES, TILE_ENTRIES, Packed, Scattered, write_group
+from widemargin.core.tiles import (
+    AHEAD,
+    BESIDE,
+    CHUNK,
+    DEPTH,
+    HEIGHT,
+    LANES,
+    TILE_ENTRIES,
+    Packed,
+    PairByPair,
+    Scattered,
+    compute_rows,
+    write_group,
+)
 
 
 @every_combination
@@ -53,6 +66,24 @@ def test_equal_rows_have_the_kernel_value_one(d, name, layout, rng):
     # and where rows and columns are two matrices
     np.testing.assert_array_equal(KernelMatrix(EXAMPLES[name], X, Z).block(I + 40)[I, I], 1.0)
     np.testing.assert_array_equal(KernelMatrix(EXAMPLES[name], X, Z).block(I), K.block(I)[:, :40])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "layout", "recipe"),
+    [
+        (RBF(0.1), "dense float32", Packed),
+        (RBF(0.1), "CSR float32 int32", Scattered),
+        (RBF(1e12), "CSR float64 int32", PairByPair),
+    ],
+)
+def test_columns_that_another_thread_has_taken_are_left_to_it(kernel, layout, recipe, rng):
+    X, _ = as_rows(rng.standard_normal((3 * CHUNK + 5, 7)), layout)
+    K = KernelMatrix(kernel, X)
+    assert isinstance(K.recipe, recipe)
+    I, out = np.arange(HEIGHT + 1), np.full((HEIGHT + 1, 3 * CHUNK + 5), np.nan, K.dtype)
+    compute_rows(K.recipe, I, I, np.full(len(I), 2), 3 * CHUNK + 5, out)
+    assert np.isnan(out[:, : 2 * CHUNK]).all()
+    np.testing.assert_array_equal(out[:, 2 * CHUNK :], K.block(I)[:, 2 * CHUNK :])
 
 
 @pytest.mark.parametrize("layout", ["dense float32", "CSR float64 int64"])

@@ -301,7 +301,6 @@ def test_threads_do_not_change_a_bit(rng):
 
 @pytest.mark.parametrize("intercept", ["unregularized", "regularized"])
 def test_threads_that_add_rows_do_not_change_a_bit(intercept, rng, monkeypatch):
-    """Columns are shared out by pieces of 2048."""
     seed, shared = int(rng.integers(2**32)), []
 
     def share(call, pieces):
@@ -325,6 +324,27 @@ def test_threads_that_add_rows_do_not_change_a_bit(intercept, rng, monkeypatch):
         assert state.f.tobytes() == one.f.tobytes()
         assert state.counters == one.counters
     assert len(shared) > one.counters.steps // 2
+
+
+@pytest.mark.parametrize("n", [1, 17, 3001, 9000])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_all_columns_of_rows_are_added_once_by_however_many_threads(n, threads, rng, monkeypatch):
+    """Whoever comes first may take all pieces."""
+    shared = []
+
+    def share(call, pieces):
+        shared.append(len(pieces))
+        for piece in pieces[::-1]:
+            call(*piece)
+
+    monkeypatch.setattr(smo, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(smo, "share", share)
+    rows, slots, change = rng.random((9, n), np.float32), np.array([7, 0, 3, 8, 2]), rng.normal(size=5)
+    change[2], f = 0.0, rng.normal(size=n)
+    expected = f + change @ rows[slots].astype(float)
+    smo.add_kernel_rows(rows, slots, change, f, threads)
+    np.testing.assert_allclose(f, expected, rtol=1e-12, atol=1e-12)
+    assert shared == [threads]
 
 
 @pytest.mark.parametrize("n", [450, 2100])

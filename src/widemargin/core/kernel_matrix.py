@@ -204,8 +204,8 @@ class _FromRows:
         other.recipe = recipe._replace(X=X, x_size=x_size, same=False)  # type: ignore[call-arg]
         return other
 
-    def _piece(self, I: np.ndarray, places: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
-        """Columns first to last of out; first is a multiple of CHUNK."""
+    def _piece(self, I: np.ndarray, places: np.ndarray, begun: np.ndarray, out: np.ndarray) -> None:
+        """All columns of out that no other thread takes; ``begun`` is as in :func:`compute_rows`."""
         recipe = self.recipe
         if isinstance(recipe, Scattered):
             try:
@@ -213,7 +213,7 @@ class _FromRows:
             except IndexError:
                 slot = np.zeros(recipe.slot.size, np.int32)
             recipe = recipe._replace(slot=slot)
-        compute_rows(recipe, I, places, first, last, out)
+        compute_rows(recipe, I, places, begun, self.shape[1], out)
         if isinstance(recipe, Scattered):
             self._slots.append(recipe.slot)
 
@@ -222,16 +222,14 @@ class _FromRows:
         lanes = SPARSE_BYTES // self.recipe.z_size.itemsize if isinstance(self.recipe, Scattered) else LANES
         chunks, groups = -(-m // CHUNK), -(-len(I) // lanes)
         pieces = min(self.threads, max(chunks, groups), len(I) * m * self.entries_per_row // WORTH_A_THREAD)
-        if pieces <= 1:
-            self._piece(I, places, 0, m, out)
-            return
-        # by columns, of which each thread then reads its own, or by rows where that would divide the work less evenly
-        if chunks % pieces == 0 or chunks >= 8 * pieces or groups < pieces:
-            step = -(-chunks // pieces) * CHUNK
-            parts = [(I, places, a, min(a + step, m), out) for a in range(0, m, step)]
+        begun = np.zeros(len(I), np.int64)
+        # by columns, or by rows where that would divide the work less evenly
+        if pieces <= 1 or chunks % pieces == 0 or chunks >= 8 * pieces or groups < pieces:
+            parts = [(I, places, begun, out)] * max(1, pieces)
         else:
             step = -(-groups // pieces) * lanes
-            parts = [(I[a : a + step], places[a : a + step], 0, m, out) for a in range(0, len(I), step)]
+            ends = [(a, a + step) for a in range(0, len(I), step)]
+            parts = [(I[a:b], places[a:b], begun[a:b], out) for a, b in ends]
         share(self._piece, parts)
 
     def diagonal(self) -> tuple[np.ndarray, int]:

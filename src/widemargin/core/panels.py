@@ -379,7 +379,7 @@ class Slots:
         if not self.sparse:
             way = self.way
             recipe = Packed(self.kernel, way.measure, way.weight, rows, self._tiles, sizes, self._sizes, False)
-            compute_rows(recipe, places, places, 0, count, out)
+            compute_rows(recipe, places, places, np.zeros(len(places), np.int64), count, out)
             return
         known = 0 if self._gathered is None else shape(self._gathered)[0]
         late = self._late[0] if len(self._late) == 1 else np.unique(np.concatenate(self._late or [places[:0]]))
@@ -401,7 +401,7 @@ class Slots:
         recipe: Any = PairByPair(kernel, rows, Z, False)
         if not way.in_pairs:
             recipe = Scattered(kernel, way.measure, way.weight, rows, Z, sizes, own, False, self._slot)
-        compute_rows(recipe, places, places, 0, shape(Z)[0], out)
+        compute_rows(recipe, places, places, np.zeros(len(places), np.int64), shape(Z)[0], out)
 
     def among(
         self, X: Any, index: np.ndarray, rows: Any, sizes: np.ndarray, chosen: np.ndarray, others: np.ndarray

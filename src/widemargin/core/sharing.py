@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -44,6 +45,18 @@ def _look(typingctx, number):
         return builder.load_atomic(array.data, "acquire", 8)
 
     return number.dtype(number), codegen
+
+
+@intrinsic
+def claim(typingctx, counts, k):
+    """counts[k], which is one more from then on: no two threads are told the same number."""
+
+    def codegen(context, builder, sig, args):
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        place, one = builder.gep(array.data, [args[1]]), ir.Constant(ir.IntType(64), 1)
+        return builder.atomic_rmw("add", place, one, "monotonic")
+
+    return types.int64(counts, types.int64), codegen
 
 
 @compiled

@@ -39,6 +39,7 @@ from .dispatch import compiled, generic, inlined, use_wide_registers
 from .kernels import between, finish, measure_of
 from .measures import Absolute, Inner, Overlap, Squared
 from .rows import CSRRows, DenseRows, emit_prefetch, n_rows, shape, some_rows
+from .sharing import claim
 
 LANES = 16  # rows in a tile
 CHUNK = 192  # columns between two maps from sums to kernel values
@@ -378,8 +379,11 @@ class PairByPair(NamedTuple):
 
 
 @generic
-def _compute(recipe, I, places, first, last, out):
-    """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last; first is a multiple of CHUNK."""
+def _compute(recipe, I, places, begun, last, out):
+    """out[places[r], j] ← k(row I[r], column j) for j < last, but for chunks of columns that another thread takes.
+
+    begun[r] are the chunks that have been taken, of rows which are computed together and of which r is the first.
+    """
 
 
 @inlined
@@ -452,7 +456,7 @@ def write_group(measure, X, I, start, end, V, third, listed, sums, room):
 
 
 @_compute.case(Packed)
-def _(recipe, I, places, first, last, out):
+def _(recipe, I, places, begun, last, out):
     X, tiles, z_size = borrow(recipe.X), borrow(recipe.tiles), borrow(recipe.z_size)
     width = tiles.shape[1]
     height, stretches = min(HEIGHT, I.size), -(-width // DEPTH)
@@ -470,7 +474,8 @@ def _(recipe, I, places, first, last, out):
             group_end = min(start + j + size, end)
             write_group(recipe.measure, X, I, start + j, group_end, V, j // few, listed, of_features, room)
             j += size
-        for a in range(first, last, CHUNK):
+        a = claim(begun, start) * CHUNK
+        while a < last:
             u, end_tile = a // LANES, min((a + CHUNK) // LANES, tiles.shape[0])
             sums[:] = 0
             for s in range(stretches):
@@ -486,10 +491,11 @@ def _(recipe, I, places, first, last, out):
                         _add_few_listed(recipe.measure, tiles, v, V, j, listed, g, sums, (v - u) * LANES)
                     j += few
             _map(recipe, I, places, start, end, a, last, sums, kept, out)
+            a = claim(begun, start) * CHUNK
 
 
 @_compute.case(Scattered)
-def _(recipe, I, places, first, last, out):
+def _(recipe, I, places, begun, last, out):
     X, Z, z_size, slot = borrow(recipe.X), borrow(recipe.Z), borrow(recipe.z_size), borrow(recipe.slot)
     lanes = SPARSE_BYTES // z_size.itemsize
     S = np.empty((CHUNK, lanes), z_size.dtype)
@@ -514,7 +520,8 @@ def _(recipe, I, places, first, last, out):
                     used += 1
                     slot[column] = used
                 tile[slot[column], r] = X.data[p]
-        for a in range(first, last, CHUNK):
+        a = claim(begun, start) * CHUNK
+        while a < last:
             b = min(a + CHUNK, last)
             for j in range(a, b):
                 low, high = np.int64(Z.indptr[j]), np.int64(Z.indptr[j + 1])
@@ -523,6 +530,7 @@ def _(recipe, I, places, first, last, out):
                 for j in range(b - a):
                     sums[t, j] = S[j, t]
             _map(recipe, I, places, start, start + rows, a, last, sums, kept, out)
+            a = claim(begun, start) * CHUNK
         for r in range(rows):
             i = I[start + r]
             for p in range(X.indptr[i], X.indptr[i + 1]):
@@ -531,13 +539,14 @@ def _(recipe, I, places, first, last, out):
 
 
 @_compute.case(PairByPair)
-def _(recipe, I, places, first, last, out):
+def _(recipe, I, places, begun, last, out):
     X, Z = borrow(recipe.X), borrow(recipe.Z)
     for r in range(I.size):
-        for j in range(first, last):
-            out[places[r], j] = between(recipe.kernel, X, I[r], Z, j)
-        if recipe.same and first <= I[r] < last:
-            out[places[r], I[r]] = 1
+        a = claim(begun, r) * CHUNK
+        while a < last:
+            for j in range(a, min(a + CHUNK, last)):
+                out[places[r], j] = 1 if recipe.same and I[r] == j else between(recipe.kernel, X, I[r], Z, j)
+            a = claim(begun, r) * CHUNK
 
 
 @inlined
@@ -560,10 +569,13 @@ def _map(recipe, I, places, start, end, a, last, sums, kept, out):
 
 
 @compiled
-def compute_rows(recipe, I, places, first, last, out):
-    """out[places[r], j] ← k(row I[r], column j) for first ≤ j < last, in place; first is a multiple of CHUNK."""
+def compute_rows(recipe, I, places, begun, last, out):
+    """out[places[r], j] ← k(row I[r], column j) for j < last, in place, together with other threads that do the same.
+
+    ``begun`` is theirs in common, a zero for each row; who is done with some columns takes the next that nobody has.
+    """
     use_wide_registers()
-    _compute(borrow(recipe), borrow(I), borrow(places), first, last, borrow(out))
+    _compute(borrow(recipe), borrow(I), borrow(places), borrow(begun), last, borrow(out))
 
 
 @generic

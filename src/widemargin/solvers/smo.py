@@ -58,7 +58,7 @@ from ..core.dispatch import apart, compiled, generic, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache
 from ..core.rows import one_by_one
-from ..core.sharing import share
+from ..core.sharing import claim, share
 from ..core.visits import shuffle
 from ..files import savable
 from ..history import Counters
@@ -234,8 +234,8 @@ def way_of(problem: KernelProblem) -> Pairs | Singles:
 
 @apart
 def add_rows(rows, slots, coefficients, f, start, end):
-    """f += Σ coefficient × row from column ``start``, a multiple of PIECE, to ``end``, in place: four rows at a time,
-    the columns in pieces that stay in cache.
+    """f += Σ coefficient × row from column ``start`` to ``end``, in place: four rows at a time, the columns in pieces
+    that stay in cache.
     """
     rows, slots, coefficients, f = borrow(rows), borrow(slots), borrow(coefficients), borrow(f)
     size, count = coefficients.size, 0
@@ -256,20 +256,23 @@ def add_rows(rows, slots, coefficients, f, start, end):
                 piece[x] += a * A[x] + b * B[x] + c * C[x] + d * D[x]
 
 
-_add_kernel_rows = compiled(add_rows)
+@compiled
+def _add_pieces(rows, slots, coefficients, f, width, begun):
+    """The same over pieces of so many columns that no other thread takes; begun[0] of them have been taken."""
+    begun, size = borrow(begun), borrow(f).size
+    first = claim(begun, 0) * width
+    while first < size:
+        add_rows(rows, slots, coefficients, f, first, min(first + width, size))
+        first = claim(begun, 0) * width
 
 
 def add_kernel_rows(
     rows: np.ndarray, slots: np.ndarray, coefficients: np.ndarray, f: np.ndarray, threads: int = 1
 ) -> None:  # fmt: skip
     """f += Σ coefficient × row, in place; the columns are shared out to threads, which changes no bit."""
-    pieces = -(-f.size // PIECE)
-    threads = min(threads, pieces, coefficients.size * f.size // WORTH_A_THREAD)
-    if threads <= 1:
-        _add_kernel_rows(rows, slots, coefficients, f, 0, f.size)
-        return
-    step = -(-pieces // threads) * PIECE
-    share(_add_kernel_rows, [(rows, slots, coefficients, f, a, min(a + step, f.size)) for a in range(0, f.size, step)])
+    threads = max(1, min(threads, coefficients.size * f.size // WORTH_A_THREAD))
+    width = min(PIECE, 16 * max(1, f.size // (32 * threads)))  # two pieces for each thread, or more
+    share(_add_pieces, [(rows, slots, coefficients, f, width, np.zeros(1, np.int64))] * threads)
 
 
 @apart
@@ -505,6 +508,20 @@ def seat(space, previous, most, count):
 
 
 @apart
+def list_rows(row, chosen, taken, wanted):
+    """wanted ← the rows of the chosen variables, of which two may have one; returns their number."""
+    count = 0
+    for v in chosen:
+        taken[row[v]] = False
+    for v in chosen:
+        if not taken[row[v]]:
+            taken[row[v]] = True
+            wanted[count] = row[v]
+            count += 1
+    return count
+
+
+@apart
 def gather(rows, slots, columns, fresh, constant, K):
     """Rows and columns ``fresh`` of K ← the kernel between variables with these slots and columns.
 
@@ -594,15 +611,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             untouched = rounds + made == 0 and used == 0
             picked, after = choose(part, rule, space, bias, top, bottom, position, untouched)
             size, new = seat(space, previous, rule.keep, picked)
-            listed = 0
-            for k in range(size):
-                r, first = row[chosen[k]], True
-                if row.size != f.size:  # two variables may have one row
-                    for other in range(listed):
-                        first = first and wanted[other] != r
-                if first:
-                    wanted[listed] = r
-                    listed += 1
+            listed = list_rows(row, chosen[:size], space.taken, wanted)
             begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION], begun[FRESH] = size, listed, after, violation, new
         size, listed, violation = int(begun[SIZE]), int(begun[ROWS]), begun[VIOLATION]
         for k in range(listed):
