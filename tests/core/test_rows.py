@@ -249,6 +249,28 @@ def test_taken_rows_are_a_copy_in_the_order_asked_for(layout, rng):
 
 
 @compiled
+def _dots_and_norms(X, V, dots, both, norms2):
+    for i in range(rows.n_rows(X)):
+        dots[i] = rows.row_dot(X, i, V, 1.0)
+        both[i], norms2[i] = rows.row_dot_and_norm2(X, i, V)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_inner_products_of_rows_of_any_length(layout, rng):
+    """Short rows are read one by one, with several sums; what is left over counts as well."""
+    lengths = [*range(10), 63, 126, 127, 128, 129, 300]
+    matrix = np.zeros((len(lengths), 400), np.float32)
+    for row, length in zip(matrix, lengths, strict=True):
+        row[rng.permutation(400)[:length]] = rng.normal(size=length)
+    V, exact = rng.normal(size=(400, 1)), matrix.astype(float)
+    dots, both, norms2 = np.full((3, len(lengths)), np.nan)
+    _dots_and_norms(wrapped(matrix, layout), V, dots, both, norms2)
+    for found in (dots, both):
+        np.testing.assert_allclose(found, exact @ V[:, 0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(norms2, np.square(exact).sum(axis=1), rtol=1e-13)
+
+
+@compiled
 def dots(X, i, V, U):
     return rows.row_dots(X, i, V, U)
 

@@ -1,6 +1,7 @@
 """SMO: the optimum of tiny problems by a general method, KKT conditions, certificates, laws of states and caches."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -315,6 +316,7 @@ def test_threads_that_add_rows_do_not_change_a_bit(intercept, rng, monkeypatch):
 
     one = outcome(1)
     monkeypatch.setattr(smo, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(smo, "WORTH_A_LOOK", 1)
     monkeypatch.setattr(smo, "share", share)
     for threads, pieces in ((2, 2), (3, 3)):
         shared.clear()
@@ -386,7 +388,10 @@ def test_rounds_may_be_asked_for_in_any_portions(rng):
 @pytest.mark.parametrize("n", [300, 600, 2100])
 @pytest.mark.parametrize("rows", [20, 10000])
 def test_kernel_values_are_counted_exactly(n, rows, rng, matrices):
-    outcome = solved(make(rng, n, cache_bytes=4 * n * rows), rng, tol=1e-2)
+    problem = make(rng, n, cache_bytes=4 * n * rows)
+    SMO()._compile(problem)  # computes a few values, once in a process
+    matrices.clear()
+    outcome = solved(problem, rng, tol=1e-2)
     assert outcome.state.counters.kernel_computed == sum(matrix.evaluations for matrix in matrices)
     assert outcome.history["kernel_evals"][-1] == outcome.state.counters.kernel_evals
 
@@ -746,6 +751,30 @@ def test_kernel_values_kept_from_the_last_round_change_no_bit(regression, interc
     assert most > 0 >= none
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.floats(0, 1), st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_kernel_values_of_fresh_variables_are_looked_up_by_however_many_threads(seed, size, share, threads):
+    """Rows and columns of those that are fresh, with the constant, and nothing else."""
+    rng = np.random.default_rng(seed)
+    values = rng.random((90, 90), np.float32)
+    values += values.T
+    row = rng.integers(90, size=size)  # two variables may have one row
+    space, fresh = smo.Space.of(90, 60, 1), np.flatnonzero(rng.random(size) < share)
+    order = rng.permutation(90)
+    cache = SimpleNamespace(rows=values[order], slot_of=np.argsort(order), matrix=SimpleNamespace(threads=threads))
+    space.K[:], space.columns[:size], space.fresh[: fresh.size] = np.nan, row, fresh
+    space.begun[[smo.SIZE, smo.FRESH]] = size, fresh.size
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(smo, "WORTH_A_LOOK", 1)
+        smo.gather_shared(cache, SimpleNamespace(constant=0.25), space)
+    touched = np.isin(np.arange(size), fresh)
+    touched = touched[:, None] | touched
+    expected = np.where(touched, values[np.ix_(row, row)] + np.float32(0.25), np.nan)
+    np.testing.assert_array_equal(space.K[:size, :size], expected)
+    assert np.isnan(space.K[size:]).all()
+    assert space.begun[smo.FRESH] == 0.0
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 12), st.integers(0, 12), st.integers(0, 12), st.booleans())

@@ -61,7 +61,7 @@ def emit_prefetch(builder: ir.IRBuilder, pointer: Any) -> None:
 
 
 @intrinsic
-def _prefetch(typingctx, array, index):
+def prefetch(typingctx, array, index):
     """Ask the memory system for the cache line of ``array[index]``; changes nothing."""
     signature = types.void(array, index)
 
@@ -157,16 +157,58 @@ def _(X, i, V, unit):
     if NEAR < v.size * v.itemsize <= FAR:
         last = X.indptr[i + 1] - 1
         for p in range(X.indptr[i], X.indptr[i + 1]):
-            _prefetch(v, X.indices[min(p + ENTRIES_AHEAD, last)])
+            prefetch(v, X.indices[min(p + ENTRIES_AHEAD, last)])
             total += unit * X.data[p] * v[X.indices[p]]
     elif X.indptr[i + 1] - X.indptr[i] < SHORT_ROW:
-        for p in range(X.indptr[i], X.indptr[i + 1]):
+        # four sums, since each addition waits for the one before
+        second, third, fourth, p, end = total, total, total, X.indptr[i], X.indptr[i + 1]
+        while p + 3 < end:
             one_by_one()
             total += unit * X.data[p] * v[X.indices[p]]
+            second += unit * X.data[p + 1] * v[X.indices[p + 1]]
+            third += unit * X.data[p + 2] * v[X.indices[p + 2]]
+            fourth += unit * X.data[p + 3] * v[X.indices[p + 3]]
+            p += 4
+        while p < end:
+            one_by_one()
+            total += unit * X.data[p] * v[X.indices[p]]
+            p += 1
+        total = (total + second) + (third + fourth)
     else:
         for p in range(X.indptr[i], X.indptr[i + 1]):
             total += unit * X.data[p] * v[X.indices[p]]
     return total
+
+
+@generic
+def row_dot_and_norm2(X, i, V):
+    """(⟨v, xᵢ⟩, ‖xᵢ‖²) in one pass, for V of shape (n_features, 1)."""
+
+
+@row_dot_and_norm2.case(DenseRows)
+def _(X, i, V):
+    return row_dot(X, i, V, V.dtype.type(1)), row_norm2(X, i)
+
+
+@row_dot_and_norm2.case(CSRRows)
+def _(X, i, V):
+    if X.indptr[i + 1] - X.indptr[i] >= SHORT_ROW:
+        return row_dot(X, i, V, V.dtype.type(1)), row_norm2(X, i)
+    v, p, end = flat(V), X.indptr[i], X.indptr[i + 1]
+    total, other, norm2, other2 = V.dtype.type(0), V.dtype.type(0), 0.0, 0.0
+    while p + 1 < end:
+        one_by_one()
+        x, z = X.data[p], X.data[p + 1]
+        total += x * v[X.indices[p]]
+        other += z * v[X.indices[p + 1]]
+        norm2 += np.float64(x) * np.float64(x)
+        other2 += np.float64(z) * np.float64(z)
+        p += 2
+    if p < end:
+        x = X.data[p]
+        total += x * v[X.indices[p]]
+        norm2 += np.float64(x) * np.float64(x)
+    return total + other, norm2 + other2
 
 
 @generic
@@ -283,35 +325,35 @@ def _(X, order, s, end):
         width = X.values.shape[1]
         start = np.int64(order[s + AHEAD]) * width
         for j in range(0, min(width, 1024), 64 // X.values.itemsize):
-            _prefetch(values, start + j)
+            prefetch(values, start + j)
 
 
 @prefetch_rows.case(CSRRows)
 def _(X, order, s, end):
     if s + 2 * AHEAD < end:
-        _prefetch(X.indptr, order[s + 2 * AHEAD])
+        prefetch(X.indptr, order[s + 2 * AHEAD])
     if s + AHEAD < end:
         i = order[s + AHEAD]
         start, end = X.indptr[i], X.indptr[i + 1]
         # without a loop for the shortest rows: its end would be guessed wrongly
-        _prefetch(X.data, start)
-        _prefetch(X.data, start + 8)
-        _prefetch(X.indices, start)
-        _prefetch(X.indices, start + 8)
+        prefetch(X.data, start)
+        prefetch(X.data, start + 8)
+        prefetch(X.indices, start)
+        prefetch(X.indices, start + 8)
         if end - start > 16:
             for p in range(start + 16, min(end, start + 64), 16):
-                _prefetch(X.data, p)
-                _prefetch(X.data, p + 8)
-                _prefetch(X.indices, p)
+                prefetch(X.data, p)
+                prefetch(X.data, p + 8)
+                prefetch(X.indices, p)
 
 
 @inlined
 def touch(y, s, order, p, end):
     """Ask for the target and weight of the example a few places after place p of ``order``; changes nothing."""
     if p + AHEAD < end:
-        _prefetch(y, order[p + AHEAD])
+        prefetch(y, order[p + AHEAD])
         if s.size:
-            _prefetch(s, order[p + AHEAD])
+            prefetch(s, order[p + AHEAD])
 
 
 # ---------------------------------------------------------------- at the door

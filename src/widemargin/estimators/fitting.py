@@ -201,7 +201,7 @@ def _is_plain(X: Any, y: Any) -> bool:
     if type(y) is not np.ndarray or y.shape != X.shape[:1] or y.dtype.kind not in "biuf":
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum()) and np.isfinite(y.sum()))
+        return bool(np.isfinite(np.vdot(values, values)) and np.isfinite(y.sum()))
 
 
 def check_source(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:

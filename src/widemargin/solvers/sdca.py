@@ -73,6 +73,7 @@ from ..core.rows import (
     prefetch_rows,
     row_add,
     row_dot,
+    row_dot_and_norm2,
     row_dots,
     row_norm2,
     row_scores,
@@ -559,7 +560,8 @@ def _(target, data, span, rule, examples, w, sums, space):
                 z, along, q[i] = row_dots(X, i, W, U)
                 m[i] = rule.along + along
             else:
-                z, m[i], q[i] = row_dot(X, i, W, unit), rule.along, row_norm2(X, i)
+                z, q[i] = row_dot_and_norm2(X, i, W)
+                m[i] = rule.along
             q[i] += rule.constant
         else:
             z = row_dot(X, i, W, unit)
@@ -1066,7 +1068,7 @@ class SDCA(Solver):
         nobody = state.alpha[:0]
         if late:
             self._dual(problem, nobody, state.w.W[:0], state.w.b)
-        several = np.float64 if problem.n_outputs > 1 else problem.dtype
+        several = np.float64 if problem.n_outputs > 1 else state.w.W.dtype
         self._measures(problem, problem.y[:0], nobody, np.zeros((1, problem.n_outputs), several), state.w.b)
         if state.w.W.dtype == np.float32:
             add_combination(problem.X, nobody, np.empty(problem.n_outputs), np.zeros((1, problem.n_outputs)))
@@ -1199,8 +1201,8 @@ class SDCA(Solver):
     def certificate(self, problem: Problem, state: State) -> Certificate:
         """Primal value of the weights, dual value of α itself or of zero, whichever is larger, and their difference."""
         W, b = self.weights(problem, state)
-        if problem.n_outputs > 1:  # in float64; a single output's scores are anyhow
-            W = W.astype(np.float64, copy=False)
+        # scores are computed in float64; very many weights of a single output are read in float32 all the same
+        W = W.astype(np.float64 if problem.n_outputs > 1 else state.w.W.dtype, copy=False)
         loss, gain, inner = self._measures(problem, problem.y, state.alpha, W, b).sum(axis=1)
         primal = problem.penalty(W, b) + float(loss) / problem.n
         # ‖w(α)‖² to first order in what rounding has made of w: at most a unit of its last place with each update

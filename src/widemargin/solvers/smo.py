@@ -57,7 +57,7 @@ from ..core.borrowing import borrow
 from ..core.dispatch import apart, compiled, generic, inlined
 from ..core.extremes import larger, smaller
 from ..core.kernel_cache import RowCache
-from ..core.rows import one_by_one
+from ..core.rows import one_by_one, prefetch
 from ..core.sharing import claim, share
 from ..core.visits import shuffle
 from ..files import savable
@@ -93,6 +93,10 @@ CHANGE, DIAGONAL = 4, 5
 PIECE = 2048
 #: Values to add, which take a tenth of a millisecond or more: what a second thread must have to do.
 WORTH_A_THREAD = 2**18
+#: Values to look up, which take as long.
+WORTH_A_LOOK = 2**14
+#: Variables whose kernel values are looked up before they are written as columns: their numbers stand in few lines.
+TOGETHER = 16
 #: Variables among which the one that has an extreme is looked for.
 STRETCH = 64
 #: Smallest curvature of a direction; an indefinite kernel can have less.
@@ -325,7 +329,7 @@ class Space(NamedTuple):
     chosen: np.ndarray
     wanted: np.ndarray
     slots: np.ndarray
-    missing: np.ndarray
+    columns: np.ndarray
     K: np.ndarray
     values: np.ndarray
     ages: np.ndarray
@@ -410,7 +414,7 @@ def take_extremes(values, sign, limit, count, space, found):
 
     The best so far are kept in order, which most values do not disturb.
     """
-    taken, picked, best, where = space.taken, space.picked, space.values[0], space.missing
+    taken, picked, best, where = space.taken, space.picked, space.values[0], space.columns
     edge, held = limit, 0
     for v in range(values.size):
         value = sign * values[v]
@@ -508,37 +512,65 @@ def seat(space, previous, most, count):
 
 
 @apart
-def list_rows(row, chosen, taken, wanted):
-    """wanted ← the rows of the chosen variables, of which two may have one; returns their number."""
+def list_rows(row, chosen, taken, columns, wanted):
+    """columns ← the rows of the chosen variables; wanted ← these, once each; returns how many they are.
+
+    Two variables may have one row.
+    """
     count = 0
-    for v in chosen:
-        taken[row[v]] = False
-    for v in chosen:
-        if not taken[row[v]]:
-            taken[row[v]] = True
-            wanted[count] = row[v]
+    for k in range(chosen.size):
+        columns[k] = row[chosen[k]]
+        taken[columns[k]] = False
+    for k in range(chosen.size):
+        if not taken[columns[k]]:
+            taken[columns[k]] = True
+            wanted[count] = columns[k]
             count += 1
     return count
 
 
 @apart
-def gather(rows, slots, columns, fresh, constant, K):
-    """Rows and columns ``fresh`` of K ← the kernel between variables with these slots and columns.
+def gather(rows, slot_of, columns, fresh, constant, K, start, end):
+    """Rows and columns fresh[start:end] of K ← the kernel between variables with these rows.
 
     Kernel values stand far apart in memory, and each is read once; vector code would take longer to compile alone.
+    Where all are fresh, values below the diagonal are read, and the others are theirs.
     """
     size, all_fresh = columns.size, fresh.size == columns.size
-    for place in range(fresh.size):
+    for place in range(start, end):
         k = fresh[place]
-        known, row = rows[slots[k]], K[k]
+        known, coming, row = rows[slot_of[columns[k]]], rows[slot_of[columns[fresh[min(place + 1, end - 1)]]]], K[k]
         for other in range(k + 1 if all_fresh else size):
-            one_by_one()
+            prefetch(coming, columns[other])
             row[other] = known[columns[other]] + constant
-    for other in range(size):
+    for other in range(end if all_fresh else size):
         row = K[other]
-        for place in range(other if all_fresh else 0, fresh.size):
+        for place in range(max(start, other) if all_fresh else start, end):
             one_by_one()
             row[fresh[place]] = K[fresh[place], other]
+
+
+@compiled
+def _gather_pieces(rows, slot_of, columns, fresh, constant, K, begun):
+    """The same for all that is fresh, a few at a time that no other thread takes; begun[0] times some were taken."""
+    rows, slot_of, columns, fresh, K, begun = (
+        borrow(rows), borrow(slot_of), borrow(columns), borrow(fresh), borrow(K), borrow(begun),
+    )  # fmt: skip
+    start = claim(begun, 0) * TOGETHER
+    while start < fresh.size:
+        gather(rows, slot_of, columns, fresh, constant, K, start, min(start + TOGETHER, fresh.size))
+        start = claim(begun, 0) * TOGETHER
+
+
+def gather_shared(cache: RowCache, rule: Rule, space: Space) -> None:
+    """The kernel values that a round which has begun needs, looked up by all threads; then it finds none missing."""
+    size, new = int(space.begun[SIZE]), int(space.begun[FRESH])
+    piece = (
+        cache.rows, cache.slot_of, space.columns[:size], space.fresh[:new], np.float32(rule.constant), space.K,
+        np.zeros(1, np.int64),
+    )  # fmt: skip
+    share(_gather_pieces, [piece] * max(1, min(cache.matrix.threads, new * size // WORTH_A_LOOK)))
+    space.begun[FRESH] = 0
 
 
 @apart
@@ -586,6 +618,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
     held, part, space = borrow(held), borrow(part), borrow(space)
     sigma, h, cap, row, alpha, f = part.sigma, part.h, part.cap, part.row, part.alpha, part.f
     chosen, wanted, slots, ages, begun = space.chosen, space.wanted, space.slots, space.ages, space.begun
+    columns = space.columns
     rows, slot_of = held.rows, held.slot_of
     visits, moves = 0, 0
     if begun[SIZE] == 0.0:
@@ -611,8 +644,10 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             untouched = rounds + made == 0 and used == 0
             picked, after = choose(part, rule, space, bias, top, bottom, position, untouched)
             size, new = seat(space, previous, rule.keep, picked)
-            listed = list_rows(row, chosen[:size], space.taken, wanted)
+            listed = list_rows(row, chosen[:size], space.taken, columns, wanted)
             begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION], begun[FRESH] = size, listed, after, violation, new
+            if rule.shared:
+                return Worked(MISSING, made, visits, moves, position, previous, listed)
         size, listed, violation = int(begun[SIZE]), int(begun[ROWS]), begun[VIOLATION]
         for k in range(listed):
             if slot_of[wanted[k]] < 0:
@@ -626,12 +661,12 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         values = space.values
         s, c, a, e = line(values, 0, size), line(values, 1, size), line(values, 2, size), line(values, 3, size)
         start, diagonal = line(values, CHANGE, size), line(values, DIAGONAL, size)
-        K, columns = space.K, space.missing[:size]
+        K, new = space.K, int(begun[FRESH])
         for k in range(size):
             v = chosen[k]
             s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]
-            columns[k], slots[k] = row[v], slot_of[row[v]]
-        gather(rows, slots, columns, space.fresh[: int(begun[FRESH])], np.float32(rule.constant), K)
+            slots[k] = slot_of[row[v]]
+        gather(rows, slot_of, columns[:size], space.fresh[:new], np.float32(rule.constant), K, 0, new)
         for k in range(size):
             diagonal[k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
@@ -1034,7 +1069,7 @@ class SMO(DualSolver):
 
     def _compile(self, problem: KernelProblem) -> None:
         """Compile the rounds for this kind of problem, if that has not been done."""
-        kind = type(problem.kernel), type(problem.X), problem.has_free_bias
+        kind = type(problem.kernel), type(problem.X), problem.has_free_bias, problem.threads > 1
         if kind not in _compiled_for:
             rows = np.arange(min(2, problem.n))
             cache = RowCache(problem.matrix(rows, rows), 0.0)
@@ -1042,8 +1077,11 @@ class SMO(DualSolver):
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
             rule = Rule(2, 0, way_of(problem), problem.has_free_bias, problem.constant, True, False)
-            previous = np.empty(0, np.int64)
-            work(cache.held, part, rule, Space.of(2, 2, 0), Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
+            previous, space = np.empty(0, np.int64), Space.of(2, 2, 0)
+            work(cache.held, part, rule, space, Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
+            add_kernel_rows(cache.rows, places[:0], two[:0], two)
+            if problem.threads > 1:
+                gather_shared(cache, rule, space)
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: State) -> bool:
@@ -1144,6 +1182,8 @@ class SMO(DualSolver):
             counters.kernel_evals += int(worked.visits) * episode.rows.size
             if end == MISSING:
                 cache.fetch(space.wanted[: worked.awaited])
+                if kept.rule.shared:
+                    gather_shared(cache, kept.rule, space)
             elif end == ADDING:
                 change, slots = space.values[CHANGE, : worked.awaited], space.slots[: worked.awaited]
                 add_kernel_rows(cache.rows, slots, change, episode.f, cache.matrix.threads)
