@@ -14,8 +14,11 @@ from .core.kernel_matrix import KernelMatrix
 from .core.kernels import is_kernel
 from .core.pairs import all_combined, combine, first_pair
 from .core.rows import CSRRows, DenseRows, as_rows, shape, some_rows, unlocked
-from .core.sharing import share
+from .core.sharing import share_out
 from .files import Saved, savable
+
+#: Pieces of the rows to score for each thread, fewer where they are small: one thread may get less done than another.
+PIECES = 8
 
 
 @savable()
@@ -157,13 +160,15 @@ class KernelModel(Saved):
             self._add_scores(KernelMatrix(self.kernel, X, self.vectors), weights, scores)
             return scores
         matrix = KernelMatrix(self.kernel, some_rows(X, 0, 0), self.vectors)
-        step = max(16, -(-n // (16 * threads)) * 16)
+        step = max(16, -(-n // 16) * 16)
+        if threads > 1:
+            step = 16 * max(1, self.VALUES // (16 * self.support.size), -(-n // (16 * PIECES * threads)))
 
         def add(first: int) -> None:
             last = min(first + step, n)
             self._add_scores(matrix.facing(some_rows(X, first, last)), weights, scores[first:last])
 
-        share(add, [(first,) for first in range(0, n, step)])
+        share_out(add, [(first,) for first in range(0, n, step)], threads)
         return scores
 
     def _add_scores(self, matrix: KernelMatrix, weights: np.ndarray, scores: np.ndarray) -> None:
@@ -215,8 +220,8 @@ class PairsModel(Saved):
     VALUES = 2**19
 
     def pieces(self, X: Any, *, threads: int = 1) -> list[tuple[Iterator[tuple[slice, int, np.ndarray]]]]:
-        """For each thread an iterator, over (rows, i, scores of the pairs (i, j) for all j > i, as (pairs, HEIGHT)), by
-        blocks of rows, class by class.
+        """Iterators over (rows, i, scores of the pairs (i, j) for all j > i, as (pairs, HEIGHT)), by blocks of rows,
+        class by class: one, or some for each thread.
 
         The array is used again for the next; its columns behind the last row mean nothing.
         """
@@ -224,8 +229,9 @@ class PairsModel(Saved):
         matrix, step = None, max(1, n)
         if self.support.size and not self.kernel.is_table:
             matrix = KernelMatrix(self.kernel, X if self.kernel.is_function else some_rows(X, 0, 0), self.vectors)
-            if not self.kernel.is_function:
-                step = -(-step // (self.HEIGHT * threads)) * self.HEIGHT
+            if threads > 1 and not self.kernel.is_function:
+                several = self.VALUES // (self.HEIGHT * self.support.size)
+                step = self.HEIGHT * max(1, several, -(-step // (self.HEIGHT * PIECES * threads)))
         return [(self._parts(X, matrix, first, min(first + step, n)),) for first in range(0, n, step)]
 
     def _parts(
@@ -261,7 +267,7 @@ class PairsModel(Saved):
             for rows, i, part in parts:
                 scores[rows, first_pair(i, k) : first_pair(i + 1, k)] = part[:, : rows.stop - rows.start].T
 
-        share(fill, self.pieces(X, threads=threads))
+        share_out(fill, self.pieces(X, threads=threads), threads)
         return scores
 
     def combined(self, table: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import pytest
 from widemargin.core import sharing
 from widemargin.core.borrowing import borrow
 from widemargin.core.dispatch import compiled
-from widemargin.core.sharing import claim, in_turn, share
+from widemargin.core.sharing import claim, in_turn, share, share_out
 
 
 @compiled
@@ -44,6 +44,28 @@ def test_all_pieces_are_done_on_threads_of_their_own():
     assert len({thread for _, thread in found}) == 4
     assert dict(found)[0] == threading.get_ident()
     share(work, [])
+
+
+def test_who_is_done_takes_the_next_piece_that_nobody_has():
+    """One thread waits in its first piece until all others are done."""
+    others, found = threading.Event(), []
+
+    def work(k):
+        if k == 0:
+            assert others.wait(60)
+        found.append((k, threading.get_ident()))
+        if len(found) == 9:
+            others.set()
+
+    share_out(work, [(k,) for k in range(10)], 3)
+    assert sorted(k for k, _ in found) == list(range(10))
+    assert [k for k, thread in found if thread == dict(found)[0]] == [0]
+    share_out(work, [], 3)
+
+
+def test_an_error_in_a_piece_is_raised_when_it_is_shared_out():
+    with pytest.raises(ZeroDivisionError):
+        share_out(lambda k: 1 / k, [(k,) for k in range(-3, 4)], 2)
 
 
 @pytest.mark.parametrize("looks", [0, 1, 10**6])

@@ -165,6 +165,29 @@ def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
             raise error
 
 
+def share_out(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> None:
+    """call(*piece) for each piece; of so many threads who is done with one takes the next that nobody has.
+
+    For pieces that are many more than threads, since one may get less done than another.
+
+    >>> found = []
+    >>> share_out(found.append, [(1,), (2,), (3,)], 2)
+    >>> sorted(found)
+    [1, 2, 3]
+    """
+    left = deque(pieces)
+
+    def work() -> None:
+        while True:
+            try:
+                piece = left.popleft()
+            except IndexError:
+                return
+            call(*piece)
+
+    share(work, [()] * min(threads, len(left)))
+
+
 def _taken(idle: list[_Helper]) -> _Helper:
     """A helper that nobody else has; as many are made as were ever at work at once."""
     try:

@@ -27,7 +27,7 @@ from ..core.distant import Distant, local, local_rows
 from ..core.kernel_cache import RowCache
 from ..core.pairs import add_votes, first_pair
 from ..core.rows import unlocked
-from ..core.sharing import in_turn, share
+from ..core.sharing import in_turn, share_out
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
@@ -537,7 +537,7 @@ class Decomposed(Labelled, KernelMachine):
                     size = rows.stop - rows.start
                     votes[rows], sums[rows] = own[0, :, :size].T, own[1, :, :size].T
 
-        share(count, self._pieces(X))
+        share_out(count, self._pieces(X), threads(self.n_jobs))
         sums = finite(sums, X)
         return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
 
