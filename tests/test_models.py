@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
+from widemargin import models
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import DenseRows
 from widemargin.models import KernelModel, LinearModel, PairsModel
@@ -40,6 +43,14 @@ def test_scores_of_pairs_do_not_depend_on_how_many_rows_are_computed_together(rn
     for threads in (2, 3):
         np.testing.assert_array_equal(model.decision_function(DenseRows(X), threads=threads), found)
     assert model.decision_function(DenseRows(X[:0]), threads=2).shape == (0, 3)
+
+
+@given(st.integers(1, 10**6), st.integers(0, 10**5), st.integers(1, 100))
+def test_all_threads_have_rows_to_score_and_none_takes_few_where_there_are_many(blocks, several, threads):
+    found = models._blocks_in_piece(blocks, several, threads)
+    each = -(-blocks // threads)  # as many as where each thread has one piece
+    assert min(several, each) <= found <= each
+    assert found == blocks if threads == 1 else found <= max(1, several, -(-each // models.PIECES))
 
 
 @pytest.mark.parametrize("outputs", [1, 10])

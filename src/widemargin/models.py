@@ -17,8 +17,14 @@ from .core.rows import CSRRows, DenseRows, as_rows, shape, some_rows, unlocked
 from .core.sharing import share_out
 from .files import Saved, savable
 
-#: Pieces of the rows to score for each thread, fewer where they are small: one thread may get less done than another.
+#: Pieces of the rows to score for each thread, where they are large enough: one may get less done than another.
 PIECES = 8
+
+
+def _blocks_in_piece(blocks: int, several: int, threads: int) -> int:
+    """How many blocks of rows a thread scores before it takes more: ``several`` at least, if all threads have some."""
+    each = -(-blocks // threads)
+    return max(1, min(several, each), -(-each // PIECES)) if threads > 1 else max(1, blocks)
 
 
 @savable()
@@ -160,9 +166,7 @@ class KernelModel(Saved):
             self._add_scores(KernelMatrix(self.kernel, X, self.vectors), weights, scores)
             return scores
         matrix = KernelMatrix(self.kernel, some_rows(X, 0, 0), self.vectors)
-        step = max(16, -(-n // 16) * 16)
-        if threads > 1:
-            step = 16 * max(1, self.VALUES // (16 * self.support.size), -(-n // (16 * PIECES * threads)))
+        step = 16 * _blocks_in_piece(-(-n // 16), self.VALUES // (16 * self.support.size), threads)
 
         def add(first: int) -> None:
             last = min(first + step, n)
@@ -229,17 +233,17 @@ class PairsModel(Saved):
         matrix, step = None, max(1, n)
         if self.support.size and not self.kernel.is_table:
             matrix = KernelMatrix(self.kernel, X if self.kernel.is_function else some_rows(X, 0, 0), self.vectors)
-            if threads > 1 and not self.kernel.is_function:
+            if not self.kernel.is_function:
                 several = self.VALUES // (self.HEIGHT * self.support.size)
-                step = self.HEIGHT * max(1, several, -(-step // (self.HEIGHT * PIECES * threads)))
-        return [(self._parts(X, matrix, first, min(first + step, n)),) for first in range(0, n, step)]
+                step = self.HEIGHT * _blocks_in_piece(-(-step // self.HEIGHT), several, threads)
+        offsets = self.intercept + self.constant * self.combined(np.ones((self.support.size, 1)))[:, 0]
+        return [(self._parts(X, matrix, offsets, first, min(first + step, n)),) for first in range(0, n, step)]
 
     def _parts(
-        self, X: Any, matrix: KernelMatrix | None, start: int, end: int
+        self, X: Any, matrix: KernelMatrix | None, offsets: np.ndarray, start: int, end: int
     ) -> Iterator[tuple[slice, int, np.ndarray]]:  # fmt: skip
         """The iterator of :meth:`pieces` over some rows."""
         coef, ends, k, height = unlocked(self.coef), unlocked(self.ends), self.ends.size, self.HEIGHT
-        offsets = self.intercept + self.constant * self.combined(np.ones((self.support.size, 1)))[:, 0]
         if matrix is not None and not self.kernel.is_function:
             matrix = matrix.facing(some_rows(X, start, end))
         table, scores = np.zeros((self.support.size, height)), np.empty((k - 1, height))

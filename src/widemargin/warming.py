@@ -44,8 +44,8 @@ NAMED: dict[str, Callable[[], Any]] = {
 DTYPES = "float64", "float32"
 LAYOUTS = "dense", "sparse"
 
-#: Fits that end early and kernel rows that find no room take other loops than those that go well.
-VARIANTS: tuple[dict[str, Any], ...] = ({}, {"max_iter": 1}, {"cache_size": 1e-3})
+#: Fits that end early, kernel rows that find no room, and threads take other loops than fits that go well on one.
+VARIANTS: tuple[dict[str, Any], ...] = ({}, {"max_iter": 1}, {"cache_size": 1e-3, "n_jobs": 2})
 
 
 class Warmed(NamedTuple):

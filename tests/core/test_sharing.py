@@ -63,9 +63,21 @@ def test_who_is_done_takes_the_next_piece_that_nobody_has():
     share_out(work, [], 3)
 
 
-def test_an_error_in_a_piece_is_raised_when_it_is_shared_out():
-    with pytest.raises(ZeroDivisionError):
-        share_out(lambda k: 1 / k, [(k,) for k in range(-3, 4)], 2)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_after_an_error_in_a_piece_no_other_is_begun(threads):
+    begun, failed = [], threading.Event()
+
+    def work(k):
+        begun.append(k)
+        if k == 0:
+            failed.set()
+            raise KeyboardInterrupt
+        assert failed.wait(60)
+        time.sleep(0.01)  # lets the other thread have Python's lock
+
+    with pytest.raises(KeyboardInterrupt):
+        share_out(work, [(k,) for k in range(100)], threads)
+    assert len(begun) < 100
 
 
 @pytest.mark.parametrize("looks", [0, 1, 10**6])

@@ -168,7 +168,7 @@ def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
 def share_out(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> None:
     """call(*piece) for each piece; of so many threads who is done with one takes the next that nobody has.
 
-    For pieces that are many more than threads, since one may get less done than another.
+    For pieces that are many more than threads, since one may get less done than another. After an error none is begun.
 
     >>> found = []
     >>> share_out(found.append, [(1,), (2,), (3,)], 2)
@@ -183,7 +183,11 @@ def share_out(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -
                 piece = left.popleft()
             except IndexError:
                 return
-            call(*piece)
+            try:
+                call(*piece)
+            except BaseException:
+                left.clear()
+                raise
 
     share(work, [()] * min(threads, len(left)))
 

@@ -17,8 +17,8 @@ without one, e_v ≤ 0 where it can rise and e_v ≥ 0 where it can fall.
 A round takes a working set of up to a few hundred variables, gets the kernel rows it lacks in one block, solves the
 problem restricted to them by pairs chosen with second-order information (Fan, Chen and Lin 2005; without a bias,
 single coordinates of the largest gain), and adds the change to the responses in one pass. All of it is one compiled
-loop, whatever the kernel and the layout; it is left for rows that are missing, and for several threads to add
-rows to the responses. Rounds come in
+loop, whatever the kernel and the layout; it is left for rows that are missing, and for several threads to look up
+kernel values of new variables and to add rows to the responses. Rounds come in
 *episodes* over an active set of variables; kernel rows, responses and cache are restricted to it, and the responses of
 the others are brought up to date when it ends, from the variables that changed. This is shrinking with
 gradient reconstruction, on a schedule:
@@ -95,7 +95,7 @@ PIECE = 2048
 WORTH_A_THREAD = 2**18
 #: Values to look up, which take as long.
 WORTH_A_LOOK = 2**14
-#: Variables whose kernel values are looked up before they are written as columns: their numbers stand in few lines.
+#: Variables whose kernel values a thread looks up, and then writes as columns: their numbers stand in few cache lines.
 TOGETHER = 16
 #: Variables among which the one that has an extreme is looked for.
 STRETCH = 64
@@ -357,7 +357,8 @@ def apart_by(width: int) -> int:
 
 class Rule(NamedTuple):
     """What a round goes by: new variables it takes, free ones it keeps, the way to solve it, the kernel's constant;
-    whether K(v, w) and K(w, v) are the same bits; whether rows are added to f by the caller, on several threads.
+    whether K(v, w) and K(w, v) are the same bits; whether the caller, on several threads, looks up kernel values of new
+    variables and adds rows to f.
     """
 
     most: int
@@ -370,10 +371,10 @@ class Rule(NamedTuple):
 
 
 #: Of a round that has begun: its variables (0: it has not), their distinct rows, the position after it, the violation,
-#: how many of them are fresh. Of the one before: its variables, if their kernel values can be used.
+#: how many fresh ones are to be looked up. Of the one before: its variables, if their kernel values can be used.
 SIZE, ROWS, AFTER, VIOLATION, FRESH, KNOWN = 0, 1, 2, 3, 4, 5
-#: How rounds end: as many as allowed were made; the target is reached; rows are missing; patience is at an end; rows
-#: are to be added.
+#: How rounds end: as many as allowed were made; the target is reached; rows are missing, or the caller has to look up
+#: values; patience is at an end; rows are to be added.
 GOING_ON, REACHED, MISSING, TIRED, ADDING = 0, 1, 2, 3, 4
 
 
@@ -599,8 +600,8 @@ class Worked(NamedTuple):
     """What :func:`work` has done.
 
     How it ended, rounds made, their working sets' sizes, pairs or variables moved; the position and the last working
-    set to go on with, −1 for variables that are not free; how many rows are awaited: missing ones, which stand in
-    ``Space.wanted``, or those to be added, by ``Space.slots`` and ``Space.values``.
+    set to go on with, −1 for variables that are not free; how many rows are awaited: those of the working set, which
+    stand in ``Space.wanted``, or those to be added, by ``Space.slots`` and ``Space.values``.
     """
 
     end: int
