@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin import models
-from widemargin.core.kernels import RBF
+from widemargin.core.kernels import RBF, BlackBox
 from widemargin.core.rows import DenseRows
 from widemargin.models import KernelModel, LinearModel, PairsModel
 
@@ -43,6 +43,11 @@ def test_scores_of_pairs_do_not_depend_on_how_many_rows_are_computed_together(rn
     for threads in (2, 3):
         np.testing.assert_array_equal(model.decision_function(DenseRows(X), threads=threads), found)
     assert model.decision_function(DenseRows(X[:0]), threads=2).shape == (0, 3)
+    # a function of users' rows is called by one thread
+    model = PairsModel(BlackBox(lambda A, B: A @ B.T), np.arange(6), V, coef, offsets, np.array([2, 4, 6]))
+    alone = model.decision_function(X)
+    for threads in (2, 3):
+        np.testing.assert_array_equal(model.decision_function(X, threads=threads), alone)
 
 
 @given(st.integers(1, 10**6), st.integers(0, 10**5), st.integers(1, 100))

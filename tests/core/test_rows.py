@@ -262,12 +262,15 @@ def test_inner_products_of_rows_of_any_length(layout, rng):
     matrix = np.zeros((len(lengths), 400), np.float32)
     for row, length in zip(matrix, lengths, strict=True):
         row[rng.permutation(400)[:length]] = rng.normal(size=length)
-    V, exact = rng.normal(size=(400, 1)), matrix.astype(float)
-    dots, both, norms2 = np.full((3, len(lengths)), np.nan)
-    _dots_and_norms(wrapped(matrix, layout), V, dots, both, norms2)
-    for found in (dots, both):
-        np.testing.assert_allclose(found, exact @ V[:, 0], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(norms2, np.square(exact).sum(axis=1), rtol=1e-13)
+    exact = matrix.astype(float)
+    for dtype in (np.float64, np.float32):
+        V = rng.normal(size=(400, 1)).astype(dtype)
+        dots, both, norms2 = np.full((3, len(lengths)), np.nan)
+        _dots_and_norms(wrapped(matrix, layout), V, dots, both, norms2)
+        np.testing.assert_allclose(dots, exact @ V[:, 0], rtol=1e-12, atol=1e-12)  # the unit is a float64
+        rounding = 400 * np.finfo(dtype).eps  # of a sum of terms of size about 1
+        np.testing.assert_allclose(both, exact @ V[:, 0], rtol=rounding, atol=rounding)
+        np.testing.assert_allclose(norms2, np.square(exact).sum(axis=1), rtol=1e-13)
 
 
 @compiled

@@ -30,6 +30,15 @@ def test_threads_that_claim_numbers_get_each_of_them_once():
     share(_claim_all, [(counts, each) for each in by])
     np.testing.assert_array_equal(by.sum(axis=0), 1)
     np.testing.assert_array_equal(counts, [0, by.shape[1] + len(by), 0])
+    # threads seldom meet: that they may is not left to chance
+    assert all("atomicrmw add" in text for text in _claim_all.inspect_llvm().values())
+
+
+def test_no_more_threads_are_asked_for_than_there_are_pieces(monkeypatch):
+    asked = []
+    monkeypatch.setattr(sharing, "share", lambda call, pieces: asked.append(len(pieces)))
+    share_out(max, [(1, 2), (3, 4)], 5)
+    assert asked == [2]
 
 
 def test_all_pieces_are_done_on_threads_of_their_own():

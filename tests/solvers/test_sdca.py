@@ -488,6 +488,17 @@ def test_a_single_class_is_refused(rng):
         LinearSVC(solver="sdca").fit(rng.normal(size=(10, 2)), np.ones(10))
 
 
+@pytest.mark.parametrize(
+    ("classes", "d", "expected"), [(2, 5, float), (3, 5, float), (2, 140_000, "f4"), (3, 140_000, float)]
+)
+def test_scores_of_certificates_come_from_float64_weights_but_for_very_many(classes, d, expected, rng, monkeypatch):
+    problem, found = drawn(rng, losses.Hinge(), True, 20, d, classes=classes, density=0.01, dtype=np.float32), []
+    state, measures = SDCA().init(problem, rng), SDCA._measures
+    monkeypatch.setattr(SDCA, "_measures", lambda *given: (found.append(given[4].dtype), measures(*given))[1])
+    SDCA().certificate(problem, state)
+    assert found == [np.dtype(expected)]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_certificate_of_rounded_weights_is_that_of_the_dual_variables(dtype, rng, monkeypatch):
     X = sp.random(60, 140_000, density=2e-4, format="csr", random_state=rng, dtype=np.float64)  # w in the data's dtype

@@ -302,10 +302,11 @@ def test_threads_do_not_change_a_bit(rng):
 
 @pytest.mark.parametrize("intercept", ["unregularized", "regularized"])
 def test_threads_that_add_rows_do_not_change_a_bit(intercept, rng, monkeypatch):
-    seed, shared = int(rng.integers(2**32)), []
+    seed, shared, calls = int(rng.integers(2**32)), [], []
 
     def share(call, pieces):
         shared.append(len(pieces))
+        calls.append(call)
         for piece in pieces[::-1]:
             call(*piece)
 
@@ -320,8 +321,10 @@ def test_threads_that_add_rows_do_not_change_a_bit(intercept, rng, monkeypatch):
     monkeypatch.setattr(smo, "share", share)
     for threads, pieces in ((2, 2), (3, 3)):
         shared.clear()
+        calls.clear()
         state = outcome(threads)
         assert max(shared) == pieces
+        assert calls.count(smo._gather_pieces) >= state.counters.steps
         assert state.alpha.tobytes() == one.alpha.tobytes()
         assert state.f.tobytes() == one.f.tobytes()
         assert state.counters == one.counters
@@ -751,6 +754,37 @@ def test_kernel_values_kept_from_the_last_round_change_no_bit(regression, interc
     assert most > 0 >= none
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@compiled
+def gather(rows, slot_of, columns, fresh, constant, K, start, end):
+    smo.gather(rows, slot_of, columns, fresh, constant, K, start, end)
+
+
+@compiled
+def list_rows(row, chosen, taken, columns, wanted):
+    return smo.list_rows(row, chosen, taken, columns, wanted)
+
+
+@pytest.mark.parametrize("all_fresh", [False, True])
+def test_a_thread_looks_up_the_values_of_its_own_variables_only(all_fresh, rng):
+    values = rng.random((12, 12), np.float32)
+    values += values.T
+    fresh, K = np.arange(12) if all_fresh else np.array([1, 4, 5, 8, 11]), np.full((12, 12), np.nan, np.float32)
+    gather(values, np.arange(12), np.arange(12), fresh, np.float32(0.0), K, 1, 3)
+    own = np.isin(np.arange(12), fresh[1:3])
+    own = own[:, None] | own
+    if all_fresh:  # up to the diagonal, and what mirrors it
+        at = np.arange(12)
+        own &= np.maximum(at[:, None], at) < 3
+    np.testing.assert_array_equal(K, np.where(own, values, np.nan))
+
+
+def test_a_row_of_two_variables_is_wanted_once():
+    row, wanted, columns = np.array([3, 1, 3, 0, 1]), np.full(5, -1), np.full(5, -1)
+    assert list_rows(row, np.arange(5), np.ones(5, np.bool_), columns, wanted) == 3
+    assert wanted.tolist() == [3, 1, 0, -1, -1]
+    assert columns.tolist() == row.tolist()
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.floats(0, 1), st.integers(1, 4))
