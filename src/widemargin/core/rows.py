@@ -182,7 +182,7 @@ def _(X, i, V, unit):
 
 @generic
 def row_dot_and_norm2(X, i, V):
-    """(⟨v, xᵢ⟩, ‖xᵢ‖²) in one pass, for V of shape (n_features, 1)."""
+    """(⟨v, xᵢ⟩, ‖xᵢ‖²) for V of shape (n_features, 1)."""
 
 
 @row_dot_and_norm2.case(DenseRows)
@@ -194,21 +194,27 @@ def _(X, i, V):
 def _(X, i, V):
     if X.indptr[i + 1] - X.indptr[i] >= SHORT_ROW:
         return row_dot(X, i, V, V.dtype.type(1)), row_norm2(X, i)
+    # in four sums as in row_dot, so that it has the same bits
     v, p, end = flat(V), X.indptr[i], X.indptr[i + 1]
-    total, other, norm2, other2 = V.dtype.type(0), V.dtype.type(0), 0.0, 0.0
-    while p + 1 < end:
+    a, b, c, d = V.dtype.type(0), V.dtype.type(0), V.dtype.type(0), V.dtype.type(0)
+    norm2, other = 0.0, 0.0
+    while p + 3 < end:
         one_by_one()
-        x, z = X.data[p], X.data[p + 1]
-        total += x * v[X.indices[p]]
-        other += z * v[X.indices[p + 1]]
-        norm2 += np.float64(x) * np.float64(x)
-        other2 += np.float64(z) * np.float64(z)
-        p += 2
-    if p < end:
-        x = X.data[p]
-        total += x * v[X.indices[p]]
-        norm2 += np.float64(x) * np.float64(x)
-    return total + other, norm2 + other2
+        for k in range(0, 4, 2):
+            x, z = np.float64(X.data[p + k]), np.float64(X.data[p + k + 1])
+            norm2 += x * x
+            other += z * z
+        a += X.data[p] * v[X.indices[p]]
+        b += X.data[p + 1] * v[X.indices[p + 1]]
+        c += X.data[p + 2] * v[X.indices[p + 2]]
+        d += X.data[p + 3] * v[X.indices[p + 3]]
+        p += 4
+    while p < end:
+        one_by_one()
+        a += X.data[p] * v[X.indices[p]]
+        norm2 += np.float64(X.data[p]) * np.float64(X.data[p])
+        p += 1
+    return (a + b) + (c + d), norm2 + other
 
 
 @generic
@@ -233,12 +239,27 @@ def _(X, i, V, U):
     v, u = flat(V), flat(U)
     first, second, norm2 = V.dtype.type(0), U.dtype.type(0), 0.0
     if X.indptr[i + 1] - X.indptr[i] < SHORT_ROW:
-        for p in range(X.indptr[i], X.indptr[i + 1]):
+        # the first in four sums as in row_dot, so that it has the same bits
+        b, c, d, p, end = first, first, first, X.indptr[i], X.indptr[i + 1]
+        while p + 3 < end:
+            one_by_one()
+            for k in range(4):
+                x = X.data[p + k]
+                second += x * u[X.indices[p + k]]
+                norm2 += np.float64(x) * np.float64(x)
+            first += X.data[p] * v[X.indices[p]]
+            b += X.data[p + 1] * v[X.indices[p + 1]]
+            c += X.data[p + 2] * v[X.indices[p + 2]]
+            d += X.data[p + 3] * v[X.indices[p + 3]]
+            p += 4
+        while p < end:
             one_by_one()
             x, j = X.data[p], X.indices[p]
             first += x * v[j]
             second += x * u[j]
             norm2 += np.float64(x) * np.float64(x)
+            p += 1
+        first = (first + b) + (c + d)
     else:
         for p in range(X.indptr[i], X.indptr[i + 1]):
             x, j = X.data[p], X.indices[p]
