@@ -136,6 +136,17 @@ def _(X, i):
     return total
 
 
+@inlined
+def add_four(X, p, v, unit, a, b, c, d):
+    """Four sums, each with its product of the next four entries of sparse rows, which are read one by one."""
+    one_by_one()
+    a += unit * X.data[p] * v[X.indices[p]]
+    b += unit * X.data[p + 1] * v[X.indices[p + 1]]
+    c += unit * X.data[p + 2] * v[X.indices[p + 2]]
+    d += unit * X.data[p + 3] * v[X.indices[p + 3]]
+    return a, b, c, d
+
+
 @generic
 def row_dot(X, i, V, unit):
     """⟨v, xᵢ⟩ for V of shape (n_features, 1), in the precision of ``unit``, a 1 of some dtype."""
@@ -163,11 +174,7 @@ def _(X, i, V, unit):
         # four sums, since each addition waits for the one before
         second, third, fourth, p, end = total, total, total, X.indptr[i], X.indptr[i + 1]
         while p + 3 < end:
-            one_by_one()
-            total += unit * X.data[p] * v[X.indices[p]]
-            second += unit * X.data[p + 1] * v[X.indices[p + 1]]
-            third += unit * X.data[p + 2] * v[X.indices[p + 2]]
-            fourth += unit * X.data[p + 3] * v[X.indices[p + 3]]
+            total, second, third, fourth = add_four(X, p, v, unit, total, second, third, fourth)
             p += 4
         while p < end:
             one_by_one()
@@ -199,15 +206,11 @@ def _(X, i, V):
     a, b, c, d = V.dtype.type(0), V.dtype.type(0), V.dtype.type(0), V.dtype.type(0)
     norm2, other = 0.0, 0.0
     while p + 3 < end:
-        one_by_one()
         for k in range(0, 4, 2):
             x, z = np.float64(X.data[p + k]), np.float64(X.data[p + k + 1])
             norm2 += x * x
             other += z * z
-        a += X.data[p] * v[X.indices[p]]
-        b += X.data[p + 1] * v[X.indices[p + 1]]
-        c += X.data[p + 2] * v[X.indices[p + 2]]
-        d += X.data[p + 3] * v[X.indices[p + 3]]
+        a, b, c, d = add_four(X, p, v, V.dtype.type(1), a, b, c, d)
         p += 4
     while p < end:
         one_by_one()
@@ -242,15 +245,11 @@ def _(X, i, V, U):
         # the first in four sums as in row_dot, so that it has the same bits
         b, c, d, p, end = first, first, first, X.indptr[i], X.indptr[i + 1]
         while p + 3 < end:
-            one_by_one()
             for k in range(4):
                 x = X.data[p + k]
                 second += x * u[X.indices[p + k]]
                 norm2 += np.float64(x) * np.float64(x)
-            first += X.data[p] * v[X.indices[p]]
-            b += X.data[p + 1] * v[X.indices[p + 1]]
-            c += X.data[p + 2] * v[X.indices[p + 2]]
-            d += X.data[p + 3] * v[X.indices[p + 3]]
+            first, b, c, d = add_four(X, p, v, V.dtype.type(1), first, b, c, d)
             p += 4
         while p < end:
             one_by_one()
