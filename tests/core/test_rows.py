@@ -249,50 +249,39 @@ def test_taken_rows_are_a_copy_in_the_order_asked_for(layout, rng):
 
 
 @compiled
-def _dots_and_norms(X, V, dots, own, first, norms2, also, others):
+def _dots_and_norms(X, V, U, nothing, dots, own, norms2, along, fused):
     for i in range(rows.n_rows(X)):
         dots[i], own[i] = rows.row_dot(X, i, V, 1.0), rows.row_dot(X, i, V, V.dtype.type(1))
-        first[i], _, norms2[i] = rows.row_dots(X, i, V, V)
-        also[i], others[i] = rows.row_dot_and_norm2(X, i, V)
+        norms2[i], along[i] = rows.row_norm2(X, i), rows.row_along(X, i, U)
+        fused[0, i] = rows.row_along(X, i, nothing)
+        if rows.is_short(X, i):
+            fused[1, i], fused[2, i], fused[3, i] = rows.short_row_dots(X, i, V, U)
+            fused[4, i], fused[0, i], fused[5, i] = rows.short_row_dots(X, i, V, nothing)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_inner_products_of_rows_of_any_length(layout, rng):
     """Short rows are read one by one, with several sums; what is left over counts as well."""
-    lengths = [*range(10), 63, 126, 127, 128, 129, 300]
+    lengths = np.array([*range(10), 63, 126, 127, 128, 129, 300])
     matrix = np.zeros((len(lengths), 400), np.float32)
     for row, length in zip(matrix, lengths, strict=True):
         row[rng.permutation(400)[:length]] = rng.normal(size=length)
     exact = matrix.astype(float)
     for dtype in (np.float64, np.float32):
-        V = rng.normal(size=(400, 1)).astype(dtype)
-        dots, own, first, norms2, also, others = np.full((6, len(lengths)), np.nan)
-        _dots_and_norms(wrapped(matrix, layout), V, dots, own, first, norms2, also, others)
+        V, U = rng.normal(size=(2, 400, 1)).astype(dtype)
+        dots, own, norms2, along = np.full((4, len(lengths)), np.nan)
+        fused = np.full((6, len(lengths)), np.nan)
+        _dots_and_norms(wrapped(matrix, layout), V, U, U[:0], dots, own, norms2, along, fused)
         np.testing.assert_allclose(dots, exact @ V[:, 0], rtol=1e-12, atol=1e-12)  # the unit is a float64
         rounding = 400 * np.finfo(dtype).eps  # of a sum of terms of size about 1
-        np.testing.assert_allclose(own, exact @ V[:, 0], rtol=rounding, atol=rounding)
-        for each in (first, also):
-            np.testing.assert_allclose(each, exact @ V[:, 0], rtol=rounding, atol=rounding)
-            if layout == "csr":  # a state that was let go visits rows as if for the first time, to the same bits
-                short = np.array(lengths) < rows.SHORT_ROW
-                np.testing.assert_array_equal(each[short], own[short])
-        np.testing.assert_allclose(others, norms2, rtol=1e-13)
+        for each, by in ((own, V), (along, U)):
+            np.testing.assert_allclose(each, exact @ by[:, 0], rtol=rounding, atol=rounding)
         np.testing.assert_allclose(norms2, np.square(exact).sum(axis=1), rtol=1e-13)
-
-
-@compiled
-def dots(X, i, V, U):
-    return rows.row_dots(X, i, V, U)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_three_products_of_a_row_are_those_of_numpy(sparse, rng):
-    """Rows of fewer and of more entries than those that are read one by one."""
-    D = rng.normal(size=(2, 3 * 128))
-    D[0, 40:] = 0.0
-    V, U = rng.normal(size=(2, D.shape[1], 1))
-    X = as_rows(sp.csr_matrix(D) if sparse else D)
-    for i in range(2):
-        expected = D[i] @ V[:, 0], D[i] @ U[:, 0], D[i] @ D[i]
-        # terms of size one, up to 384 of them, summed in any order
-        np.testing.assert_allclose(dots(X, i, V, U), expected, rtol=0, atol=384 * 1e-14)
+        np.testing.assert_array_equal(fused[0], 0.0)
+        # short sparse rows in one loop: a state that was let go visits rows as if for the first time, to the same bits
+        short = lengths < (rows.SHORT_ROW if layout == "csr" else 0)
+        for first in (1, 4):
+            np.testing.assert_array_equal(fused[first, short], own[short])
+            np.testing.assert_allclose(fused[first + (2 if first == 1 else 1), short], norms2[short], rtol=1e-13)
+        np.testing.assert_allclose(fused[2, short], along[short], rtol=rounding, atol=rounding)
+        assert np.isnan(fused[1:, ~short]).all()

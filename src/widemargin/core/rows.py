@@ -188,84 +188,77 @@ def _(X, i, V, unit):
 
 
 @generic
-def row_dot_and_norm2(X, i, V):
-    """(⟨v, xᵢ⟩, ‖xᵢ‖²) for V of shape (n_features, 1)."""
+def row_along(X, i, U):
+    """⟨u, xᵢ⟩ for U of shape (n_features, 1), or of no rows for u = 0."""
 
 
-@row_dot_and_norm2.case(DenseRows)
-def _(X, i, V):
-    return row_dot(X, i, V, V.dtype.type(1)), row_norm2(X, i)
+@row_along.case(DenseRows)
+def _(X, i, U):
+    u, along = flat(U), U.dtype.type(0)
+    for j in range(u.size):
+        along += X.values[i, j] * u[j]
+    return along
 
 
-@row_dot_and_norm2.case(CSRRows)
-def _(X, i, V):
-    if X.indptr[i + 1] - X.indptr[i] >= SHORT_ROW:
-        return row_dot(X, i, V, V.dtype.type(1)), row_norm2(X, i)
-    # in four sums as in row_dot, so that it has the same bits
-    v, p, end = flat(V), X.indptr[i], X.indptr[i + 1]
+@row_along.case(CSRRows)
+def _(X, i, U):
+    u, along = flat(U), U.dtype.type(0)
+    if u.size:
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            one_by_one()
+            along += X.data[p] * u[X.indices[p]]
+    return along
+
+
+@generic
+def is_short(X, i):
+    """Whether row i has so few entries that three loops over it take longer than one."""
+
+
+@is_short.case(DenseRows)
+def _(X, i):
+    return False
+
+
+@is_short.case(CSRRows)
+def _(X, i):
+    return X.indptr[i + 1] - X.indptr[i] < SHORT_ROW
+
+
+@generic
+def short_row_dots(X, i, V, U):
+    """(⟨v, xᵢ⟩, ⟨u, xᵢ⟩, ‖xᵢ‖²) of a short row in one pass, for V and U of shape (n_features, 1), or U of no rows."""
+
+
+@short_row_dots.case(DenseRows)
+def _(X, i, V, U):
+    return V.dtype.type(0), U.dtype.type(0), 0.0
+
+
+@short_row_dots.case(CSRRows)
+def _(X, i, V, U):
+    # the first in four sums as in row_dot, so that it has the same bits
+    v, u, p, end = flat(V), flat(U), X.indptr[i], X.indptr[i + 1]
     a, b, c, d = V.dtype.type(0), V.dtype.type(0), V.dtype.type(0), V.dtype.type(0)
-    norm2, other = 0.0, 0.0
+    along, norm2, other = U.dtype.type(0), 0.0, 0.0
     while p + 3 < end:
         for k in range(0, 4, 2):
             x, z = np.float64(X.data[p + k]), np.float64(X.data[p + k + 1])
             norm2 += x * x
             other += z * z
+        if u.size:
+            for k in range(4):
+                along += X.data[p + k] * u[X.indices[p + k]]
         a, b, c, d = add_four(X, p, v, V.dtype.type(1), a, b, c, d)
         p += 4
     while p < end:
         one_by_one()
         a += X.data[p] * v[X.indices[p]]
+        if u.size:
+            along += X.data[p] * u[X.indices[p]]
         norm2 += np.float64(X.data[p]) * np.float64(X.data[p])
         p += 1
-    return (a + b) + (c + d), norm2 + other
-
-
-@generic
-def row_dots(X, i, V, U):
-    """(⟨v, xᵢ⟩, ⟨u, xᵢ⟩, ‖xᵢ‖²) in one pass, for V and U of shape (n_features, 1)."""
-
-
-@row_dots.case(DenseRows)
-def _(X, i, V, U):
-    v, u = flat(V), flat(U)
-    first, second, norm2 = V.dtype.type(0), U.dtype.type(0), 0.0
-    for j in range(X.values.shape[1]):
-        x = X.values[i, j]
-        first += x * v[j]
-        second += x * u[j]
-        norm2 += np.float64(x) * np.float64(x)
-    return first, second, norm2
-
-
-@row_dots.case(CSRRows)
-def _(X, i, V, U):
-    v, u = flat(V), flat(U)
-    first, second, norm2 = V.dtype.type(0), U.dtype.type(0), 0.0
-    if X.indptr[i + 1] - X.indptr[i] < SHORT_ROW:
-        # the first in four sums as in row_dot, so that it has the same bits
-        b, c, d, p, end = first, first, first, X.indptr[i], X.indptr[i + 1]
-        while p + 3 < end:
-            for k in range(4):
-                x = X.data[p + k]
-                second += x * u[X.indices[p + k]]
-                norm2 += np.float64(x) * np.float64(x)
-            first, b, c, d = add_four(X, p, v, V.dtype.type(1), first, b, c, d)
-            p += 4
-        while p < end:
-            one_by_one()
-            x, j = X.data[p], X.indices[p]
-            first += x * v[j]
-            second += x * u[j]
-            norm2 += np.float64(x) * np.float64(x)
-            p += 1
-        first = (first + b) + (c + d)
-    else:
-        for p in range(X.indptr[i], X.indptr[i + 1]):
-            x, j = X.data[p], X.indices[p]
-            first += x * v[j]
-            second += x * u[j]
-            norm2 += np.float64(x) * np.float64(x)
-    return first, second, norm2
+    return (a + b) + (c + d), along, norm2 + other
 
 
 @generic

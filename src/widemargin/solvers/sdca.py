@@ -70,14 +70,15 @@ from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, Square
 from ..core.rows import (
     CSRRows,
     DenseRows,
+    is_short,
     prefetch_rows,
     row_add,
+    row_along,
     row_dot,
-    row_dot_and_norm2,
-    row_dots,
     row_norm2,
     row_scores,
     row_size,
+    short_row_dots,
     touch,
 )
 from ..core.visits import next_order, note_visit, order_of_pass
@@ -409,11 +410,7 @@ def _(team, data, span, p, rule, examples, W, space):
     touch(q, m, order, p, order.size)
     i = order[p]
     if q[i] < 0.0:
-        q[i] = row_norm2(X, i) + rule.constant
-        m[i] = rule.along
-        if U.shape[0]:
-            row_scores(X, i, U, z)
-            m[i] += z[0]
+        q[i], m[i] = row_norm2(X, i) + rule.constant, rule.along + row_along(X, i, U)
     row_scores(X, i, W, z)
     for c in range(a.size):
         a[c] = alpha[i * a.size + c]
@@ -555,16 +552,15 @@ def _(target, data, span, rule, examples, w, sums, space):
         touch(alpha, examples.rest, order, p, order.size)
         i = order[p]
         reads += row_size(X, i)
-        if q[i] < 0.0:
-            if U.shape[0]:
-                z, along, q[i] = row_dots(X, i, W, U)
-                m[i] = rule.along + along
-            else:
-                z, q[i] = row_dot_and_norm2(X, i, W)
-                m[i] = rule.along
-            q[i] += rule.constant
+        first = q[i] < 0.0
+        if first and is_short(X, i):
+            z, along, norm2 = short_row_dots(X, i, W, U)
         else:
-            z = row_dot(X, i, W, unit)
+            z, along, norm2 = row_dot(X, i, W, unit), W.dtype.type(0), 0.0
+            if first:
+                along, norm2 = row_along(X, i, U), row_norm2(X, i)
+        if first:
+            q[i], m[i] = norm2 + rule.constant, rule.along + along
         before, m2, after = alpha[i], m[i] * m[i], 0.0
         cap = (rule.C * s[i] if s.size else rule.C) * losses.output_weight(target, y[i], 0)
         if cap > 0.0:
