@@ -408,3 +408,32 @@ def test_children_by_fork_by_spawn_and_by_joblib_compile_nothing(tmp_path):
     assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()
     assert {"spawn [0]", "joblib [0, 0]"} <= set(told) <= {"fork [0]", "spawn [0]", "joblib [0, 0]"}
+
+
+OF_NUMBA = """
+import numba
+numba.config.{option} = 1
+import numpy as np
+from widemargin.core.dispatch import compiled
+from widemargin.core.losses import Hinge, Single
+
+@compiled
+def add_one(loss, out):
+    out[0] += 1.0
+
+out = np.zeros(1)
+add_one(Single(Hinge()), out)
+print(out[0])
+"""
+
+
+@pytest.mark.parametrize("option", ["DEBUGINFO_DEFAULT", "BOUNDSCHECK"])
+def test_options_of_numba_for_debugging_are_no_hindrance(option, tmp_path):
+    assert python(OF_NUMBA.format(option=option), NUMBA_CACHE_DIR=str(tmp_path))[0] == "1.0"
+
+
+def test_numba_told_to_compile_nothing_is_answered_in_a_sentence(tmp_path):
+    done = fresh.run(OF_NUMBA.format(option="DISABLE_JIT"), NUMBA_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("RuntimeError: NUMBA_DISABLE_JIT is set")]
+    assert "__main__.add_one runs compiled only: leave the variable out of the environment" in line

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from llvmlite.ir import IntType, IRBuilder
 from numba import types
-from numba.core import base, cgutils, config, event, typed_passes, untyped_passes
+from numba.core import base, cgutils, event, typed_passes, untyped_passes
 from numba.core.callconv import CPUCallConv
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
@@ -416,7 +416,7 @@ def _pipeline(
     @register_pass(mutates_CFG=True, analysis_only=False)
     class Lowering(NativeLowering):
         _name = name
-        lowering_class = Lower if config.DEBUGINFO_DEFAULT else lower
+        lowering_class = lower
 
         def run_pass(self, state: Any) -> bool:
             state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)

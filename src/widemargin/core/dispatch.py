@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from numba import njit, types
+from numba import config, njit, types
 from numba.core import event
 from numba.extending import intrinsic, overload
 
@@ -32,7 +32,10 @@ from .machine_code import GENERICS, MachineCode
 #: (NaN and infinity keep their meaning).
 REORDER = {"reassoc", "contract"}
 
-OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": REORDER, "error_model": "numpy", "no_cfunc_wrapper": True}
+#: Loops have nothing for debuggers, whatever NUMBA_DEBUGINFO says: Numba cannot tell these of tuples without members.
+OPTIONS: dict[str, Any] = {
+    "nogil": True, "fastmath": REORDER, "error_model": "numpy", "no_cfunc_wrapper": True, "debug": False,
+}  # fmt: skip
 
 #: Seconds of compilation in silence; then a line says what takes so long.
 SILENCE = 1.0
@@ -43,11 +46,25 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     It does not call itself.
     """
+    if config.DISABLE_JIT:
+        return _refused(function)
     dispatcher = njit(pipeline_class=LOOP, **OPTIONS)(function)
     dispatcher._cache = MachineCode(function)
     dispatcher.get_call_template = lambda *types: _part(function).get_call_template(*types)
     dispatcher.get_overload = lambda signature: _part(function).get_overload(signature)
     return dispatcher
+
+
+def _refused(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands for a loop where Numba is told to compile nothing."""
+
+    def call(*args: Any) -> Any:
+        raise RuntimeError(
+            f"NUMBA_DISABLE_JIT is set, and {function.__module__}.{function.__name__} runs compiled only: leave the "
+            "variable out of the environment"
+        )
+
+    return call
 
 
 @cache
