@@ -48,6 +48,7 @@ KINDS = (
     ("SVC(solver='sbp')", "float32", False, 10.0),
     ("BudgetedSVC()", "float32", False, 8.0),
     ("IncrementalSVC()", "float32", False, None),
+    ("LinearSVC()", "float32", True, 3.0),
     ("LinearSVC()", "float64", True, 3.0),
     ("SVC()", "float64", True, 6.0),
     ("BudgetedSVC()", "float64", True, 8.0),
