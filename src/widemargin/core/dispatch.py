@@ -58,7 +58,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 def _refused(function: Callable[..., Any]) -> Callable[..., Any]:
     """What stands for a loop where Numba is told to compile nothing."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **named: Any) -> Any:
         raise RuntimeError(
             f"NUMBA_DISABLE_JIT is set, and {function.__module__}.{function.__name__} runs compiled only: leave the "
             "variable out of the environment"
