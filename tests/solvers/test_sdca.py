@@ -488,6 +488,20 @@ def test_a_single_class_is_refused(rng):
         LinearSVC(solver="sdca").fit(rng.normal(size=(10, 2)), np.ones(10))
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("sparse", "d"), [(False, 5), (True, 5), (True, 150)])
+def test_first_visits_find_lengths_and_products_with_the_common_direction(classes, sparse, d, rng):
+    """Rows shorter and longer than those that are read in one loop."""
+    problem = drawn(rng, losses.Hinge(), sparse, 200, d, "regularized", 50.0, classes=classes, density=1.0)
+    X = problem.X.data.reshape(200, d) if sparse else problem.X.values
+    X += 2.0  # far from the origin, so that there is such a direction
+    state = SDCA().init(problem, rng)
+    assert state.theta > 0.0
+    SDCA().advance(problem, state, problem.n)
+    np.testing.assert_allclose(state.examples.q, np.square(X).sum(axis=1) + 1.0, rtol=1e-12)
+    np.testing.assert_allclose(state.examples.m, X @ state.U[:, 0] + state.along, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("classes", "d", "expected"), [(2, 5, float), (3, 5, float), (2, 140_000, "f4"), (3, 140_000, float)]
 )
