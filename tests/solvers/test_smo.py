@@ -740,7 +740,8 @@ def test_kernel_values_kept_from_the_last_round_change_no_bit(regression, interc
         def watched(self, *arguments):
             kept = choose(self, *arguments)
             used.append(kept.space.begun[smo.KNOWN])
-            return kept._replace(rule=kept.rule._replace(**rule))
+            kept.rule = kept.rule._replace(**rule)
+            return kept
 
         monkeypatch.setattr(SMO, "_kept", watched)
         solver = SMO(working_set=48)
@@ -754,6 +755,35 @@ def test_kernel_values_kept_from_the_last_round_change_no_bit(regression, interc
     assert most > 0 >= none
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("room", [40, 400])
+def test_free_variables_stay_while_there_is_room(room, rng, monkeypatch, tmp_path):
+    """However many they are, and new ones are a seventh of them. A state that was saved and loaded goes on alike."""
+    problem = make(rng, 400, regression=True, C=30.0, kernel=RBF(10.0))
+    monkeypatch.setattr(smo, "SET_SHARE", 4.01 * room**2 / problem.cache_bytes)
+    solver, seed = SMO(working_set=8, tol=1e-9), int(rng.integers(2**32))
+    state, copy = (solver.init(problem, np.random.default_rng(seed)) for _ in range(2))
+    sizes, stayed, new = [], 0, 0
+    for _ in range(60):
+        free = state.episode.previous[state.episode.previous >= 0] if state.episode else np.empty(0, int)
+        solver.advance(problem, state, 1)
+        kept = smo.Workspace.of(problem, state).kept
+        if kept is None:  # the episode is at its end
+            break
+        assert kept.rule.room == room
+        chosen = kept.space.chosen[: state.episode.previous.size]
+        sizes.append(chosen.size)
+        assert np.unique(chosen).size == chosen.size <= min(room, kept.space.K.shape[0])
+        if free.size + max(kept.rule.most, free.size // 7) <= room:
+            assert np.isin(free, chosen).all()
+            stayed = max(stayed, free.size)
+            new = max(new, chosen.size - free.size)
+        solver.advance(problem, copy, 1)
+        save_state(tmp_path / "state.npz", copy)
+        copy = load_state(tmp_path / "state.npz")
+        assert state.episode.alpha.tobytes() == copy.episode.alpha.tobytes()
+    assert max(sizes) > 0.9 * room if room == 40 else stayed > 100 and new > 10
 
 
 @compiled
@@ -795,7 +825,7 @@ def test_kernel_values_of_fresh_variables_are_looked_up_by_however_many_threads(
     values = rng.random((90, 90), np.float32)
     values += values.T
     row = rng.integers(90, size=size)  # two variables may have one row
-    space, fresh = smo.Space.of(90, 60, 1), np.flatnonzero(rng.random(size) < share)
+    space, fresh = smo.Space.of(90, 60, 1).with_room(60), np.flatnonzero(rng.random(size) < share)
     order = rng.permutation(90)
     cache = SimpleNamespace(rows=values[order], slot_of=np.argsort(order), matrix=SimpleNamespace(threads=threads))
     space.K[:], space.columns[:size], space.fresh[: fresh.size] = np.nan, row, fresh
@@ -819,7 +849,7 @@ def test_variables_that_stay_keep_their_kernel_values_and_the_others_are_fresh(s
     values = rng.normal(size=(30, 30)).astype(np.float32)
     previous = np.where(rng.random(before) < 0.6, rng.permutation(30)[:before], -1)
     picked = rng.permutation(30)[:count]
-    space = smo.Space.of(30, largest, 1)
+    space = smo.Space.of(30, largest, 1).with_room(largest)
     space.K[:] = np.nan
     held = previous[:largest]  # a state may come from where there was more room
     space.K[: held.size, : held.size] = values[np.ix_(held, held)]

@@ -34,7 +34,8 @@ gradient reconstruction, on a schedule:
 
 An episode over few variables goes over them in random order and takes the violators it meets, as long as they are
 frequent, which settles most bounded variables; then, and from the start where all variables are active, each round
-takes the worst violators, half of them from either end, and the free variables of the last round.
+takes the worst violators, half of them from either end, and the free variables of the last round, as many as an eighth
+of the cache has room for the kernel values between.
 
 The duality gap costs O(m), since the responses are at hand:
 
@@ -71,6 +72,10 @@ from .protocol import Solver
 #: A round takes one in this many variables of a small episode, but no fewer than LEAST.
 PORTION = 32
 LEAST = 32
+#: A round takes at least one new variable for so many free ones of the round before.
+NEWCOMER = 7
+#: A working set may be so large that the values between its variables take this part of the cache's bytes, beside it.
+SET_SHARE = 0.125
 #: A violator that counts in the random pass misses its margin by this much.
 CLEARLY = 0.05
 #: The random pass ends when fewer of the variables it looks at violate than this share.
@@ -319,8 +324,8 @@ class Part(NamedTuple):
 class Space(NamedTuple):
     """Working space of a round: over variables ``up``, ``down`` and ``taken``; over rounds ``ages``, how many rows were
     last used in each; ``begun``, what is known of a round whose rows are awaited, and whether the one before has left
-    its kernel values; ``K``, these values; ``fresh``, the places in the working set of variables that were not in the
-    one before; over the working set the rest.
+    its kernel values; ``K``, these values, made larger when a working set needs it; ``fresh``, the places in the working
+    set of variables that were not in the one before; over the working set the rest.
     """
 
     up: np.ndarray
@@ -343,9 +348,19 @@ class Space(NamedTuple):
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
             np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64),
-            np.empty(largest, np.int64), np.empty((largest, apart_by(largest)), np.float32), np.empty((8, largest)),
+            np.empty(largest, np.int64), np.empty((0, 0), np.float32), np.empty((8, largest)),
             np.empty(rounds + 1, np.int64), np.zeros(6), np.empty(largest, np.int64), np.empty(largest, np.int64),
         )  # fmt: skip
+
+    def with_room(self, needed: int) -> Space:
+        """The same with room for kernel values between so many variables, and for more soon; memory that is touched
+        first is dear.
+        """
+        known = self.K.shape[0]
+        size = min(max(needed, 2 * known), self.chosen.size)
+        K = np.empty((size, apart_by(size)), np.float32)
+        K[:known, :known] = self.K[:, :known]
+        return self._replace(K=K)
 
 
 def apart_by(width: int) -> int:
@@ -356,13 +371,13 @@ def apart_by(width: int) -> int:
 
 
 class Rule(NamedTuple):
-    """What a round goes by: new variables it takes, free ones it keeps, the way to solve it, the kernel's constant;
-    whether K(v, w) and K(w, v) are the same bits; whether the caller, on several threads, looks up kernel values of new
-    variables and adds rows to f.
+    """What a round goes by: new variables it takes if few stay, the largest working set, the way to solve it, the
+    kernel's constant; whether K(v, w) and K(w, v) are the same bits; whether the caller, on several threads, looks up
+    kernel values of new variables and adds rows to f.
     """
 
     most: int
-    keep: int
+    room: int
     way: Pairs | Singles
     free_bias: bool
     constant: float
@@ -374,8 +389,8 @@ class Rule(NamedTuple):
 #: how many fresh ones are to be looked up. Of the one before: its variables, if their kernel values can be used.
 SIZE, ROWS, AFTER, VIOLATION, FRESH, KNOWN = 0, 1, 2, 3, 4, 5
 #: How rounds end: as many as allowed were made; the target is reached; rows are missing, or the caller has to look up
-#: values; patience is at an end; rows are to be added.
-GOING_ON, REACHED, MISSING, TIRED, ADDING = 0, 1, 2, 3, 4
+#: values; patience is at an end; rows are to be added; K is too small.
+GOING_ON, REACHED, MISSING, TIRED, ADDING, CROWDED = 0, 1, 2, 3, 4, 5
 
 
 @inlined
@@ -438,9 +453,9 @@ def take_extremes(values, sign, limit, count, space, found):
 
 
 @apart
-def choose(part, rule, space, bias, top, bottom, position, untouched):
-    """space.picked ← what the next working set takes up, ``taken`` marks it; returns the number and the new position in
-    the order.
+def choose(part, rule, most, space, bias, top, bottom, position, untouched):
+    """space.picked ← what the next working set takes up, ``most`` at most, ``taken`` marks it; returns the number and
+    the new position in the order.
 
     Of variables that no round has touched and that are all 0, those that come first in the order are as good as any.
     """
@@ -449,7 +464,7 @@ def choose(part, rule, space, bias, top, bottom, position, untouched):
     for v in range(m):
         taken[v] = False
     found, looked = 0, 0
-    while position < m and found < rule.most:
+    while position < m and found < most:
         v = order[position]
         position += 1
         looked += 1
@@ -460,11 +475,11 @@ def choose(part, rule, space, bias, top, bottom, position, untouched):
             found += 1
     if looked > 0 and found < FREQUENT * looked:
         position = m
-    if found < rule.most // 2:
+    if found < most // 2:
         floor, ceiling = 0.0, 0.0
         if rule.free_bias and np.isfinite(top) and np.isfinite(bottom):
             floor, ceiling = bottom, top
-        half = max(1, (rule.most - found) // 2)
+        half = max(1, (most - found) // 2)
         found = take_extremes(space.up, 1.0, floor, half, space, found)
         found = take_extremes(space.down, -1.0, -ceiling, half, space, found)
     return found, position
@@ -601,7 +616,8 @@ class Worked(NamedTuple):
 
     How it ended, rounds made, their working sets' sizes, pairs or variables moved; the position and the last working
     set to go on with, −1 for variables that are not free; how many rows are awaited: those of the working set, which
-    stand in ``Space.wanted``, or those to be added, by ``Space.slots`` and ``Space.values``.
+    stand in ``Space.wanted``, or those to be added, by ``Space.slots`` and ``Space.values``; or the variables for which
+    there must be room.
     """
 
     end: int
@@ -643,8 +659,15 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             if (gap <= enough and rounds + made > 0) or tired or violation <= ROUNDING or not np.isfinite(gap):
                 return Worked(TIRED if tired else REACHED, made, visits, moves, position, previous, 0)
             untouched = rounds + made == 0 and used == 0
-            picked, after = choose(part, rule, space, bias, top, bottom, position, untouched)
-            size, new = seat(space, previous, rule.keep, picked)
+            staying = 0
+            for k in range(previous.size):
+                staying += previous[k] >= 0
+            most = max(rule.most, min(staying, rule.room) // NEWCOMER)
+            needed = min(max(staying + most, previous.size), rule.room)
+            if needed > space.K.shape[0]:
+                return Worked(CROWDED, made, visits, moves, position, previous, needed)
+            picked, after = choose(part, rule, most, space, bias, top, bottom, position, untouched)
+            size, new = seat(space, previous, rule.room - most, picked)
             listed = list_rows(row, chosen[:size], space.taken, columns, wanted)
             begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION], begun[FRESH] = size, listed, after, violation, new
             if rule.shared:
@@ -745,7 +768,8 @@ class Episode:
     gave_up: bool = False
 
 
-class Kept(NamedTuple):
+@dataclass
+class Kept:
     """What belongs to an episode and can be made again: its cache, and arrays made from the problem."""
 
     episode: Episode
@@ -923,8 +947,9 @@ class SMO(DualSolver):
     Parameters
     ----------
     working_set : int, default=256
-        The largest number of variables that a round takes up. As many free ones of the round before
-        stay in. Where all variables are active it is half as many, and three times as many stay.
+        How many new variables a round takes up, half as many where all variables are active; the free
+        ones of the round before stay in, as many as an eighth of the cache, or four times this number,
+        has room for. Where many stay, new ones are a seventh of them.
     tol : float, default=1e-3
         The relative duality gap at which episodes stop refining. Estimators put their own ``tol`` here.
     slack : float, default=0.3
@@ -1077,8 +1102,8 @@ class SMO(DualSolver):
             cache.fetch(rows)
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
-            rule = Rule(2, 0, way_of(problem), problem.has_free_bias, problem.constant, True, False)
-            previous, space = np.empty(0, np.int64), Space.of(2, 2, 0)
+            rule = Rule(2, 2, way_of(problem), problem.has_free_bias, problem.constant, True, False)
+            previous, space = np.empty(0, np.int64), Space.of(2, 2, 0).with_room(2)
             work(cache.held, part, rule, space, Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             add_kernel_rows(cache.rows, places[:0], two[:0], two)
             if problem.threads > 1:
@@ -1113,7 +1138,7 @@ class SMO(DualSolver):
             idle = np.where(state.alpha >= variables.cap, s >= self.slack, (state.alpha <= 0.0) & (s <= -self.slack))
             active = np.flatnonzero(~idle)
             target = 0.4 * self.tol * abs(state.dual if self.onward else state.primal)
-            target = target if self.onward else max(0.1 * (state.primal - state.dual), target)
+            target = target if self.onward else max(0.03 * (state.primal - state.dual), target)
         if active.size < 2 or active.size == variables.h.size:
             active, rows, row = np.arange(variables.h.size), np.arange(n), variables.row
         else:
@@ -1145,17 +1170,17 @@ class SMO(DualSolver):
             variables.sigma[episode.active], variables.h[episode.active], variables.cap[episode.active] * episode.bound,
             episode.row, episode.alpha, episode.f, episode.order, episode.last, episode.spent,
         )  # fmt: skip
-        # rows over all examples are dear, and most free variables stay so: fewer new ones, and more that are kept
-        most, keep = self.working_set, self.working_set
-        if m == variables.h.size:
-            most, keep = max(2, most // 2), 3 * keep
+        # rows over all examples are dear: fewer new ones
+        most = max(2, self.working_set // 2) if m == variables.h.size else self.working_set
         # a working set must fit into the cache
         most = max(2, min(most, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
-        keep = max(0, min(keep, cache.capacity - most))
+        room = max(4 * self.working_set, int(np.sqrt(SET_SHARE * problem.cache_bytes / 4)))
+        room = max(most, min(room, m, cache.capacity))
         way, symmetric = way_of(problem), problem.kernel.of_rows
         shared = cache.matrix.threads > 1 and most * episode.rows.size >= 2 * WORTH_A_THREAD
-        rule = Rule(most, keep, way, problem.has_free_bias, problem.constant, symmetric, shared)
-        space.kept = Kept(episode, cache, part, rule, Space.of(m, most + keep, self.max_rounds))
+        rule = Rule(most, room, way, problem.has_free_bias, problem.constant, symmetric, shared)
+        rounds = Space.of(m, room, self.max_rounds).with_room(2 * self.working_set)
+        space.kept = Kept(episode, cache, part, rule, rounds)
         return space.kept
 
     def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int) -> tuple[int, bool]:
@@ -1167,8 +1192,9 @@ class SMO(DualSolver):
         goal = Goal(episode.target, ROUGHLY if episode.target == 0.0 else 0.95 * self.tol, price, patience)
         if cache.misses == 0 and cache.capacity == episode.rows.size and episode.rows.size**2 * price <= AT_ONCE:
             cache.fetch(np.arange(episode.rows.size))
-        total, end, space = 0, MISSING, kept.space
-        while end in (MISSING, ADDING) and total < n_rounds:
+        total, end = 0, MISSING
+        while end in (MISSING, ADDING, CROWDED) and total < n_rounds:
+            space = kept.space
             worked = work(
                 cache.held, kept.part, kept.rule, space, goal, episode.previous, episode.position,
                 episode.rounds, n_rounds - total,
@@ -1188,6 +1214,8 @@ class SMO(DualSolver):
             elif end == ADDING:
                 change, slots = space.values[CHANGE, : worked.awaited], space.slots[: worked.awaited]
                 add_kernel_rows(cache.rows, slots, change, episode.f, cache.matrix.threads)
+            elif end == CROWDED:
+                kept.space = space.with_room(worked.awaited)
         counters.kernel_computed += cache.matrix.evaluations - before
         episode.gave_up = end == TIRED
         return total, end in (REACHED, TIRED)
