@@ -90,6 +90,8 @@ ROUGHLY = 0.05
 BLOCK_SHARE = 0.5
 #: … and of about so many values, which take a tenth of a second.
 BLOCK_VALUES = 2**23
+#: A working set is left after so many moves for each of its variables: more would refine what the others undo.
+MOVES = 10
 #: Violations this small are rounding.
 ROUNDING = 1e-14
 #: The rows of a Space's values that have what is added to σα, and the diagonal of its K.
@@ -324,8 +326,8 @@ class Part(NamedTuple):
 class Space(NamedTuple):
     """Working space of a round: over variables ``up``, ``down`` and ``taken``; over rounds ``ages``, how many rows were
     last used in each; ``begun``, what is known of a round whose rows are awaited, and whether the one before has left
-    its kernel values; ``K``, these values, made larger when a working set needs it; ``fresh``, the places in the working
-    set of variables that were not in the one before; over the working set the rest.
+    its kernel values; ``K``, these values, made larger when a working set needs it; ``fresh``, the places in the
+    working set of variables that were not in the one before; over the working set the rest.
     """
 
     up: np.ndarray
@@ -694,7 +696,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         for k in range(size):
             diagonal[k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
-        moves += solve(rule.way, K, s, c, a, e, values, tolerance, 100 * size)
+        moves += solve(rule.way, K, s, c, a, e, values, tolerance, MOVES * size)
         shift = 0.0
         for k in range(size):
             alpha[chosen[k]] = a[k]
