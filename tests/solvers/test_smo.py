@@ -786,6 +786,11 @@ def test_free_variables_stay_while_there_is_room(room, rng, monkeypatch, tmp_pat
     assert max(sizes) > 0.9 * room if room == 40 else stayed > 100 and new > 10
 
 
+def space_of(variables, largest):
+    """Working space with room for kernel values between as many variables as it can have."""
+    return smo.Space.of(variables, largest, 1)._replace(K=np.empty((largest, largest + 3), np.float32))
+
+
 @compiled
 def gather(rows, slot_of, columns, fresh, constant, K, start, end):
     smo.gather(rows, slot_of, columns, fresh, constant, K, start, end)
@@ -825,7 +830,7 @@ def test_kernel_values_of_fresh_variables_are_looked_up_by_however_many_threads(
     values = rng.random((90, 90), np.float32)
     values += values.T
     row = rng.integers(90, size=size)  # two variables may have one row
-    space, fresh = smo.Space.of(90, 60, 1).with_room(60), np.flatnonzero(rng.random(size) < share)
+    space, fresh = space_of(90, 60), np.flatnonzero(rng.random(size) < share)
     order = rng.permutation(90)
     cache = SimpleNamespace(rows=values[order], slot_of=np.argsort(order), matrix=SimpleNamespace(threads=threads))
     space.K[:], space.columns[:size], space.fresh[: fresh.size] = np.nan, row, fresh
@@ -849,7 +854,7 @@ def test_variables_that_stay_keep_their_kernel_values_and_the_others_are_fresh(s
     values = rng.normal(size=(30, 30)).astype(np.float32)
     previous = np.where(rng.random(before) < 0.6, rng.permutation(30)[:before], -1)
     picked = rng.permutation(30)[:count]
-    space = smo.Space.of(30, largest, 1).with_room(largest)
+    space = space_of(30, largest)
     space.K[:] = np.nan
     held = previous[:largest]  # a state may come from where there was more room
     space.K[: held.size, : held.size] = values[np.ix_(held, held)]

@@ -354,16 +354,6 @@ class Space(NamedTuple):
             np.empty(rounds + 1, np.int64), np.zeros(6), np.empty(largest, np.int64), np.empty(largest, np.int64),
         )  # fmt: skip
 
-    def with_room(self, needed: int) -> Space:
-        """The same with room for kernel values between so many variables, and for more soon; memory that is touched
-        first is dear.
-        """
-        known = self.K.shape[0]
-        size = min(max(needed, 2 * known), self.chosen.size)
-        K = np.empty((size, apart_by(size)), np.float32)
-        K[:known, :known] = self.K[:, :known]
-        return self._replace(K=K)
-
 
 def apart_by(width: int) -> int:
     """float32 numbers from one row of a matrix to the next, an odd number of cache lines: a column then stands in all
@@ -779,12 +769,30 @@ class Kept:
     part: Part
     rule: Rule
     space: Space
+    memory: np.ndarray
+
+    def make_room(self, needed: int) -> None:
+        """Let K have values between so many variables, and more soon.
+
+        It stays where it is: memory that is touched first is dear. The last rows go first, to where no others are.
+        """
+        before, known, size = self.space.K, self.space.K.shape[0], self.rule.room
+        while size // 2 >= needed:
+            size //= 2
+        width, last = apart_by(size), known
+        K = self.memory[: size * width].reshape(size, width)
+        while last > 1:
+            first = min(-(-last * before.shape[1] // width), last - 1)
+            K[first:last, :known] = before[first:last, :known]
+            last = first
+        self.space = self.space._replace(K=K)
 
 
 @dataclass
 class Workspace:
     """The variables of the problem; what the episode under way works with, or the kernel matrix that its end takes;
-    kernel rows over all examples, where an episode had or will have them, none in a ``passing`` workspace.
+    kernel rows over all examples, where an episode had or will have them, none in a ``passing`` workspace; memory for
+    the values between variables of a working set.
     """
 
     variables: Variables
@@ -792,6 +800,7 @@ class Workspace:
     matrix: Any = None
     whole: RowCache | None = None
     passing: bool = False
+    memory: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
 
     @classmethod
     def of(cls, problem: KernelProblem, state: State) -> Workspace:
@@ -1105,7 +1114,7 @@ class SMO(DualSolver):
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
             rule = Rule(2, 2, way_of(problem), problem.has_free_bias, problem.constant, True, False)
-            previous, space = np.empty(0, np.int64), Space.of(2, 2, 0).with_room(2)
+            previous, space = np.empty(0, np.int64), Space.of(2, 2, 0)
             work(cache.held, part, rule, space, Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             add_kernel_rows(cache.rows, places[:0], two[:0], two)
             if problem.threads > 1:
@@ -1181,8 +1190,10 @@ class SMO(DualSolver):
         way, symmetric = way_of(problem), problem.kernel.of_rows
         shared = cache.matrix.threads > 1 and most * episode.rows.size >= 2 * WORTH_A_THREAD
         rule = Rule(most, room, way, problem.has_free_bias, problem.constant, symmetric, shared)
-        rounds = Space.of(m, room, self.max_rounds).with_room(2 * self.working_set)
-        space.kept = Kept(episode, cache, part, rule, rounds)
+        if space.memory.size < room * apart_by(room):
+            space.memory = np.empty(room * apart_by(room), np.float32)
+        space.kept = Kept(episode, cache, part, rule, Space.of(m, room, self.max_rounds), space.memory)
+        space.kept.make_room(2 * self.working_set)
         return space.kept
 
     def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int) -> tuple[int, bool]:
@@ -1217,7 +1228,7 @@ class SMO(DualSolver):
                 change, slots = space.values[CHANGE, : worked.awaited], space.slots[: worked.awaited]
                 add_kernel_rows(cache.rows, slots, change, episode.f, cache.matrix.threads)
             elif end == CROWDED:
-                kept.space = space.with_room(worked.awaited)
+                kept.make_room(worked.awaited)
         counters.kernel_computed += cache.matrix.evaluations - before
         episode.gave_up = end == TIRED
         return total, end in (REACHED, TIRED)
