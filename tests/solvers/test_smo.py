@@ -1,5 +1,6 @@
 """SMO: the optimum of tiny problems by a general method, KKT conditions, certificates, laws of states and caches."""
 
+from copy import deepcopy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -600,6 +601,27 @@ def test_a_glimpse_is_the_point_that_the_end_of_the_episode_would_have(rng):
         assert measured["gap"] == pytest.approx(certificate.gap, rel=1e-9, abs=1e-12)
         np.testing.assert_array_equal(glimpsed.coef, solver.model(problem, state).coef)
         compared += 1
+
+
+def test_a_second_glimpse_is_the_first_until_a_round_was_made(rng, monkeypatch):
+    problem = make(rng, 300, C=50.0)
+    solver, looks, values = SMO(working_set=16, tol=1e-6), [], SMO._values
+
+    def counted(self, *arguments):
+        looks.append(len(looks))
+        return values(self, *arguments)
+
+    state = solver.init(problem, rng)
+    for _ in range(4):
+        solver.advance(problem, state, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(SMO, "_values", counted)
+            (measured, model), again = (solver.glimpse(problem, state, np.inf) for _ in range(2))
+        assert again[0] == measured
+        fresh, made = solver.glimpse(problem, deepcopy(state), np.inf)
+        assert fresh == measured
+        np.testing.assert_array_equal(model().coef, made().coef)
+    assert len(looks) == 4
 
 
 def test_a_glimpse_of_a_sample_proves_no_more_than_was_proven_before(rng):

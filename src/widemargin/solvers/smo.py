@@ -788,11 +788,21 @@ class Kept:
         self.space = self.space._replace(K=K)
 
 
+class Seen(NamedTuple):
+    """What a glimpse of an episode has found after so many rounds, and the kernel values that it took."""
+
+    episode: Episode
+    rounds: int
+    values: int
+    measured: dict[str, float]
+    model: Callable[[], KernelModel]
+
+
 @dataclass
 class Workspace:
     """The variables of the problem; what the episode under way works with, or the kernel matrix that its end takes;
     kernel rows over all examples, where an episode had or will have them, none in a ``passing`` workspace; memory for
-    the values between variables of a working set.
+    the values between variables of a working set; what was seen last.
     """
 
     variables: Variables
@@ -801,6 +811,7 @@ class Workspace:
     whole: RowCache | None = None
     passing: bool = False
     memory: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
+    seen: Seen | None = None
 
     @classmethod
     def of(cls, problem: KernelProblem, state: State) -> Workspace:
@@ -1370,7 +1381,10 @@ class SMO(DualSolver):
         episode = state.episode
         if episode is None:
             return self.evaluate(problem, state, None), lambda: self.model(problem, state)
-        variables = Workspace.of(problem, state).variables
+        space = Workspace.of(problem, state)
+        variables, seen = space.variables, space.seen
+        if seen is not None and seen.episode is episode and seen.rounds == episode.rounds and seen.values <= most:
+            return seen.measured, seen.model
         closing = self._closing(problem, variables, state)
         if closing.values > most:
             return None
@@ -1386,7 +1400,11 @@ class SMO(DualSolver):
         point = self._point(problem, variables, alpha, f, bias, primal, dual)
         certificate = self._certificate(problem, point, max(dual, state.dual))
         measured = {"objective": certificate.primal, "gap": certificate.gap}
-        return measured, lambda: self._model(problem, variables.signed(alpha), point)
+        space.seen = Seen(
+            episode, episode.rounds, closing.values, measured,
+            lambda: self._model(problem, variables.signed(alpha), point),
+        )  # fmt: skip
+        return measured, space.seen.model
 
 
 def free_bias(sigma: np.ndarray, e: np.ndarray, cap: np.ndarray, alpha: np.ndarray) -> float:
