@@ -2,7 +2,8 @@
 
     python -m benchmarks.micro.smo_rows [names] [working_set=256 ...]
 
-Rows are kernel values over n. Compilation and reading are off the clock; further arguments are those of SMO.
+Rows are kernel values over n. Compilation and reading are off the clock; further arguments are those of SMO. The last
+sets are of regression.
 """
 
 import os
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks import datasets
-from widemargin import SMO, SVC
+from widemargin import SMO, SVC, SVR
 
 
 def one_class(name, n_features, scale, label, rows):
@@ -62,6 +63,20 @@ def noisy(n, d, share, seed=0):
     return X, (f > 0) ^ (rng.random(n) < share)
 
 
+def regression(name, n_features):
+    """Features and targets with mean 0 and variance 1."""
+    X, y = datasets.load(name, n_features)
+    return StandardScaler().fit_transform(X.toarray()).astype(np.float32), (y - y.mean()) / y.std()
+
+
+def digits(rows):
+    """mnist, the digit as a number."""
+    X, y = datasets.load("mnist", 784)
+    chosen = np.random.default_rng(0).permutation(X.shape[0])[:rows]
+    return X[chosen].toarray() / np.float32(255), y[chosen].astype(float)
+
+
+#: Data, γ and C.
 SETS = {
     "a9a": (lambda: datasets.load("a9a", 123), 0.05, 1.0),
     "a9a wide": (lambda: datasets.load("a9a", 123), 0.005, 1.0),
@@ -79,18 +94,33 @@ SETS = {
     "banana": (lambda: standardised("banana", 2, 1, 5300), 1.0, 10.0),
     "separable": (lambda: noisy(60000, 3, 0.0), 1.0, 100.0),
 }
+#: … and ε.
+REGRESSIONS = {
+    "digits": (lambda: digits(15000), 0.02, 10.0, 0.5),
+    "cadata": (lambda: regression("cadata", 8), 0.125, 1.0, 0.1),
+    "cadata, C = 100": (lambda: regression("cadata", 8), 0.125, 100.0, 0.1),
+    "cpusmall": (lambda: regression("cpusmall", 12), 0.1, 1.0, 0.05),
+    "cpusmall, C = 100": (lambda: regression("cpusmall", 12), 0.1, 100.0, 0.05),
+}
+
+
+def machine(name, **parameters):
+    """The data of a set, and an exact machine for it."""
+    if name in SETS:
+        get, gamma, C = SETS[name]
+        return *get(), SVC(gamma=gamma, C=C, random_state=0, **parameters)
+    get, gamma, C, epsilon = REGRESSIONS[name]
+    return *get(), SVR(gamma=gamma, C=C, epsilon=epsilon, random_state=0, **parameters)
 
 
 def main(arguments):
-    options = dict(a.split("=") for a in arguments if "=" in a)
+    options = dict(a.split("=") for a in arguments if "=" in a and " = " not in a)
     options = {key: float(value) if "." in value else int(value) for key, value in options.items()}
-    names = [a for a in arguments if "=" not in a] or list(SETS)
+    names = [a for a in arguments if a in SETS or a in REGRESSIONS] or [*SETS, *REGRESSIONS]
     total = 0.0
     for name in names:
-        get, gamma, C = SETS[name]
-        X, y = get()
-        SVC(gamma=gamma, C=C, solver=SMO(**options), random_state=0).fit(X[:600], y[:600])
-        model = SVC(gamma=gamma, C=C, solver=SMO(**options), random_state=0)
+        X, y, model = machine(name, solver=SMO(**options))
+        model.fit(X[:600], y[:600])
         since = time.process_time()
         model.fit(X, y)
         seconds = time.process_time() - since
@@ -99,7 +129,7 @@ def main(arguments):
         total += seconds
         certificate = model.certificate_
         print(
-            f"{name:10} n {n:6}  vectors {model.support_.size:6}  rows {rows:7.0f}  rounds {rounds:5.0f}  "
+            f"{name:17} n {n:6}  vectors {model.support_.size:6}  rows {rows:7.0f}  rounds {rounds:5.0f}  "
             f"{seconds:6.2f} s  gap {certificate.gap / certificate.primal:.1e}",
             flush=True,
         )

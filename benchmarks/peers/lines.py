@@ -30,7 +30,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.linear_model import SGDClassifier
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC as LibSVC
+from sklearn.svm import SVR as LibSVR
 from sklearn.svm import LinearSVC as LibLinearSVC
 
 import widemargin
@@ -45,8 +47,9 @@ from widemargin.running import run
 
 try:
     from sklearnex.svm import SVC as RivalSVC
+    from sklearnex.svm import SVR as RivalSVR
 except ImportError:
-    RivalSVC = LibSVC
+    RivalSVC, RivalSVR = LibSVC, LibSVR
 
 FOLDER = datasets.ROOT / "bench_output" / "lines"
 SVC_NAME = "scikit-learn's SVC" if RivalSVC is LibSVC else "scikit-learn-intelex"
@@ -96,6 +99,39 @@ def exact(get, gamma, C, predicted=0):
                 found["predict"] = seconds_of(lambda: model.predict(X[:predicted]))
             if not values:
                 values.append(dual_value(model, X.astype(np.float64)))
+            return {**found, "value": values[0], "said": f"{model.support_.size} vectors"}
+
+        return turn
+
+    return make
+
+
+def regression(get, gamma, C, epsilon):
+    """Fits of an exact RBF regressor."""
+
+    def make(contender, _):
+        X, y = get()
+        parameters = {"gamma": gamma, "C": C, "epsilon": epsilon, "cache_size": 200}
+        if contender in OURS:
+            model = widemargin.SVR(**parameters, random_state=0)
+            widemargin.SVR(**parameters, max_iter=2).fit(X[:3000], y[:3000])  # compiles
+        elif RivalSVR is LibSVR:
+            model, X = LibSVR(**parameters), X.astype(np.float64)
+        else:
+            model = RivalSVR(**parameters, n_jobs=1)
+        values = []
+
+        def value():
+            """Σ yβ − ε Σ |β| − ½ ‖w‖²."""
+            beta, vectors = np.ravel(model.dual_coef_), X[model.support_].astype(np.float64)
+            blocks = [slice(i, i + 1024) for i in range(0, beta.size, 1024)]
+            norm2 = sum(float(beta[b] @ rbf_kernel(vectors[b], vectors, gamma=gamma) @ beta) for b in blocks)
+            return float(y[model.support_] @ beta) - epsilon * float(np.abs(beta).sum()) - 0.5 * norm2
+
+        def turn():
+            found = {"seconds": seconds_of(lambda: model.fit(X, y))}
+            if not values:
+                values.append(value())
             return {**found, "value": values[0], "said": f"{model.support_.size} vectors"}
 
         return turn
@@ -296,12 +332,6 @@ class Line(NamedTuple):
     idle: bool = False
 
 
-def digits(rows):
-    X, y = datasets.load("mnist", 784)
-    chosen = np.random.default_rng(0).permutation(X.shape[0])[:rows]
-    return X[chosen].toarray() / np.float32(255), y[chosen]
-
-
 def kernel_set(name):
     return smo_rows.SETS[name]
 
@@ -324,8 +354,12 @@ LINES = {
         exact(lambda: smo_rows.standardised("covtype", 54, 2, 10000, 10), 1.0, 1.0), SVC_NAME, rival_turns=1
     ),
     "exact: generated, 30,000 × 3": Line(exact(*kernel_set("noisy")), SVC_NAME, rival_turns=1),
+    "exact: regression, cpusmall, 8,192 × 12": Line(regression(*smo_rows.REGRESSIONS["cpusmall"]), SVC_NAME),
+    "exact: regression, mnist's digits, 6,000 × 784": Line(
+        regression(lambda: smo_rows.digits(6000), 0.02, 10.0, 0.5), SVC_NAME, rival_turns=1
+    ),
     "ten classes, one-vs-one: mnist, 6,000": Line(
-        exact(lambda: digits(6000), 0.02, 10.0, 5000), SVC_NAME, rival_turns=1
+        exact(lambda: smo_rows.digits(6000), 0.02, 10.0, 5000), SVC_NAME, rival_turns=1
     ),
     "two threads (wall clock): images": Line(two_threads(*images), "one thread", asked=1 / 1.6, idle=True),
     "SBP to 1.02 × the exact error: a9a": Line(sbp(*kernel_set("a9a")), SMO, asked=1.2),
