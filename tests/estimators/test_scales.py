@@ -1,6 +1,7 @@
 """Data of every scale that float64 holds: a right model, or a sentence; never NaN, an OverflowError or a useless model
 without a word."""
 
+import math
 import warnings
 
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
+from widemargin.core.rows import DenseRows, as_rows
+from widemargin.problems.layout import check_features
 
 X, LABELS = load_breast_cancer(return_X_y=True)
 X, LABELS = StandardScaler().fit_transform(X)[::4], LABELS[::4]
@@ -141,6 +144,21 @@ def test_linear_features_that_cannot_be_computed_with_or_used_are_named(estimato
     if hasattr(estimator, "partial_fit") and is_classifier(estimator):
         with pytest.raises(ValueError, match="sums of their squares overflow"):
             clone(estimator).partial_fit(X * 1e160, LABELS, classes=[0, 1])
+
+
+@pytest.mark.parametrize("layout", [DenseRows, lambda data: as_rows(sp.csr_matrix(data))])
+@pytest.mark.parametrize("entries", ["equal", "one large"])
+@pytest.mark.parametrize(("times", "told"), [(0.9, True), (1.1, False)])
+def test_features_are_too_small_by_the_largest_of_their_entries(layout, entries, times, told):
+    """Where C n d max x² < 2⁻²⁴, however large the others are."""
+    n, d, C = 500, 4, 0.5
+    data = np.full((n, d), math.sqrt(times * 2.0**-24 / (C * n * d)))
+    if entries == "one large":
+        data[1:] *= 1e-3
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_features(layout(data), C, "unregularized")
+    assert bool(caught) == told
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
