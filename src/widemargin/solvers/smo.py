@@ -653,6 +653,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             untouched = rounds + made == 0 and used == 0
             staying = 0
             for k in range(previous.size):
+                one_by_one()
                 staying += previous[k] >= 0
             most = max(rule.most, min(staying, rule.room) // NEWCOMER)
             needed = min(max(staying + most, previous.size), rule.room)
