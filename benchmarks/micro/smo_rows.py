@@ -116,7 +116,7 @@ def machine(name, **parameters):
 def main(arguments):
     options = dict(a.split("=") for a in arguments if "=" in a and " = " not in a)
     options = {key: float(value) if "." in value else int(value) for key, value in options.items()}
-    names = [a for a in arguments if a in SETS or a in REGRESSIONS] or [*SETS, *REGRESSIONS]
+    names = [a for a in arguments if "=" not in a or " = " in a] or [*SETS, *REGRESSIONS]
     total = 0.0
     for name in names:
         X, y, model = machine(name, solver=SMO(**options))

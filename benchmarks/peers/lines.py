@@ -53,6 +53,7 @@ except ImportError:
 
 FOLDER = datasets.ROOT / "bench_output" / "lines"
 SVC_NAME = "scikit-learn's SVC" if RivalSVC is LibSVC else "scikit-learn-intelex"
+SVR_NAME = SVC_NAME.replace("SVC", "SVR")
 HALF = None if RivalSVC is LibSVC else 0.5  # what was asked for is a share of the time of scikit-learn-intelex
 OURS = ("before", "now")
 
@@ -354,9 +355,9 @@ LINES = {
         exact(lambda: smo_rows.standardised("covtype", 54, 2, 10000, 10), 1.0, 1.0), SVC_NAME, rival_turns=1
     ),
     "exact: generated, 30,000 × 3": Line(exact(*kernel_set("noisy")), SVC_NAME, rival_turns=1),
-    "exact: regression, cpusmall, 8,192 × 12": Line(regression(*smo_rows.REGRESSIONS["cpusmall"]), SVC_NAME),
+    "exact: regression, cpusmall, 8,192 × 12": Line(regression(*smo_rows.REGRESSIONS["cpusmall"]), SVR_NAME),
     "exact: regression, mnist's digits, 6,000 × 784": Line(
-        regression(lambda: smo_rows.digits(6000), 0.02, 10.0, 0.5), SVC_NAME, rival_turns=1
+        regression(lambda: smo_rows.digits(6000), 0.02, 10.0, 0.5), SVR_NAME, rival_turns=1
     ),
     "ten classes, one-vs-one: mnist, 6,000": Line(
         exact(lambda: smo_rows.digits(6000), 0.02, 10.0, 5000), SVC_NAME, rival_turns=1

@@ -89,7 +89,18 @@ def test_a_thinned_search_states_the_value_over_all_examples_and_is_no_worse_tha
         cap, norm2 = rng.exponential(size=n), rng.exponential()
         s, b, stated = lowest_on_ray(Hinge(), f, y, cap, norm2, free)
         assert stated == pytest.approx(0.5 * s * s * norm2 + cap @ np.maximum(0.0, 1.0 - y * (s * f + b)), rel=1e-12)
-        thin = slice(None, None, -(-n // 50))
+        thin = (np.arange(50) * 0.6180339887498949 % 1.0 * n).astype(int)
         biases = (1.0, -1.0) if free else (0.0,)
         best = min(biases, key=lambda b: cap[thin] @ np.maximum(0.0, 1.0 - y[thin] * b))
         assert stated <= cap @ np.maximum(0.0, 1.0 - y * best) * (1.0 + 1e-9)
+
+
+def test_a_thinned_search_is_not_misled_by_labels_that_alternate(rng, monkeypatch):
+    monkeypatch.setattr(module, "RAY_EXAMPLES", 500)
+    for period in (2, 3, 4):
+        y = np.where(np.arange(1000) % period == 0, 1.0, -1.0)
+        f, cap = y + 0.1 * rng.normal(size=y.size), np.full(y.size, 10.0)
+        multiple, _, stated = lowest_on_ray(Hinge(), f, y, cap, 1.0, True)
+        nothing = 20.0 * min(np.sum(y > 0.0), np.sum(y < 0.0))
+        assert multiple > 0.5
+        assert stated < 0.1 * nothing

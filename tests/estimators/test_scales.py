@@ -146,6 +146,13 @@ def test_linear_features_that_cannot_be_computed_with_or_used_are_named(estimato
             clone(estimator).partial_fit(X * 1e160, LABELS, classes=[0, 1])
 
 
+def test_unscaled_features_need_many_moves_and_few_rounds():
+    """A linear kernel of features from 0.01 to 1000, far from the default limit of epochs: 1,253 were needed once."""
+    model = SVC(kernel="linear").fit(*load_breast_cancer(return_X_y=True))
+    assert model.certificate_.relative_gap <= 1e-3
+    assert model.n_iter_ < 500
+
+
 @pytest.mark.parametrize("layout", [DenseRows, lambda data: as_rows(sp.csr_matrix(data))])
 @pytest.mark.parametrize("entries", ["equal", "one large"])
 @pytest.mark.parametrize(("times", "told"), [(0.9, True), (1.1, False)])

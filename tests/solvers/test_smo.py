@@ -99,7 +99,7 @@ def test_the_inner_solvers_reach_the_optimum_of_a_general_method(how):
         up, down, diagonal = np.empty(h.size), np.empty(h.size), K32.diagonal().astype(np.float64)
         steps = solve_pairs(K32, diagonal, sigma, cap, alpha, e, up, down, 1e-9, 10**7)
     else:
-        steps = solve_singles(K32, sigma, cap, alpha, e, 1e-9, 10**7)
+        steps = solve_singles(K32, K32.diagonal().astype(np.float64), sigma, cap, alpha, e, 1e-9, 10**7)
     # the general method ends with a gap of its own; ours is between its dual and its primal value
     slack = 1e-7 * (1.0 + abs(primal))
     # and maximises a dual of K rounded with the constant: |D − D₃₂| ≤ ½ u Σ αα|K|, here and at the optimum
@@ -278,7 +278,9 @@ def test_the_size_of_the_cache_does_not_change_the_model_while_a_working_set_fit
     seed, n, kept = int(rng.integers(2**32)), 600, []
     for rows in (n // 2, 10 * n):
         problem = make(np.random.default_rng(seed), n, cache_bytes=4 * n * rows)
-        kept.append(bits(solved(problem, np.random.default_rng(seed), tol=1e-4, working_set=64)))
+        outcome = solved(problem, np.random.default_rng(seed), tol=1e-4, working_set=64)
+        assert outcome.state.counters.visits < 4 * 64 * outcome.state.counters.steps  # the room that there is always
+        kept.append(bits(outcome))
     assert kept[0] == kept[1]
 
 
@@ -304,6 +306,7 @@ def test_threads_do_not_change_a_bit(rng):
 @pytest.mark.parametrize("intercept", ["unregularized", "regularized"])
 def test_threads_that_add_rows_do_not_change_a_bit(intercept, rng, monkeypatch):
     seed, shared, calls = int(rng.integers(2**32)), [], []
+    grown, make_room = [], smo.Kept.make_room
 
     def share(call, pieces):
         shared.append(len(pieces))
@@ -311,12 +314,20 @@ def test_threads_that_add_rows_do_not_change_a_bit(intercept, rng, monkeypatch):
         for piece in pieces[::-1]:
             call(*piece)
 
+    def watched(kept, needed):
+        make_room(kept, needed)
+        grown.append(kept.space.K.shape[0])
+
     def outcome(threads):
-        problem = make(np.random.default_rng(seed), 4500, intercept=intercept, threads=threads)
+        grown.clear()
+        problem = make(np.random.default_rng(seed), 4500, intercept=intercept, kernel=RBF(3.0), threads=threads)
         solver, rng = SMO(tol=1e-2, working_set=64, sample=1), np.random.default_rng(seed)
         return run(solver, problem, rng=rng, tol=1e-2, max_epochs=10000).state
 
+    monkeypatch.setattr(smo.Kept, "make_room", watched)
     one = outcome(1)
+    assert len(set(grown)) > 1  # working sets with more variables than there was room for at first
+    monkeypatch.setattr(smo, "FOR_THREADS", 1.0)
     monkeypatch.setattr(smo, "WORTH_A_THREAD", 1)
     monkeypatch.setattr(smo, "WORTH_A_LOOK", 1)
     monkeypatch.setattr(smo, "share", share)
@@ -329,6 +340,7 @@ def test_threads_that_add_rows_do_not_change_a_bit(intercept, rng, monkeypatch):
         assert state.alpha.tobytes() == one.alpha.tobytes()
         assert state.f.tobytes() == one.f.tobytes()
         assert state.counters == one.counters
+        assert len(set(grown)) > 1
     assert len(shared) > one.counters.steps // 2
 
 
@@ -571,17 +583,6 @@ def test_what_smo_cannot_solve_is_refused_in_a_sentence(rng):
 # ---------------------------------------------------------------- looking
 
 
-def everything_in(state):
-    """All bits of a state but its generator, as one nested tuple."""
-    parts = [vars(state)] + [vars(part) for part in (state.episode, state.closing) if part is not None]
-    return tuple(
-        (name, value.tobytes() if isinstance(value, np.ndarray) else repr(value))
-        for part in parts
-        for name, value in part.items()
-        if name not in ("rng", "episode", "closing", "matrix")
-    )
-
-
 def test_a_glimpse_is_the_point_that_the_end_of_the_episode_would_have(rng):
     seed = int(rng.integers(2**32))
     problem = make(rng, 2100, C=50.0)
@@ -799,13 +800,51 @@ def test_free_variables_stay_while_there_is_room(room, rng, monkeypatch, tmp_pat
         assert np.unique(chosen).size == chosen.size <= min(room, kept.space.K.shape[0])
         if free.size + max(kept.rule.most, free.size // 7) <= room:
             assert np.isin(free, chosen).all()
-            stayed = max(stayed, free.size)
-            new = max(new, chosen.size - free.size)
+            stayed, coming = max(stayed, free.size), chosen.size - free.size
+            assert coming <= max(kept.rule.most, free.size // 7)
+            new = max(new, coming)
+        else:  # as many as leave room for new ones
+            most = max(kept.rule.most, min(free.size, room) // 7)
+            assert np.isin(free, chosen).sum() >= room - most
         solver.advance(problem, copy, 1)
         save_state(tmp_path / "state.npz", copy)
         copy = load_state(tmp_path / "state.npz")
         assert state.episode.alpha.tobytes() == copy.episode.alpha.tobytes()
     assert max(sizes) > 0.9 * room if room == 40 else stayed > 100 and new > 10
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 90), st.lists(st.integers(1, 90), max_size=4))
+@settings(max_examples=100)
+def test_kernel_values_of_a_working_set_are_kept_when_it_is_given_more_room(seed, room, needs):
+    rng = np.random.default_rng(seed)
+    memory = np.full(room * smo.apart_by(room), np.nan, np.float32)
+    rule = SimpleNamespace(room=room)
+    kept = smo.Kept(None, None, None, rule, smo.Space.of(room, room, 1), memory)
+    kept.space.begun[smo.KNOWN] = 7.0
+    known = np.empty((0, 0), np.float32)
+    for needed in sorted({min(needed, room) for needed in needs}):
+        if needed <= kept.space.K.shape[0]:
+            continue
+        kept.make_room(needed)
+        size = known.shape[0]
+        assert needed <= kept.space.K.shape[0] <= room
+        assert np.shares_memory(kept.space.K, memory)
+        np.testing.assert_array_equal(kept.space.K[:size, :size], known)
+        assert kept.space.begun[smo.KNOWN] == 7.0
+        kept.space.K[:] = np.nan
+        known = rng.random((kept.space.K.shape[0],) * 2, np.float32)
+        kept.space.K[:, : known.shape[0]] = known
+
+
+def test_kernel_values_that_an_interrupt_left_half_way_count_as_unknown(monkeypatch):
+    space = smo.Space.of(90, 90, 1)
+    space.begun[smo.KNOWN] = 40.0
+    kept = smo.Kept(None, None, None, SimpleNamespace(room=90), space, np.zeros(90 * smo.apart_by(90), np.float32))
+    kept.make_room(40)
+    kept.memory.flags.writeable = False  # stands for whatever happens on the way
+    with pytest.raises(ValueError, match="read-only"):
+        kept.make_room(90)
+    assert kept.space.begun[smo.KNOWN] == -1.0
 
 
 def space_of(variables, largest):

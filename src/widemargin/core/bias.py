@@ -166,7 +166,7 @@ def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
 #: While the multiple is looked for, the best bias need only balance all slopes up to this share of them. The multiple's
 #: own relative error is at most NEARLY for each example, and NEAR: in value it counts squared, or as one example's.
 NEAR, NEARLY = 1e-4, 1e-8
-#: More examples than this are thinned out, evenly, to find the multiple; its value is then taken over all of them.
+#: Of more examples than this some are looked at to find the multiple; its value is then taken over all of them.
 RAY_EXAMPLES = 2**13
 
 
@@ -221,10 +221,11 @@ def best_on_ray(loss, f, y, cap, norm2, free):
 
 def lowest_on_ray(loss, f, y, cap, norm2, free):
     """(s, b, value) of :func:`best_on_ray`, or of w = 0 with its best bias; of many examples nearly the best."""
-    step = -(-f.size // RAY_EXAMPLES)
-    some = slice(None, None, step)
-    thin = np.ascontiguousarray(f[some]), np.ascontiguousarray(y[some]), np.ascontiguousarray(cap[some])
-    points = [best_on_ray(loss, *thin, norm2 / step, free), (0.0, 0.0)]
+    n, thin = f.size, (f, y, cap)
+    if n > RAY_EXAMPLES:  # at steps of a golden section, which no period of the rows meets
+        some = (np.arange(RAY_EXAMPLES) * 0.6180339887498949 % 1.0 * n).astype(np.int64)
+        thin = f[some], y[some], cap[some]
+    points = [best_on_ray(loss, *thin, norm2 * thin[0].size / n, free), (0.0, 0.0)]
     if free:
         low, high, _ = best_bias(loss, np.zeros(thin[0].size), *thin[1:], 0.0, 0.0)
         points[1] = 0.0, 0.5 * (low + high)

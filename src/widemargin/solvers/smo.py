@@ -14,11 +14,11 @@ t e_v − ½ t² K_vv. With a free bias pairs move against each other, and at th
 
 without one, e_v ≤ 0 where it can rise and e_v ≥ 0 where it can fall.
 
-A round takes a working set of up to a few hundred variables, gets the kernel rows it lacks in one block, solves the
+A round takes a working set of up to some thousand variables, gets the kernel rows it lacks in one block, solves the
 problem restricted to them by pairs chosen with second-order information (Fan, Chen and Lin 2005; without a bias,
 single coordinates of the largest gain), and adds the change to the responses in one pass. All of it is one compiled
-loop, whatever the kernel and the layout; it is left for rows that are missing, and for several threads to look up
-kernel values of new variables and to add rows to the responses. Rounds come in
+loop, whatever the kernel and the layout; it is left for rows that are missing, for more room, and for several threads
+to look up kernel values of new variables and to add rows to the responses. Rounds come in
 *episodes* over an active set of variables; kernel rows, responses and cache are restricted to it, and the responses of
 the others are brought up to date when it ends, from the variables that changed. This is shrinking with
 gradient reconstruction, on a schedule:
@@ -34,8 +34,8 @@ gradient reconstruction, on a schedule:
 
 An episode over few variables goes over them in random order and takes the violators it meets, as long as they are
 frequent, which settles most bounded variables; then, and from the start where all variables are active, each round
-takes the worst violators, half of them from either end, and the free variables of the last round, as many as an eighth
-of the cache has room for the kernel values between.
+takes the worst violators, half of them from either end, and the free variables of the last round, as many as memory of
+an eighth of the cache has room for the kernel values between, or a thousand.
 
 The duality gap costs O(m), since the responses are at hand:
 
@@ -72,9 +72,10 @@ from .protocol import Solver
 #: A round takes one in this many variables of a small episode, but no fewer than LEAST.
 PORTION = 32
 LEAST = 32
-#: A round takes at least one new variable for so many free ones of the round before.
+#: A round may take one new variable for so many free ones of the round before.
 NEWCOMER = 7
-#: A working set may be so large that the values between its variables take this part of the cache's bytes, beside it.
+#: A working set may be so large that the values between its variables take this part of the cache's bytes, beside it;
+#: and four times as large as the variables it takes up, whatever the cache.
 SET_SHARE = 0.125
 #: A violator that counts in the random pass misses its margin by this much.
 CLEARLY = 0.05
@@ -90,8 +91,9 @@ ROUGHLY = 0.05
 BLOCK_SHARE = 0.5
 #: … and of about so many values, which take a tenth of a second.
 BLOCK_VALUES = 2**23
-#: A working set is left after so many moves for each of its variables: more would refine what the others undo.
-MOVES = 10
+#: A working set is left after so many moves for each of its variables, which would refine what the others undo, but
+#: not before these: small problems are solved in few rounds, however many moves they take.
+MOVES, LEAST_MOVES = 10, 2**14
 #: Violations this small are rounding.
 ROUNDING = 1e-14
 #: The rows of a Space's values that have what is added to σα, and the diagonal of its K.
@@ -100,6 +102,8 @@ CHANGE, DIAGONAL = 4, 5
 PIECE = 2048
 #: Values to add, which take a tenth of a millisecond or more: what a second thread must have to do.
 WORTH_A_THREAD = 2**18
+#: Values that the rows of a working set have, from which on several threads look them up and add them.
+FOR_THREADS = 2.0**19
 #: Values to look up, which take as long.
 WORTH_A_LOOK = 2**14
 #: Variables whose kernel values a thread looks up, and then writes as columns: their numbers stand in few cache lines.
@@ -178,7 +182,7 @@ def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter
 
 
 @inlined
-def solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter):
+def solve_singles(K, diagonal, sigma, cap, alpha, e, tolerance, max_iter):
     """Maximise the dual over all variables given, one at a time, largest gain first; changes alpha and e in place."""
     m = alpha.size
     for step in range(max_iter):
@@ -187,7 +191,7 @@ def solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter):
             low = -alpha[v] if sigma[v] > 0.0 else alpha[v] - cap[v]
             high = cap[v] - alpha[v] if sigma[v] > 0.0 else alpha[v]
             if (e[v] > 0.0 and high > 0.0) or (e[v] < 0.0 and low < 0.0):
-                curvature = max(np.float64(K[v, v]), TAU)
+                curvature = max(diagonal[v], TAU)
                 t = min(max(e[v] / curvature, low), high)
                 gain = t * e[v] - 0.5 * t * t * curvature
                 worst = max(worst, abs(e[v]))
@@ -235,7 +239,7 @@ def _(way, K, sigma, cap, alpha, e, values, tolerance, max_iter):
 
 @solve.case(Singles)
 def _(way, K, sigma, cap, alpha, e, values, tolerance, max_iter):
-    return solve_singles(K, sigma, cap, alpha, e, tolerance, max_iter)
+    return solve_singles(K, line(values, DIAGONAL, alpha.size), sigma, cap, alpha, e, tolerance, max_iter)
 
 
 def way_of(problem: KernelProblem) -> Pairs | Singles:
@@ -364,8 +368,8 @@ def apart_by(width: int) -> int:
 
 class Rule(NamedTuple):
     """What a round goes by: new variables it takes if few stay, the largest working set, the way to solve it, the
-    kernel's constant; whether K(v, w) and K(w, v) are the same bits; whether the caller, on several threads, looks up
-    kernel values of new variables and adds rows to f.
+    kernel's constant; whether K(v, w) and K(w, v) are the same bits; the values in its rows from which on the caller,
+    on several threads, looks up those of new variables and adds rows to f.
     """
 
     most: int
@@ -374,7 +378,7 @@ class Rule(NamedTuple):
     free_bias: bool
     constant: float
     symmetric: bool
-    shared: bool
+    shared: float
 
 
 #: Of a round that has begun: its variables (0: it has not), their distinct rows, the position after it, the violation,
@@ -663,7 +667,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             size, new = seat(space, previous, rule.room - most, picked)
             listed = list_rows(row, chosen[:size], space.taken, columns, wanted)
             begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION], begun[FRESH] = size, listed, after, violation, new
-            if rule.shared:
+            if size * f.size >= rule.shared:
                 return Worked(MISSING, made, visits, moves, position, previous, listed)
         size, listed, violation = int(begun[SIZE]), int(begun[ROWS]), begun[VIOLATION]
         for k in range(listed):
@@ -687,7 +691,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         for k in range(size):
             diagonal[k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
-        moves += solve(rule.way, K, s, c, a, e, values, tolerance, MOVES * size)
+        moves += solve(rule.way, K, s, c, a, e, values, tolerance, max(MOVES * size, LEAST_MOVES))
         shift = 0.0
         for k in range(size):
             alpha[chosen[k]] = a[k]
@@ -698,7 +702,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
                 f[r] += rule.constant * shift
         previous, begun[KNOWN] = keep(a, c, chosen), size if rule.symmetric else -1
         visits += size
-        if rule.shared:
+        if size * f.size >= rule.shared:
             return Worked(ADDING, made + 1, visits, moves, position, previous, size)
         add_rows(rows, slots, start, f, 0, f.size)
     return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
@@ -775,18 +779,21 @@ class Kept:
     def make_room(self, needed: int) -> None:
         """Let K have values between so many variables, and more soon.
 
-        It stays where it is: memory that is touched first is dear. The last rows go first, to where no others are.
+        It stays where it is: memory that is touched first is dear. The last rows go first, as many as have their new
+        places where no row was, or one.
         """
-        before, known, size = self.space.K, self.space.K.shape[0], self.rule.room
+        before, known, size, begun = self.space.K, self.space.K.shape[0], self.rule.room, self.space.begun
         while size // 2 >= needed:
             size //= 2
         width, last = apart_by(size), known
         K = self.memory[: size * width].reshape(size, width)
+        kept, begun[KNOWN] = begun[KNOWN], -1  # should this be interrupted
         while last > 1:
             first = min(-(-last * before.shape[1] // width), last - 1)
             K[first:last, :known] = before[first:last, :known]
             last = first
         self.space = self.space._replace(K=K)
+        begun[KNOWN] = kept
 
 
 class Seen(NamedTuple):
@@ -970,9 +977,10 @@ class SMO(DualSolver):
     Parameters
     ----------
     working_set : int, default=256
-        How many new variables a round takes up, half as many where all variables are active; the free
-        ones of the round before stay in, as many as an eighth of the cache, or four times this number,
-        has room for. Where many stay, new ones are a seventh of them.
+        The largest number of new variables that a round takes up, half as many where all variables are
+        active. The free ones of the round before stay in, up to four times this number, or as many as
+        memory of an eighth of the cache has room for the kernel values between. Where many stay, new
+        ones are up to a seventh of them.
     tol : float, default=1e-3
         The relative duality gap at which episodes stop refining. Estimators put their own ``tol`` here.
     slack : float, default=0.3
@@ -1125,7 +1133,7 @@ class SMO(DualSolver):
             cache.fetch(rows)
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
-            rule = Rule(2, 2, way_of(problem), problem.has_free_bias, problem.constant, True, False)
+            rule = Rule(2, 2, way_of(problem), problem.has_free_bias, problem.constant, True, np.inf)
             previous, space = np.empty(0, np.int64), Space.of(2, 2, 0)
             work(cache.held, part, rule, space, Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             add_kernel_rows(cache.rows, places[:0], two[:0], two)
@@ -1200,7 +1208,7 @@ class SMO(DualSolver):
         room = max(4 * self.working_set, int(np.sqrt(SET_SHARE * problem.cache_bytes / 4)))
         room = max(most, min(room, m, cache.capacity))
         way, symmetric = way_of(problem), problem.kernel.of_rows
-        shared = cache.matrix.threads > 1 and most * episode.rows.size >= 2 * WORTH_A_THREAD
+        shared = FOR_THREADS if cache.matrix.threads > 1 else np.inf
         rule = Rule(most, room, way, problem.has_free_bias, problem.constant, symmetric, shared)
         if space.memory.size < room * apart_by(room):
             space.memory = np.empty(room * apart_by(room), np.float32)
@@ -1234,7 +1242,7 @@ class SMO(DualSolver):
             counters.kernel_evals += int(worked.visits) * episode.rows.size
             if end == MISSING:
                 cache.fetch(space.wanted[: worked.awaited])
-                if kept.rule.shared:
+                if kept.rule.shared < np.inf:
                     gather_shared(cache, kept.rule, space)
             elif end == ADDING:
                 change, slots = space.values[CHANGE, : worked.awaited], space.slots[: worked.awaited]
@@ -1339,7 +1347,7 @@ class SMO(DualSolver):
     def _end(self, problem: KernelProblem, space: Workspace, state: State) -> None:
         """Take over the episode's α and responses, now that the closing has all of its rows."""
         episode, closing, variables = state.episode, state.closing, space.variables
-        space.matrix = None
+        space.matrix = space.seen = None
         assert episode is not None
         assert closing is not None
         state.stalled = episode.bound == 1.0 and np.array_equal(episode.alpha, state.alpha[episode.active])
@@ -1370,7 +1378,7 @@ class SMO(DualSolver):
     # -- output
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:
-        """Rounds that visit as many variables as there are examples."""
+        """Rounds that take up as many new variables as there are examples."""
         return max(1, -(-problem.n // self.working_set))
 
     def glimpse(
