@@ -104,3 +104,11 @@ def test_a_thinned_search_is_not_misled_by_labels_that_alternate(rng, monkeypatc
         nothing = 20.0 * min(np.sum(y > 0.0), np.sum(y < 0.0))
         assert multiple > 0.5
         assert stated < 0.1 * nothing
+
+
+def test_a_thinned_search_weighs_the_norm_with_as_many_examples_as_it_looks_at(monkeypatch):
+    """½s²‖w‖² + Σ C (1 − s/2) over 1000 equal examples is least at s = 500 C/‖w‖²."""
+    monkeypatch.setattr(module, "RAY_EXAMPLES", 100)
+    y = np.where(np.arange(1000) % 2 == 0, 1.0, -1.0)
+    multiple, _, _ = lowest_on_ray(Hinge(), 0.5 * y, y, np.full(1000, 1e-3), 0.5, False)
+    assert multiple == pytest.approx(1.0, rel=1e-3)
