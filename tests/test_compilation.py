@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -18,6 +19,8 @@ import fresh
 import widemargin
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, IncrementalSVC, LinearSVC, LinearSVR
 from widemargin.core import machine_code
+from widemargin.core.dispatch import _refused
+from widemargin.solvers import smo
 
 # ---------------------------------------------------------------- one code for all arrays of a kind
 
@@ -430,6 +433,20 @@ print(out[0])
 @pytest.mark.parametrize("option", ["DEBUGINFO_DEFAULT", "BOUNDSCHECK"])
 def test_options_of_numba_for_debugging_are_no_hindrance(option, tmp_path):
     assert python(OF_NUMBA.format(option=option), NUMBA_CACHE_DIR=str(tmp_path))[0] == "1.0"
+
+
+@pytest.mark.parametrize("option", ["OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"])
+def test_machine_code_made_with_other_options_of_numba_is_kept_apart(option, monkeypatch):
+    codegen = SimpleNamespace(magic_tuple=tuple)
+    names = [smo.work._cache._names((), codegen)]
+    monkeypatch.setattr(config, option, 17)
+    names.append(smo.work._cache._names((), codegen))
+    assert names[0][1] != names[1][1]
+
+
+def test_a_loop_that_is_not_compiled_is_answered_in_a_sentence_however_it_is_called():
+    with pytest.raises(RuntimeError, match=r"NUMBA_DISABLE_JIT is set, and .* runs compiled only"):
+        _refused(smo.add_kernel_rows)(1, threads=2)
 
 
 def test_numba_told_to_compile_nothing_is_answered_in_a_sentence(tmp_path):

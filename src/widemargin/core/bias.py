@@ -30,6 +30,7 @@ from .losses import (
     slopes,
     value,
 )
+from .visits import spread
 
 #: Points over which a slope is averaged when it is smoothed.
 SMOOTHING = 8
@@ -222,8 +223,8 @@ def best_on_ray(loss, f, y, cap, norm2, free):
 def lowest_on_ray(loss, f, y, cap, norm2, free):
     """(s, b, value) of :func:`best_on_ray`, or of w = 0 with its best bias; of many examples nearly the best."""
     n, thin = f.size, (f, y, cap)
-    if n > RAY_EXAMPLES:  # at steps of a golden section, which no period of the rows meets
-        some = (np.arange(RAY_EXAMPLES) * 0.6180339887498949 % 1.0 * n).astype(np.int64)
+    if n > RAY_EXAMPLES:
+        some = spread(n, RAY_EXAMPLES)
         thin = f[some], y[some], cap[some]
     points = [best_on_ray(loss, *thin, norm2 * thin[0].size / n, free), (0.0, 0.0)]
     if free:

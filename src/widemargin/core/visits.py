@@ -48,6 +48,11 @@ def shuffle(order: np.ndarray, rng: np.random.Generator) -> None:
     _shuffle(order, rng.integers(2**64, dtype=np.uint64))
 
 
+def spread(n: int, count: int) -> np.ndarray:
+    """``count`` places among n, all over them, at steps of a golden section, which no period of the rows meets."""
+    return (np.arange(count) * 0.6180339887498949 % 1.0 * n).astype(np.int64)
+
+
 @compiled
 def draw_subsets(order, uniforms, size, out):
     """out ← consecutive uniform subsets of ``size`` distinct entries of ``order``, which is permuted in place."""

@@ -65,8 +65,8 @@ class SVC(Decomposed):
         The weights of the classes, by label. "balanced" gives all classes the same total weight. None
         weighs every example the same.
     cache_size : float or "auto", default="auto"
-        The memory for kernel values, in megabytes. "auto" is 200, or half of the free memory of the GPU
-        that is trained on.
+        The memory for kernel rows, in megabytes. "auto" is 200, or half of the free memory of the GPU
+        that is trained on. Values between variables at work take up to an eighth of it more.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         The shape of the scores of one-vs-one classifiers: (n, n_classes) or (n, n_pairs).
     break_ties : bool, default=False
@@ -327,8 +327,8 @@ class SVR(Numeric, KernelMachine):
         adds 1 to the kernel. "none" leaves it out. "auto" is "unregularized" where the solver can do
         that ("smo"), else "regularized".
     cache_size : float or "auto", default="auto"
-        The memory for kernel values, in megabytes. "auto" is 200, or half of the free memory of the GPU
-        that is trained on.
+        The memory for kernel rows, in megabytes. "auto" is 200, or half of the free memory of the GPU
+        that is trained on. Values between variables at work take up to an eighth of it more.
     lam : float or None, default=None
         The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
     tol : float, default=1e-3

@@ -21,6 +21,7 @@ from ..core.kernels import as_kernel, class_of, resolve_gamma
 from ..core.measures import SOME_ENTRIES, Absolute, sizes
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape, take_rows
 from ..core.tiles import BESIDE
+from ..core.visits import spread
 from ..files import savable
 from ..warning import warn
 from .kernel import KernelProblem
@@ -195,8 +196,7 @@ def _largest_size(X: Any, squared: bool, centre: np.ndarray | None) -> float:
 def share_of_nonzeros(X: np.ndarray) -> float:
     """The share of entries that are not 0, of some rows from the first to the last; 1 if there are none."""
     n = X.shape[0]
-    # steps of a golden section, which no period of the rows meets
-    some = X if n <= SOME_ROWS else X[(np.arange(SOME_ROWS) * 0.6180339887498949 % 1.0 * n).astype(np.int64)]
+    some = X if n <= SOME_ROWS else X[spread(n, SOME_ROWS)]
     return np.count_nonzero(some) / some.size if some.size else 1.0
 
 
