@@ -906,7 +906,9 @@ def test_threads_and_callables_count_what_one_thread_counts(rng):
 @pytest.mark.parametrize("cache_size", [4, 16])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_memory_of_a_whole_fit_is_that_of_the_cache(classes, cache_size, rng):
-    """Beside rows: arrays over the examples (some 40 numbers each) and the compiled code's first call."""
+    """Beside rows: an eighth as much, or 4 MB, for the values between variables at work, arrays over the examples
+    (some 40 numbers each) and the compiled code's first call.
+    """
     X, y = rng.normal(size=(6000, 2)), rng.integers(0, classes, 6000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -915,7 +917,7 @@ def test_the_memory_of_a_whole_fit_is_that_of_the_cache(classes, cache_size, rng
         SVC(max_iter=2, cache_size=cache_size, multi_class="ovr", random_state=0).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak <= 1.1 * cache_size * 2**20 + 40 * 8 * 6000 * classes
+    assert peak <= 1.1 * (cache_size + max(cache_size / 8, 4)) * 2**20 + 40 * 8 * 6000 * classes
 
 
 def test_ctrl_c_ends_a_path(rng):
