@@ -817,6 +817,28 @@ def test_free_variables_stay_while_there_is_room(room, rng, monkeypatch, tmp_pat
     assert max(sizes) > 0.9 * room if room == 40 else stayed > 100 and new > 10
 
 
+def test_who_wants_good_points_early_has_small_working_sets_until_the_gap_is_small(rng):
+    """And comes to the same optimum."""
+    problem = make(rng, 400, regression=True, C=3.0, kernel=RBF(10.0))
+    solver = SMO(working_set=8, tol=1e-6, early=True)
+    state, excess, far, near = solver.init(problem, rng), None, [], []
+    while state.episode or solver.certificate(problem, state).relative_gap > 1e-6:
+        solver.advance(problem, state, 1)
+        kept = smo.Workspace.of(problem, state).kept
+        if kept is None:  # the episode is at its end
+            excess = None
+            continue
+        if excess is not None and abs(excess) > 1e-9:
+            (far if excess > 0.0 else near).append(state.episode.previous.size)
+        sigma, h, cap, row, alpha, f = kept.part[:6]
+        e = h - f[row]
+        rises, falls = np.where(sigma > 0, alpha < cap, alpha > 0), np.where(sigma > 0, alpha > 0, alpha < cap)
+        s = sigma * (e - 0.5 * (e[rises].max() + e[falls].min()))
+        excess = cap @ np.maximum(s, 0.0) - alpha @ s - 0.03 * abs((sigma * alpha) @ (h - 0.5 * f[row]))
+    assert max(far) <= 16
+    assert max(near) > 50
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 90), st.lists(st.integers(1, 90), max_size=4))
 @settings(max_examples=100)
 def test_kernel_values_of_a_working_set_are_kept_when_it_is_given_more_room(seed, room, needs):

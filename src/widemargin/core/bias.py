@@ -168,7 +168,7 @@ def balanced_slopes(target, Z, y, s, b, G, scores, own, weight):
 #: own relative error is at most NEARLY for each example, and NEAR: in value it counts squared, or as one example's.
 NEAR, NEARLY = 1e-4, 1e-8
 #: Of more examples than this some are looked at to find the multiple; its value is then taken over all of them.
-RAY_EXAMPLES = 2**13
+RAY_EXAMPLES = 2**12
 
 
 @compiled

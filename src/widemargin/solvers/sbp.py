@@ -786,8 +786,8 @@ class StochasticBatchPerceptron(BatchPerceptron):
         return state.work(problem, lambda: Workspace(problem))
 
     def _exact(self, tol: float) -> Any:
-        """SMO to a relative gap."""
-        return make("kernel", "smo", tol=tol)
+        """SMO to a relative gap, with good points on the way."""
+        return make("kernel", "smo", tol=tol, early=True)
 
     def _across(self, problem: KernelProblem, chosen: np.ndarray, others: np.ndarray) -> Any:
         """The kernel between the sample and as many other examples, by blocks of rows."""

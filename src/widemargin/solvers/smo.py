@@ -77,6 +77,9 @@ NEWCOMER = 7
 #: A working set may be so large that the values between its variables take this part of the cache's bytes, beside it;
 #: and four times as large as the variables it takes up, whatever the cache.
 SET_SHARE = 0.125
+#: Who wants good points early has working sets of twice the variables they take up until the gap is this share of the
+#: dual value: large ones are solved better than the others' responses are known.
+NEAR = 0.03
 #: A violator that counts in the random pass misses its margin by this much.
 CLEARLY = 0.05
 #: The random pass ends when fewer of the variables it looks at violate than this share.
@@ -367,12 +370,13 @@ def apart_by(width: int) -> int:
 
 
 class Rule(NamedTuple):
-    """What a round goes by: new variables it takes if few stay, the largest working set, the way to solve it, the
-    kernel's constant; whether K(v, w) and K(w, v) are the same bits; the values in its rows from which on the caller,
+    """What a round goes by: new variables it takes if few stay, the largest working set far from the optimum and near
+    it, the way to solve it, the kernel's constant; whether K(v, w) and K(w, v) are the same bits; the values in its rows from which on the caller,
     on several threads, looks up those of new variables and adds rows to f.
     """
 
     most: int
+    early: int
     room: int
     way: Pairs | Singles
     free_bias: bool
@@ -659,12 +663,13 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             for k in range(previous.size):
                 one_by_one()
                 staying += previous[k] >= 0
-            most = max(rule.most, min(staying, rule.room) // NEWCOMER)
+            room = rule.room if gap <= NEAR * abs(dual) else rule.early
+            most = max(rule.most, min(staying, room) // NEWCOMER)
             needed = min(max(staying + most, previous.size), rule.room)
             if needed > space.K.shape[0]:
                 return Worked(CROWDED, made, visits, moves, position, previous, needed)
             picked, after = choose(part, rule, most, space, bias, top, bottom, position, untouched)
-            size, new = seat(space, previous, rule.room - most, picked)
+            size, new = seat(space, previous, room - most, picked)
             listed = list_rows(row, chosen[:size], space.taken, columns, wanted)
             begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION], begun[FRESH] = size, listed, after, violation, new
             if size * f.size >= rule.shared:
@@ -994,6 +999,9 @@ class SMO(DualSolver):
     onward : bool, default=False
         Whether the start is near the solution, so that episodes go to ``tol`` at once. The model is
         then w(α) and no multiple of it.
+    early : bool, default=False
+        Whether good points on the way matter more than a soon end. Until the gap is 3 % of the dual
+        value, no more than twice ``working_set`` variables are then at work.
 
     Examples
     --------
@@ -1011,6 +1019,7 @@ class SMO(DualSolver):
     sample: int = 8
     max_rounds: int = 2000
     onward: bool = False
+    early: bool = False
 
     state_class = State
     for_device = "smo"
@@ -1133,7 +1142,7 @@ class SMO(DualSolver):
             cache.fetch(rows)
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
-            rule = Rule(2, 2, way_of(problem), problem.has_free_bias, problem.constant, True, np.inf)
+            rule = Rule(2, 2, 2, way_of(problem), problem.has_free_bias, problem.constant, True, np.inf)
             previous, space = np.empty(0, np.int64), Space.of(2, 2, 0)
             work(cache.held, part, rule, space, Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             add_kernel_rows(cache.rows, places[:0], two[:0], two)
@@ -1209,7 +1218,8 @@ class SMO(DualSolver):
         room = max(most, min(room, m, cache.capacity))
         way, symmetric = way_of(problem), problem.kernel.of_rows
         shared = FOR_THREADS if cache.matrix.threads > 1 else np.inf
-        rule = Rule(most, room, way, problem.has_free_bias, problem.constant, symmetric, shared)
+        early = max(most, min(room, 2 * self.working_set)) if self.early else room
+        rule = Rule(most, early, room, way, problem.has_free_bias, problem.constant, symmetric, shared)
         if space.memory.size < room * apart_by(room):
             space.memory = np.empty(room * apart_by(room), np.float32)
         space.kept = Kept(episode, cache, part, rule, Space.of(m, room, self.max_rounds), space.memory)
