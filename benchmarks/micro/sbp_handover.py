@@ -3,9 +3,9 @@
     python -m benchmarks.micro.sbp_handover [names] [--runs=1]
 
 A quarter of the rows is held out. SMO runs to a relative gap of 1e-3; SBP until two checkpoints in a row have at most
-1.02 times its test errors, rounded up to whole examples. The bound is the time to that of SMO with good points early, as
-it takes over, looked at where SBP's would be: what it can do at best where draws do not pay. Medians over the seeds, of
-processor time, with evaluation and compilation off the clock.
+1.02 times its test errors, rounded up to whole examples. The bound is the time to that of SMO with good points early,
+as it takes over, looked at where SBP's would be: what it can do at best where draws do not pay. Medians over the
+seeds, of processor time, with evaluation and compilation off the clock.
 """
 
 import os

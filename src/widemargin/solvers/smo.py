@@ -371,8 +371,8 @@ def apart_by(width: int) -> int:
 
 class Rule(NamedTuple):
     """What a round goes by: new variables it takes if few stay, the largest working set far from the optimum and near
-    it, the way to solve it, the kernel's constant; whether K(v, w) and K(w, v) are the same bits; the values in its rows from which on the caller,
-    on several threads, looks up those of new variables and adds rows to f.
+    it, the way to solve it, the kernel's constant; whether K(v, w) and K(w, v) are the same bits; the values in its
+    rows from which on the caller, on several threads, looks up those of new variables and adds rows to f.
     """
 
     most: int
