@@ -715,26 +715,6 @@ def test_a_solved_sample_is_as_good_as_the_first_episode(regression, C, rng, mon
         np.testing.assert_array_equal(own.promising, other.promising)
 
 
-@pytest.mark.parametrize("regression", [False, True])
-@pytest.mark.parametrize("intercept", INTERCEPTS)
-def test_an_approach_ends_at_the_best_point_in_between(regression, intercept, rng):
-    problem = make(rng, 60, regression=regression, intercept=intercept)
-    v = Variables.of(problem)
-    first, second = (v.signed(random_feasible(rng, problem)) for _ in range(2))
-    state = SMO().init(problem, rng, first)
-    other = SMO().init(problem, rng, second)
-    start, end = state.alpha.copy(), other.alpha.copy()
-    SMO().approach(problem, state, second)
-    K, sigma, h, _ = dual_problem(problem)
-
-    def dual(alpha):
-        return float((sigma * h) @ alpha) - 0.5 * float((sigma * alpha) @ K @ (sigma * alpha))
-
-    best = max(dual(start + s * (end - start)) for s in np.linspace(0.0, 1.0, 101))
-    assert dual(state.alpha) >= best - 1e-5 * (1.0 + abs(best))
-    assert state.dual == pytest.approx(dual(state.alpha), rel=1e-5, abs=1e-5)
-
-
 def test_the_bias_of_a_sample_is_not_that_of_two_wrong_labels(rng, monkeypatch):
     """The examples that the episode after a sample begins with violate their margin under the sample's own bias."""
     problem = make(rng, 2400, C=0.02)

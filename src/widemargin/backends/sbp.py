@@ -28,6 +28,7 @@ from ..files import savable
 from ..problems.kernel import KernelProblem
 from ..solvers import make
 from ..solvers.sbp import USED_ONCE, BatchPerceptron, BatchState, Here, Sample
+from ..solvers.smo import lightened
 from . import programs
 from .blocks import Blocks, Columns, RowCache, exactly, on_device, tensor_of
 from .workspace import HEIGHT, WIDTH, power_of_two
@@ -185,8 +186,9 @@ class DeviceSBP(BatchPerceptron):
     def _start(self, problem: KernelProblem, state: BatchState, sample: Sample, trial: Any) -> None:
         """None: the model is that of the draws until SMO, which goes on from them, has a better one."""
 
-    def _begin_polish(self, problem: KernelProblem, state: BatchState, drawn: np.ndarray) -> None:
+    def _hand_over(self, problem: KernelProblem, state: BatchState, alpha: np.ndarray) -> None:
         """SMO goes on from the draws' coefficients."""
+        drawn = problem.signs * lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
         self._workspace(problem, state).forget_rows()
         state.drop_workspace()
         polish = self._smo.init(problem, deepcopy(state.rng), drawn)

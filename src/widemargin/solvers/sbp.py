@@ -37,10 +37,9 @@ with a margin below 1 are about the support vectors to come: one draw for eight 
 sample's solution has a value for the kernel rows that it took: draws that took a quarter as many, and have not got
 below it, are slower than SMO. And the excess of the draws' value falls as 1/√t: what it fell by from t to 2t says how
 much there will be when all draws are made, and where that is far from the optimum they are not made; where it is not,
-there may be twice as many. Then SMO takes over. It goes on from the sample's solution; where most vectors are free, and
-the draws' rows may be at hand, from the best point between that and the draws' coefficients. Until SMO's primal value
-is the lower one, the model is still that of the ν-form. While SMO works on all examples, all responses are known, and
-there are checkpoints in between.
+there may be twice as many. Then SMO takes over. It goes on from the sample's solution; where most vectors are free, the
+draws' kernel rows are at hand. Until SMO's primal value is the lower one, the model is still that of the ν-form. While
+SMO works on all examples, all responses are known, and there are checkpoints in between.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
 """
@@ -67,7 +66,7 @@ from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
 from . import make, protocol
 from .protocol import Solver
-from .smo import Solved, State, lightened
+from .smo import Solved, State
 
 #: Without ν: most examples of the sample that finds it for several classes, one in how many there are at most, those of
 #: the first, the fewest, the relative gap to which it is solved, and most rounds of SMO on it.
@@ -369,7 +368,7 @@ class BatchPerceptron(BatchSteps):
     #: SMO's state with the solution of the sample, if it is to be compared with the draws'.
     _start: ClassVar[Callable[..., Any]]
     #: Begin SMO's part of a problem, given a state and the draws' coefficients within the box.
-    _begin_polish: ClassVar[Callable[..., None]]
+    _hand_over: ClassVar[Callable[..., None]]
 
     @property
     def exact(self) -> bool:
@@ -477,8 +476,8 @@ class BatchPerceptron(BatchSteps):
             if self._at_stop(state) or self._is_last(problem, state):
                 break
         if self._is_last(problem, state):
-            alpha, primal, _ = found or self._draws(problem, state)
-            self._hand_over(problem, state, alpha, primal)
+            alpha, state.reached, _ = found or self._draws(problem, state)
+            self._hand_over(problem, state, alpha)
         return taken
 
     def _draws(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float, int]:
@@ -531,12 +530,6 @@ class BatchPerceptron(BatchSteps):
         _, f, bias, _ = self.predictor(problem, state)
         margins = problem.signs * (f + bias[:, None])
         return [np.flatnonzero(row < MATTERS) for row in margins]
-
-    def _hand_over(self, problem: KernelProblem, state: BatchState, alpha: np.ndarray, primal: float) -> None:
-        """SMO takes over; until its primal value is the lower one, the model is that of the draws."""
-        state.reached = primal
-        feasible = lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
-        self._begin_polish(problem, state, problem.signs * feasible)
 
     def _largest_sample(self, problem: KernelProblem) -> int:
         return largest_sample(problem.n, problem.n_outputs)
@@ -798,9 +791,9 @@ class StochasticBatchPerceptron(BatchPerceptron):
         solved = Solved(np.sort(sample.chosen[: sample.size]), trial.alpha, trial.f)
         return self._smo.init(problem, deepcopy(state.rng), solved=solved)
 
-    def _begin_polish(self, problem: KernelProblem, state: BatchState, drawn: np.ndarray) -> None:
-        """SMO goes on from the sample's solution; where most of its vectors are free, and the draws' rows may be at
-        hand, from the best point between it and the draws' coefficients.
+    def _hand_over(self, problem: KernelProblem, state: BatchState, alpha: np.ndarray) -> None:
+        """SMO takes over: it goes on from the sample's solution and, where most of its vectors are free, with the
+        draws' kernel rows. Until its primal value is the lower one, the model is that of the draws.
         """
         cache = self._workspace(problem, state).cache
         state.drop_workspace()  # its memory is SMO's now
@@ -810,8 +803,6 @@ class StochasticBatchPerceptron(BatchPerceptron):
         state.polish.counters = state.counters
         if not state.polish.narrow:
             smo.lend(problem, state.polish, cache)
-            if np.count_nonzero(drawn) <= cache.capacity:
-                smo.approach(problem, state.polish, drawn)
 
 
 class Seeker(StochasticBatchPerceptron):

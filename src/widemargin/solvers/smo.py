@@ -635,8 +635,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
     held, part, space = borrow(held), borrow(part), borrow(space)
     sigma, h, cap, row, alpha, f = part.sigma, part.h, part.cap, part.row, part.alpha, part.f
     chosen, wanted, slots, ages, begun = space.chosen, space.wanted, space.slots, space.ages, space.begun
-    columns = space.columns
-    rows, slot_of = held.rows, held.slot_of
+    rows, slot_of, columns = held.rows, held.slot_of, space.columns
     visits, moves = 0, 0
     if begun[SIZE] == 0.0:
         for r in range(ages.size):
@@ -1071,22 +1070,6 @@ class SMO(DualSolver):
     def lend(self, problem: KernelProblem, state: State, cache: RowCache) -> None:
         """Kernel rows over all examples, to be used and added to for as long as such rows are wanted."""
         Workspace.of(problem, state).whole = cache
-
-    def approach(self, problem: KernelProblem, state: State, duals: np.ndarray) -> None:
-        """Move to the point of the highest dual value between α, of an episode's end, and other dual variables.
-
-        The dual is a parabola in between, so that the responses of both say where that is.
-        """
-        variables = Workspace.of(problem, state).variables
-        alpha = self._nearest(problem, variables, duals)
-        change = alpha - state.alpha
-        f = self._responses(problem, state, variables, alpha) - state.f
-        signed = variables.sigma * change
-        slope = float(signed @ (variables.h - state.f[variables.row]))
-        step = min(max(slope, 0.0) / max(float(signed @ f[variables.row]), TAU), 1.0)
-        state.alpha[:] = np.clip(state.alpha + step * change, 0.0, variables.cap)
-        state.f += step * f
-        self._close(problem, variables, state)
 
     def _responses(
         self, problem: KernelProblem, state: State, variables: Variables, alpha: np.ndarray
