@@ -488,7 +488,8 @@ def test_draws_are_too_slow_if_all_of_them_would_leave_too_much_by_the_rate_of_o
 @pytest.mark.parametrize("C", [0.02, 1000.0])
 def test_smo_goes_on_from_the_samples_solution_and_has_the_rows_of_the_draws(C, rng):
     problem = many(rng, C, noise=0.5)
-    _, state, before = handed_over(problem, rng)
+    solver, state, before = handed_over(problem, rng)
+    assert solver._smo.early
     start, polish, y, K = before.start, state.polish, problem.y, gram(problem)
     np.testing.assert_array_equal(polish.alpha, start.alpha)
     # feasible, and its responses are its own
