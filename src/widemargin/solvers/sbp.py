@@ -367,7 +367,7 @@ class BatchPerceptron(BatchSteps):
     _across: ClassVar[Callable[..., Any]]
     #: SMO's state with the solution of the sample, if it is to be compared with the draws'.
     _start: ClassVar[Callable[..., Any]]
-    #: Begin SMO's part of a problem, given a state and the draws' coefficients within the box.
+    #: Have SMO take over a problem, given a state and the draws' coefficients.
     _hand_over: ClassVar[Callable[..., None]]
 
     @property
