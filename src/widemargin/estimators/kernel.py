@@ -66,7 +66,7 @@ class SVC(Decomposed):
         weighs every example the same.
     cache_size : float or "auto", default="auto"
         The memory for kernel rows, in megabytes. "auto" is 200, or half of the free memory of the GPU
-        that is trained on. Values between variables at work take up to an eighth of it more.
+        that is trained on. Values between variables at work take up to an eighth of it more, or 4.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         The shape of the scores of one-vs-one classifiers: (n, n_classes) or (n, n_pairs).
     break_ties : bool, default=False
@@ -328,7 +328,7 @@ class SVR(Numeric, KernelMachine):
         that ("smo"), else "regularized".
     cache_size : float or "auto", default="auto"
         The memory for kernel rows, in megabytes. "auto" is 200, or half of the free memory of the GPU
-        that is trained on. Values between variables at work take up to an eighth of it more.
+        that is trained on. Values between variables at work take up to an eighth of it more, or 4.
     lam : float or None, default=None
         The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
     tol : float, default=1e-3
