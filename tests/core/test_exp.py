@@ -1,16 +1,25 @@
 """The exponential against NumPy's in extended precision."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+from widemargin.core.borrowing import borrow
 from widemargin.core.dispatch import compiled
-from widemargin.core.exp import exp, exp_near_0
+from widemargin.core.exp import SERIES, exp, exp_many, exp_near_0
 
 
 @compiled
 def _exp_of(x, out):
     for i in range(x.size):
         out[i] = exp(x[i])
+
+
+@compiled
+def _many_of(x):
+    exp_many(borrow(x), x.size)
 
 
 @compiled
@@ -42,3 +51,25 @@ def test_exp_is_accurate_over_its_range(dtype, low, high, limit):
     out = np.empty_like(ends)
     _exp_of(ends, out)
     np.testing.assert_array_equal(out, np.tile(np.array([0, 0, 0, 1, 1, np.inf, np.inf, np.nan], dtype), 9))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_at_once_have_the_bits_of_each_alone(dtype, rng):
+    x = np.concatenate([rng.uniform(-90, 90, 48), [-np.inf, np.inf, np.nan, 0, -800, 800], np.zeros(10)]).astype(dtype)
+    alone, interpreted = np.array([exp(some) for some in x]), x.copy()
+    exp_many(interpreted, x.size)
+    _many_of(x)
+    np.testing.assert_array_equal(x, alone)
+    np.testing.assert_array_equal(interpreted, alone)
+
+
+@pytest.mark.parametrize("series", SERIES.values(), ids=["float32", "float64"])
+def test_the_polynomial_leaves_what_its_header_says(series):
+    a = Fraction(math.log(2) / 2)
+    left = 0.0
+    for r in (a * k / 50 for k in range(-50, 51)):
+        rest = sum(r**k / math.factorial(k + 2) for k in range(20))
+        q = sum(Fraction(c) * r**k for k, c in enumerate(series.coefficients))
+        left = max(left, abs(float((q - rest) * r * r)))
+    bound = math.sqrt(2) * float(a) ** (series.order + 1) * 2.0 ** (2 - series.order) / math.factorial(series.order + 1)
+    assert left <= bound + 2.0**-56  # coefficients in float64 are rounded

@@ -29,7 +29,6 @@ from .tiles import (
     BESIDE,
     CHUNK,
     DEPTH,
-    GROUP_BYTES,
     LANES,
     SPARSE_BYTES,
     Packed,
@@ -37,6 +36,7 @@ from .tiles import (
     Scattered,
     aligned,
     compute_rows,
+    group_of,
     pack,
     packed_sums,
     scattered_sums,
@@ -102,7 +102,7 @@ def pays_to_pack(Z: CSRRows, itemsize: int) -> bool:
     takes PER_ENTRY times as long.
     """
     n, width = shape(Z)
-    entries, group = Z.data.size / max(1, n), GROUP_BYTES // itemsize
+    entries, group = Z.data.size / max(1, n), group_of(itemsize)
     if entries < ENOUGH or width * itemsize > DENSER * entries * (Z.data.itemsize + Z.indices.itemsize):
         return False
     some: Any = take_rows(Z, np.linspace(0, n - 1, min(n, SAMPLE * group)).astype(np.int64))

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from .dispatch import generic
 from .distant import Distant
-from .exp import exp
+from .exp import exp_many
 from .extremes import largest_of
 from .measures import Absolute, Inner, Squared, row_sum
 from .rows import as_matrix
@@ -180,8 +180,7 @@ def _(kernel, sums, count, values):
         distance = distance if distance > zero else zero
         sums[j] = -gamma * distance
         values[j] = sums[j]
-    for j in range(count):  # a loop of its own: sums may be wider numbers than values, and fewer of them fit a register
-        values[j] = exp(values[j])
+    exp_many(values, count)
 
 
 @kernel_class("poly", Inner)

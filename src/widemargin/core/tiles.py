@@ -45,12 +45,20 @@ LANES = 16  # rows in a tile
 CHUNK = 192  # columns between two maps from sums to kernel values
 DEPTH = 256  # dense features summed at a stretch: bounds the rounding error and keeps the tile in the first cache
 # Dense rows held against tiles together, times bytes, and the tiles: 12 × 2 × 16 float32 sums are 24 of the 32
-# registers of AVX-512, 6 × 16 are 12 of the 16 of AVX2. What is left over goes in groups of a third of that.
+# registers of AVX-512, 6 × 16 are 12 of the 16 of AVX2 and 24 of the 32 of NEON, where in float64 there are as many
+# rows, held against one half of a tile after the other. What is left over goes in groups of a third of that.
 GROUP_BYTES, BESIDE = (48, 2) if binding.get_host_cpu_features().get("avx512f") else (24, 1)
+NEON = bool(binding.get_host_cpu_features().get("neon"))
 AHEAD = 16  # features of a tile between the one that is used and the one that is asked for
 SPARSE_BYTES = 128  # of sums of sparse rows in a tile: 16 in float64, 32 in float32
 HEIGHT = 132  # dense rows held against a tile before the next tile is read: those of a round of SMO at once
 TILE_ENTRIES = 2**17  # of sparse rows in a tile, unless one row alone has more
+
+
+@inlined
+def group_of(itemsize):
+    """Rows of numbers of so many bytes that are held against tiles together."""
+    return GROUP_BYTES // (4 if NEON else itemsize)
 
 
 def _add_term(builder: ir.IRBuilder, measure: type, total: Any, x: Any, z: Any) -> Any:
@@ -108,12 +116,21 @@ class _Emitter:
         number = self.builder.load(pointer)
         if self.widen:
             number = self.builder.fpext(number, self.element)
-        undefined = ir.Constant(self.vector, ir.Undefined)
-        i32 = ir.IntType(32)
-        first = self.builder.insert_element(undefined, number, i32(0))
-        return self.builder.shuffle_vector(
-            first, undefined, ir.Constant(ir.VectorType(i32, self.lanes), [0] * self.lanes)
-        )
+        first = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), number, ir.IntType(32)(0))
+        return self.spread_lane(first, 0)
+
+    def spread_lane(self, numbers: Any, lane: int) -> Any:
+        """One number of a vector, in all lanes."""
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [lane] * self.lanes)
+        return self.builder.shuffle_vector(numbers, ir.Constant(numbers.type, ir.Undefined), lanes)
+
+    def spread_each(self, pointer: Any, count: int) -> list[Any]:
+        """The numbers from a pointer on, each in all lanes: NEON takes one of a register, AVX one in memory."""
+        if not NEON or count == 1:
+            return [self.spread(self.builder.gep(pointer, [ir.IntType(64)(g)])) for g in range(count)]
+        kind = ir.VectorType(self.element, count)
+        numbers = self.load(self.builder.bitcast(pointer, kind.as_pointer()))
+        return [self.spread_lane(numbers, g) for g in range(count)]
 
 
 def _require_c_order(*arrays: Any) -> None:
@@ -121,8 +138,8 @@ def _require_c_order(*arrays: Any) -> None:
         raise TypingError("arrays must be C-ordered")
 
 
-def _add_group(context, builder, sig, args, group_bytes, beside, where):
-    """Emit sums[j + g, column:column + 16] += Σₖ m(tileₖ, V[j + g]ₖ) for a group of ``group_bytes`` / itemsize rows g.
+def _add_group(context, builder, sig, args, thirds, beside, where):
+    """Emit sums[j + g, column:column + 16] += Σₖ m(tileₖ, V[j + g]ₖ) for so many thirds of a group of rows g.
 
     ``where`` names the arguments: a tile, or tiles and the number ``v`` of one, of which those ``beside`` go to the
     columns that follow; V has rows, of which the features from ``start`` to ``end`` count, or thirds of groups of them
@@ -131,7 +148,9 @@ def _add_group(context, builder, sig, args, group_bytes, beside, where):
     at: dict[str, Any] = dict(zip(where, args, strict=True))
     of = dict(zip(where, sig.args, strict=False))
     tile, V, totals = (context.make_array(of[name])(context, builder, at[name]) for name in ("tile", "V", "sums"))
-    emit, j, listed = _Emitter(context, builder, of["tile"], of["V"]), at["j"], "listed" in at
+    itemsize, j, listed = of["tile"].dtype.bitwidth // 8, at["j"], "listed" in at
+    halves = itemsize // 4 if NEON and thirds == 3 else 1
+    emit = _Emitter(context, builder, of["tile"], of["V"], LANES // halves)
     size = builder.mul(builder.extract_value(tile.shape, of["tile"].ndim - 2), j.type(LANES))
     width, last = builder.extract_value(V.shape, 1), builder.sub(builder.extract_value(V.shape, 0), j.type(1))
     first: Any = j.type(0)
@@ -144,43 +163,48 @@ def _add_group(context, builder, sig, args, group_bytes, beside, where):
         row = builder.add(builder.sub(row, start), row.type(2))
         first = builder.mul(at["v"], size)
 
-    def lines(k, ahead):
-        """Pointers to the k-th feature of each tile, or one so many behind it."""
+    def lines(k, lane, ahead):
+        """Pointers to the k-th feature of each tile, or one so many behind it, from a lane on."""
         if listed:
             place = builder.load(builder.gep(lists.data, [builder.add(builder.add(row, k), k.type(ahead))]))
         else:
             place = builder.mul(k, k.type(LANES))
-        place = builder.add(place, first)
+        place = builder.add(builder.add(place, first), lane)
         return [emit.line(tile, builder.add(place, builder.mul(size, k.type(t)))) for t in range(beside)]
 
-    group, together = range(group_bytes // emit.align), GROUP_BYTES // 3 // emit.align if listed else 1
-    sums = [[emit.sums() for _ in range(beside)] for g in group]
+    few = group_of(itemsize) // 3
+    group, together = range(thirds * few), few if listed else 1
     rows = []
-    for g in group:
-        i = builder.add(j, j.type(g - g % together))
+    for g in group[::together]:
+        i = builder.add(j, j.type(g))
         if not listed:
             i = builder.select(builder.icmp_signed("<", i, last), i, last)
-        rows.append(builder.gep(V.data, [builder.add(builder.mul(i, width), j.type(g % together))]))
-    with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
-        x = [emit.load(line) for line in lines(k, 0)]
-        if listed:
-            for line in lines(k, AHEAD):
-                emit_prefetch(builder, line)
+        rows.append(builder.gep(V.data, [builder.mul(i, width)]))
+    with cgutils.for_range(builder, j.type(halves)) as half:
+        lane = builder.mul(half.index, j.type(emit.lanes))
+        sums = [[emit.sums() for _ in range(beside)] for g in group]
+        with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (k, _):
+            x = [emit.load(line) for line in lines(k, lane, 0)]
+            if listed:
+                for line in lines(k, lane, AHEAD):
+                    emit_prefetch(builder, line)
+            for g in group[::together]:
+                numbers = builder.gep(rows[g // together], [builder.mul(k, k.type(together))])
+                for z, some in zip(emit.spread_each(numbers, together), sums[g : g + together], strict=True):
+                    for t, total in enumerate(some):
+                        more = _add_term(builder, of["measure"].instance_class, builder.load(total), x[t], z)
+                        builder.store(more, total)
         for g in group:
-            z = emit.spread(builder.gep(rows[g], [builder.mul(k, k.type(together))]))
+            i = builder.mul(builder.add(j, j.type(g)), builder.extract_value(totals.shape, 1))
+            i = builder.add(builder.add(i, at["column"]), lane)
             for t, total in enumerate(sums[g]):
-                more = _add_term(builder, of["measure"].instance_class, builder.load(total), x[t], z)
-                builder.store(more, total)
-    for g in group:
-        i = builder.mul(builder.add(j, j.type(g)), builder.extract_value(totals.shape, 1))
-        for t, total in enumerate(sums[g]):
-            place = emit.line(totals, builder.add(builder.add(i, at["column"]), i.type(t * LANES)))
-            emit.store(builder.fadd(emit.load(place), builder.load(total)), place)
+                place = emit.line(totals, builder.add(i, i.type(t * LANES)))
+                emit.store(builder.fadd(emit.load(place), builder.load(total)), place)
     return context.get_dummy_value()
 
 
-def _adder(group_bytes: int) -> Any:
-    """The intrinsic that holds so many bytes of rows against a tile."""
+def _adder(thirds: int) -> Any:
+    """The intrinsic that holds so many thirds of a group of rows against a tile."""
     names = "measure", "tile", "V", "j", "start", "end", "sums"
 
     @intrinsic
@@ -193,15 +217,15 @@ def _adder(group_bytes: int) -> Any:
 
         def codegen(context, builder, sig, args):
             where, column = (*names, "column"), args[3].type(0)
-            return _add_group(context, builder, sig, (*args, column), group_bytes, 1, where)
+            return _add_group(context, builder, sig, (*args, column), thirds, 1, where)
 
         return types.void(measure, tile, V, j, start, end, sums), codegen
 
     return add
 
 
-def _listed_adder(group_bytes: int) -> Any:
-    """The intrinsic that holds so many bytes of rows against BESIDE tiles at once, by a list of features."""
+def _listed_adder(thirds: int) -> Any:
+    """The intrinsic that holds so many thirds of a group of rows against BESIDE tiles at once, by listed features."""
     names = "measure", "tile", "v", "V", "j", "listed", "row", "sums", "column"
 
     @intrinsic
@@ -214,15 +238,15 @@ def _listed_adder(group_bytes: int) -> Any:
         _require_c_order(tiles, V, listed, sums)
 
         def codegen(context, builder, sig, args):
-            return _add_group(context, builder, sig, args, group_bytes, BESIDE, names)
+            return _add_group(context, builder, sig, args, thirds, BESIDE, names)
 
         return types.void(measure, tiles, v, V, j, listed, row, sums, column), codegen
 
     return add
 
 
-_add_many, _add_few = _adder(GROUP_BYTES), _adder(GROUP_BYTES // 3)
-_add_many_listed, _add_few_listed = _listed_adder(GROUP_BYTES), _listed_adder(GROUP_BYTES // 3)
+_add_many, _add_few = _adder(3), _adder(1)
+_add_many_listed, _add_few_listed = _listed_adder(3), _listed_adder(1)
 
 
 @intrinsic
@@ -389,7 +413,7 @@ def _compute(recipe, I, places, begun, last, out):
 @inlined
 def accumulate(V, measure, tile, S):
     """S[j] ← Σₖ m(tile[k], V[j, k]) for every dense row of V; S has at least as many, and a multiple of a group's."""
-    few = GROUP_BYTES // 3 // S.itemsize
+    few = group_of(S.itemsize) // 3
     S[:] = 0
     for k in range(0, V.shape[1], DEPTH):
         end = min(k + DEPTH, V.shape[1])
@@ -460,7 +484,8 @@ def _(recipe, I, places, begun, last, out):
     X, tiles, z_size = borrow(recipe.X), borrow(recipe.tiles), borrow(recipe.z_size)
     width = tiles.shape[1]
     height, stretches = min(HEIGHT, I.size), -(-width // DEPTH)
-    many, few = GROUP_BYTES // z_size.itemsize, GROUP_BYTES // 3 // z_size.itemsize
+    many = group_of(z_size.itemsize)
+    few = many // 3
     thirds = -(-height // many) * 3
     V = np.zeros((thirds, width, few), z_size.dtype)
     listed = np.empty((thirds * stretches, 2 + DEPTH + AHEAD), np.int64)
