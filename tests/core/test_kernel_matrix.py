@@ -305,7 +305,7 @@ def test_threads_change_no_bit(layout, shape, rng, monkeypatch):
 def test_short_sparse_rows_are_summed_in_float32_as_precisely_as_they_may(entries, gamma, rng):
     """Each of s terms adds at most u of a partial sum of ⟨x, z⟩ ≤ ‖x‖‖z‖, and so do sizes; γ times that moves a value.
 
-    Not where γ‖z‖² is beyond 0.05/√ε, nor where a row is longer.
+    Not where γ‖z‖² is beyond 0.05/√ε, nor where a row is longer and does not stand in tiles.
     """
     d, n = 6 * entries, 50
     D = rng.uniform(0.5, 1.5, (n, d)).astype(np.float32)
@@ -320,7 +320,8 @@ def test_short_sparse_rows_are_summed_in_float32_as_precisely_as_they_may(entrie
     # roundings are as good as independent: the root of as many terms, on the average
     assert np.sqrt(np.mean(moved**2)) <= u * (1.0 + gamma * np.sqrt(entries) * norms.mean())
     D[0, :] = 1.0  # longer than the others
-    longer = KernelMatrix(RBF(gamma / 100), layouts.as_rows(sp.csr_matrix(D)))
+    wider = sp.csr_matrix(np.hstack([D, np.zeros((n, 14 * entries), np.float32)]))  # too wide for tiles
+    longer = KernelMatrix(RBF(gamma / 100), layouts.as_rows(wider))
     assert longer.recipe.z_size.dtype == (np.float32 if d <= DEPTH else np.float64)
     wide = KernelMatrix(RBF(gamma / 100), layouts.as_rows(sp.csr_matrix(D)), dtype=np.float64)
     assert wide.recipe.z_size.dtype == np.float64

@@ -10,7 +10,7 @@ from sklearn.metrics import pairwise
 from reference.kernels import EXAMPLES, USUAL, as_rows, every_combination
 from widemargin.core import kernel_matrix
 from widemargin.core import rows as layouts
-from widemargin.core.kernel_matrix import KernelMatrix
+from widemargin.core.kernel_matrix import PER_ENTRY, KernelMatrix
 from widemargin.core.kernels import RBF, Linear
 from widemargin.core.measures import Inner, Squared
 from widemargin.core.rows import CSRRows, DenseRows
@@ -26,6 +26,7 @@ from widemargin.core.tiles import (
     PairByPair,
     Scattered,
     compute_rows,
+    group_of,
     write_group,
 )
 
@@ -167,6 +168,23 @@ def test_sparse_rows_that_are_short_or_share_little_are_compared_by_their_entrie
     """Tiles would gain nothing, take more terms, or more memory than eight times that of the data."""
     S = sp.random(60, width, density=entries / width, format="csr", dtype=np.float32, rng=rng)
     assert isinstance(KernelMatrix(RBF(0.02), layouts.as_rows(S)).recipe, Scattered)
+
+
+def test_tiles_pay_sooner_where_long_rows_would_need_sums_in_float64(rng):
+    """A group of rows has 1.5 PER_ENTRY times as many features as a row has entries: too many if all rows are short."""
+    group, entries = group_of(4), 100
+    common = round((group * entries - 1.5 * PER_ENTRY * entries) / (group - 1))
+    own = entries - common
+    D = np.zeros((4 * group, common + group * own + DEPTH + 1), np.float32)
+    D[:, :common] = 0.1
+    for i in range(len(D)):
+        first = common + i % group * own
+        D[i, first : first + own] = rng.uniform(0.1, 0.2, own)
+    assert isinstance(KernelMatrix(RBF(0.02), layouts.as_rows(sp.csr_matrix(D))).recipe, Scattered)
+    D[0, -DEPTH - 1 :] = 0.1
+    K = KernelMatrix(RBF(0.02), layouts.as_rows(sp.csr_matrix(D)))
+    assert isinstance(K.recipe, Packed)
+    assert K.recipe.z_size.dtype == np.float32
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from .tiles import (
     CHUNK,
     DEPTH,
     LANES,
+    NEON,
     SPARSE_BYTES,
     Packed,
     PairByPair,
@@ -45,7 +46,7 @@ from .tiles import (
 
 #: What a term of sparse rows takes, compared entry by entry, in terms of tiles; how many times the memory of sparse
 #: rows their tiles may take; with fewer entries than ENOUGH most of the time goes elsewhere; groups that are looked at.
-PER_ENTRY = 3.0 if BESIDE > 1 else 1.5
+PER_ENTRY = 3.0 if BESIDE > 1 else 2.5 if NEON else 1.5
 DENSER = 8.0
 ENOUGH = 64
 SAMPLE = 16
@@ -99,7 +100,7 @@ def pays_to_pack(Z: CSRRows, itemsize: int) -> bool:
     bytes, are not too large.
 
     A group of rows costs as many terms as it has features, and by entries as many as a row of Z has, each of which
-    takes PER_ENTRY times as long.
+    takes PER_ENTRY times as long, and twice that where long rows need sums in float64 and tiles none.
     """
     n, width = shape(Z)
     entries, group = Z.data.size / max(1, n), group_of(itemsize)
@@ -108,7 +109,8 @@ def pays_to_pack(Z: CSRRows, itemsize: int) -> bool:
     some: Any = take_rows(Z, np.linspace(0, n - 1, min(n, SAMPLE * group)).astype(np.int64))
     ends = [*some.indptr[:-1:group], some.indptr[-1]]
     features = [np.unique(some.indices[a:b]).size for a, b in pairwise(ends)]
-    return float(np.mean(features)) <= PER_ENTRY * entries
+    price = 2.0 * PER_ENTRY if itemsize == 4 and np.diff(Z.indptr).max() > DEPTH else PER_ENTRY
+    return float(np.mean(features)) <= price * entries
 
 
 class _FromRows:
