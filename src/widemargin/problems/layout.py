@@ -20,7 +20,7 @@ from ..core.kernel_matrix import KernelMatrix
 from ..core.kernels import as_kernel, class_of, resolve_gamma
 from ..core.measures import SOME_ENTRIES, Absolute, sizes
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape, take_rows
-from ..core.tiles import BESIDE
+from ..core.tiles import BESIDE, NEON
 from ..core.visits import spread
 from ..files import savable
 from ..warning import warn
@@ -43,9 +43,9 @@ UNEQUAL, FEW_ROWS = 1e3, 16
 #: Sums of squares of features are refused beyond this, since scores and weights are multiplied with them.
 OVERFLOWS = 2.0**900
 FLOAT32_LARGEST = float(np.finfo(np.float32).max)
-#: Dense data with a smaller share of non-zeros is handled as CSR: its products are cheaper. Wide registers make dense
-#: ones cheaper still.
-SPARSE_BELOW = 0.15 if BESIDE > 1 else 0.25
+#: Dense data with a smaller share of non-zeros is handled as CSR: its products are cheaper. Where there are 32 vector
+#: registers dense ones are cheaper still.
+SPARSE_BELOW = 0.15 if BESIDE > 1 or NEON else 0.25
 #: Rows by which the share is told.
 SOME_ROWS = 1024
 #: Data is rounded to float32 where no kernel value changes by more than this many times 2⁻²⁴.
