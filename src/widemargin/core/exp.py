@@ -80,9 +80,7 @@ def _emit(builder: ir.IRBuilder, series: _Series, x: Any) -> Any:
     def add(total, a, b):
         return builder.fadd(total, builder.fmul(a, b, flags=fused), flags=fused)
 
-    below = builder.fcmp_ordered("<", x, constant(series.smallest))
-    y = builder.select(below, constant(series.smallest), x)
-    y = builder.select(builder.fcmp_ordered(">", y, constant(series.largest)), constant(series.largest), y)
+    y = builder.select(builder.fcmp_ordered(">", x, constant(series.largest)), constant(series.largest), x)
     shift = constant(1.5 * 2.0**series.bits)
     shifted = add(shift, y, constant(1.0 / log(2.0)))
     n = builder.fsub(shifted, shift)
@@ -94,7 +92,8 @@ def _emit(builder: ir.IRBuilder, series: _Series, x: Any) -> Any:
     power = builder.shl(builder.bitcast(shifted, integer), constant(series.bits, integer))
     power = builder.bitcast(builder.add(power, constant(series.offset << series.bits, integer)), kind)
     result = builder.fmul(builder.fadd(constant(1.0), add(r, square, q)), power)
-    return builder.select(below, constant(0.0), result)
+    # far below the smallest number the power is anything
+    return builder.select(builder.fcmp_ordered("<", x, constant(series.smallest)), constant(0.0), result)
 
 
 @intrinsic
