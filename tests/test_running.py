@@ -19,7 +19,7 @@ from widemargin.core.rows import as_rows
 from widemargin.history import Counters, History
 from widemargin.models import LinearModel
 from widemargin.problems.linear import Problem
-from widemargin.running import SLICE, Progress, load_state, run, save_state
+from widemargin.running import Best, SLICE, Progress, load_state, run, save_state
 from widemargin.solvers.pegasos import Bottou, Pegasos, State
 from widemargin.solvers.protocol import Solver
 from widemargin.solvers.protocol import State as BaseState
@@ -380,6 +380,58 @@ def test_an_exact_solver_that_is_stopped_is_no_worse_than_zero():
 def test_the_tolerance_gives_the_model_of_the_state():
     outcome = run(Exact(), Valley(at_zero=0.05), max_epochs=8, tol=0.6)
     assert (outcome.stop_reason, outcome.W[0, 0], outcome.is_last) == ("tol", 10.0, True)
+
+
+class Guessing(Exact):
+    """Has an estimate from 15 steps on, 0.02 too low, and is proven where more is allowed."""
+
+    def evaluate(self, problem, state, model):
+        measured = super().evaluate(problem, state, model)
+        return measured if state.counters.steps < 15 else self.guess(measured)
+
+    @staticmethod
+    def guess(measured):
+        return {"objective": measured["objective"] - 0.02, "gap": math.inf, "examples": 3.0}
+
+    def glimpse(self, problem, state, most):
+        model = self.model(problem, state)
+        measured = Exact.evaluate(self, problem, state, model)
+        return measured if most == math.inf else self.guess(measured), lambda: model
+
+
+def test_a_point_whose_value_is_an_estimate_is_the_model_of_a_run_out_of_time_until_more_is_known():
+    best, models = Best(), iter("abcdefg")
+    for measured, hope in [
+        ({"objective": 1.0, "gap": 0.5}, None),
+        ({"objective": 1.1, "gap": math.inf, "examples": 2.0}, None),  # no better
+        ({"objective": 0.9, "gap": math.inf, "examples": 2.0}, "b"),
+        ({"objective": 0.95, "gap": math.inf, "examples": 2.0}, "c"),  # the newest counts
+        ({"objective": 0.99, "gap": 0.6}, None),
+        ({"objective": 0.5, "gap": math.inf, "examples": 2.0}, "e"),
+        ({"objective": 1.2, "gap": 0.5}, "e"),  # which proves nothing of it
+    ]:
+        best.offer(measured, lambda: next(models))
+        assert best.hope == hope
+    assert (best.objective, best.model, best.dual) == (0.99, "d", 0.7)
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"), [({}, "max_iter"), ({"callbacks": [lambda p: p.steps >= 20]}, "callback")]
+)
+def test_a_run_that_ends_at_an_estimate_looks_for_the_true_value(limit, reason):
+    outcome = run(Guessing(), Valley(), max_epochs=2, **limit)
+    assert outcome.stop_reason == reason
+    assert (outcome.W[0, 0], outcome.estimated, outcome.is_last) == (20.0, False, False)
+    assert outcome.objective == pytest.approx(0.1)
+    assert outcome.history["objective"][-1] == pytest.approx(0.08)
+
+
+def test_a_run_out_of_time_returns_the_estimate_and_says_so(clock):
+    outcome = run(Guessing(clock, cost=1e-3, per_epoch=10), Valley(), max_epochs=1e6, max_seconds=0.03)
+    assert outcome.stop_reason == "max_seconds"
+    assert outcome.estimated
+    assert outcome.W[0, 0] == 20.0
+    assert outcome.objective == pytest.approx(0.08)
 
 
 def test_a_limit_has_looks_between_checkpoints(clock):

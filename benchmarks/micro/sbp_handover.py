@@ -23,7 +23,7 @@ from benchmarks.peers.sbp import errors_along_time, limit, prepared, test_error
 from widemargin import SMO, StochasticBatchPerceptron
 from widemargin.data import generators
 from widemargin.running import run
-from widemargin.solvers.sbp import at_look, rounds_to_look
+from widemargin.solvers.sbp import at_look, is_ahead, rounds_to_look
 
 CASES = {
     **{name: SETS[name] for name in ("a9a", "images", "mnist 8", "words", "shuttle", "covtype", "letter", "ijcnn1")},
@@ -56,7 +56,8 @@ def exact_run(solver, problem, Z, t, preparing, seed=0):
         ended = solver.at_checkpoint(state)
         if not (ended or at_look(state)):
             continue
-        measured, model = solver.glimpse(problem, state, 0.0)
+        ahead = is_ahead(state)
+        measured, model = solver.estimate(problem, state) if ahead else solver.glimpse(problem, state, 0.0)
         model = model()
         rows.append((seconds, test_error(model, Z, t)))
         if ended and (measured["gap"] <= 1e-3 * measured["objective"] or state.stalled):

@@ -126,6 +126,7 @@ class Outcome:
     doubt: str = ""  # what spoke against "tol" when the run was looked at last, where its solver can tell
     is_last: bool = True  # whether the model is that of the state, and not an earlier, better one
     dual: float = -math.inf  # the highest lower bound of the objective seen
+    estimated: bool = False  # whether the objective is an estimate
 
     @property
     def W(self) -> np.ndarray:
@@ -315,7 +316,7 @@ class _Run:
         if self.reason in STOPPED:
             self.checkpoint.stop(self.unseen, interrupted=self.reason == "interrupted")
             return
-        names = ("stop_reason", "objective", "doubt", "is_last", "dual")
+        names = ("stop_reason", "objective", "doubt", "is_last", "dual", "estimated")
         said = {name: getattr(outcome, name) for name in names}
         model = None if outcome.is_last else outcome.model.light()
         kept = {"state": self.state, "rng": self.rng, "done": self.done, "last": self.last}
@@ -334,9 +335,11 @@ class _Run:
                 self._work(min(stop, self.foreseen, self.last))
                 model, measured, is_last = self._record()
                 self._decide(measured)
+        if is_estimate(measured) and self.reason != "max_seconds":
+            model, measured, is_last = self._proven(model, measured)
         if self.reason == "max_iter" and self.limits.tol > 0.0 and not self.doubt:
             self.doubt = self.solver.doubt(self.problem, self.state, self.limits.tol)
-        outcome = self._outcome(model, measured["objective"], is_last)
+        outcome = self._outcome(model, measured, is_last)
         if self.checkpoint is not None:
             self._keep_end(outcome)
         return outcome
@@ -435,24 +438,43 @@ class _Run:
         """Set the step at which the gap should be closed."""
         self.foreseen = math.ceil(min(foreseen(self.gaps, self.limits.tol), self.last))
 
-    def _outcome(self, model: Any, objective: float, is_last: bool) -> Outcome:
+    def _proven(self, model: Any, measured: dict[str, float]) -> tuple[Any, dict[str, float], bool]:
+        """The present point with its true value, where that takes no more than a second after Ctrl-C."""
+        pace = self.state.counters.kernel_computed / max(self.watch.seconds, 1e-6)
+        most = PATIENCE * pace if self.reason == "interrupted" else math.inf
+        found = self.solver.glimpse(self.problem, self.state, most)
+        if found is None or is_estimate(found[0]):
+            return model, measured, False
+        model = found[1]()
+        self.best.offer(found[0], lambda: model)
+        return model, found[0], False
+
+    def _outcome(self, model: Any, measured: dict[str, float], is_last: bool) -> Outcome:
         """The model at the end, or a better one that was seen."""
-        best, reason = self.best, self.reason
+        best, reason, objective, estimated = self.best, self.reason, measured["objective"], is_estimate(measured)
         if self.validation is not None:
             is_last, model, objective = best.validated is model, best.validated, best.validated_objective
+            estimated = False  # nothing is proven of it
         elif self.solver.exact and reason != "tol":
             if best.objective < objective:
-                model, objective, is_last = best.model, best.objective, False
+                model, objective, is_last, estimated = best.model, best.objective, False, False
             at_zero, nothing = self.problem.at_zero()
             if at_zero < objective:
-                model, objective, is_last = nothing, at_zero, False
-        return Outcome(self.state, model, self.history, reason, objective, self.doubt, is_last, best.dual)
+                model, objective, is_last, estimated = nothing, at_zero, False, False
+        return Outcome(self.state, model, self.history, reason, objective, self.doubt, is_last, best.dual, estimated)
+
+
+def is_estimate(measured: dict[str, float]) -> bool:
+    """Whether the objective measured is an estimate, from some of the examples."""
+    return "examples" in measured
 
 
 @savable("Run.Best")
 @dataclass
 class Best:
-    """The best point that a run has seen: what was measured of it, and its model; and the highest dual value."""
+    """The best point that a run has seen: what was measured of it, and its model; and the highest dual value. A later
+    one whose value is a lower one by an estimate is ``hoped`` to be better, until more is known.
+    """
 
     objective: float = math.inf
     measured: dict[str, float] = field(default_factory=dict)
@@ -460,22 +482,31 @@ class Best:
     dual: float = -math.inf
     validated: Any = None
     validated_objective: float = math.inf
+    hoped: dict[str, float] = field(default_factory=dict)
+    hope: Any = None
 
     def offer(self, measured: dict[str, float], model: Callable[[], Any]) -> None:
         """Keep a point if it is better; its model is made only then."""
+        if is_estimate(measured):
+            if measured["objective"] < self.objective:
+                self.hoped, self.hope = measured, model()
+            return
         self.dual = max(self.dual, measured["objective"] - measured.get("gap", math.inf))
         if measured["objective"] < self.objective:
             self.objective, self.measured, self.model = measured["objective"], measured, model()
+            self.hoped, self.hope = {}, None
 
     def light(self) -> Best:
         """With models as small as a file wants them."""
-        model, validated = (None if each is None else each.light() for each in (self.model, self.validated))
-        return replace(self, model=model, validated=validated)
+        return self._each(lambda model: model.light())
 
     def on(self, problem: Any) -> Best:
         """What :meth:`light` left, with whole models of the problem."""
-        model, validated = (None if each is None else each.on(problem) for each in (self.model, self.validated))
-        return replace(self, model=model, validated=validated)
+        return self._each(lambda model: model.on(problem))
+
+    def _each(self, change: Callable[[Any], Any]) -> Best:
+        models = (None if each is None else change(each) for each in (self.model, self.validated, self.hope))
+        return replace(self, **dict(zip(("model", "validated", "hope"), models, strict=True)))
 
 
 class Looks:
@@ -519,6 +550,8 @@ def _measure(
             model = found[1]()
             best.offer(found[0], lambda: model)
             return found[0], model, False
+        if best.hope is not None:
+            return best.hoped, best.hope, False
         if best.model is not None:
             return best.measured, best.model, False
     model = solver.model(problem, state)

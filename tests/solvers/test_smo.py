@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from reference import smo as textbook
 from widemargin.core.dispatch import compiled
 from widemargin.core.kernel_cache import RowCache
-from widemargin.core.kernels import RBF, Linear, Polynomial
+from widemargin.core.kernels import RBF, Linear, Polynomial, as_kernel
 from widemargin.core.losses import EpsilonInsensitive, Hinge, Single, SquaredHinge
 from widemargin.core.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
@@ -269,6 +269,111 @@ def test_a_model_in_the_middle_of_an_episode_is_feasible_and_certified(rng):
         assert certificate.gap >= 0.0
         assert np.all(state.alpha <= problem.caps)
         assert abs(problem.y @ state.alpha) <= 1e-10 * problem.caps.sum()
+
+
+def separable(rng, n=2400, C=1000.0, **more):
+    """Few support vectors, most of them free, and margins of all sizes."""
+    X = rng.normal(size=(n, 2))
+    y = np.where(X[:, 0] + 0.3 * np.sin(3 * X[:, 1]) > 0.0, 1.0, -1.0)
+    return KernelProblem(
+        RBF(2.0), as_rows(X), y, Single(Hinge()), 1.0 / (C * n), intercept="unregularized", **more
+    )  # fmt: skip
+
+
+def ahead_of_all(problem, solver, rng):
+    """A state in the first rounds of an episode that goes ahead."""
+    state = solver.init(problem, rng)
+    while state.episode is None or not state.episode.ahead or state.episode.rounds < 2:
+        assert state.episodes < 2
+        solver.advance(problem, state, 1)
+    return state
+
+
+def test_an_episode_goes_ahead_over_the_third_with_the_least_to_spare(rng):
+    problem, solver, before = separable(rng), SMO(), None
+    state = solver.init(problem, rng)
+    while state.episodes == 0:
+        before = deepcopy(state)
+        solver.advance(problem, state, 1)
+    assert state.ahead
+    # under the sample's own solution, with its bias
+    sample, K, y = before.episode, gram(problem), problem.y
+    f = K[:, sample.rows] @ (y[sample.rows] * sample.alpha)
+    part = y[sample.rows], (y - f)[sample.rows], problem.caps[sample.rows] * sample.bound, sample.alpha
+    missed = 1.0 - y * (f + smo.free_bias(*part))
+    chosen = np.isin(np.arange(problem.n), state.promising)
+    left = ~chosen
+    assert problem.n / 3 - 1 <= chosen.sum() <= 0.4 * problem.n
+    assert missed[left].max() <= 1e-4 - solver.first_slack  # kernel values are in float32
+    assert np.all(missed[left].max() <= missed[chosen & ~np.isin(np.arange(problem.n), sample.rows)] + 1e-4)
+    assert np.all(chosen[sample.rows[sample.alpha > 0.0]])
+
+
+def test_an_episode_ahead_leaves_the_rows_of_support_vectors_over_all_examples_and_the_same_optimum(rng):
+    problem, solver = separable(rng), SMO(tol=1e-5)
+    state = ahead_of_all(problem, solver, rng)
+    while state.episodes < 2:
+        before = deepcopy(state.episode)
+        solver.advance(problem, state, 1)
+    assert not state.ahead
+    support = np.flatnonzero(state.alpha)
+    assert np.all(np.isin(support, before.rows))
+    whole = smo.Workspace.of(problem, state).whole
+    assert np.all(whole.slot_of[support] >= 0)
+    np.testing.assert_allclose(state.f, gram(problem) @ (problem.y * state.alpha), atol=1e-9 * state.alpha.sum())
+    ends = run(solver, problem, state=state, tol=1e-5, max_epochs=10000), solved(problem, rng, tol=1e-5, sample=1)
+    assert ends[0].stop_reason == ends[1].stop_reason == "tol"
+    assert ends[0].objective == pytest.approx(ends[1].objective, rel=1e-5)
+
+
+def test_nothing_goes_ahead_where_rows_are_given_or_shared_or_have_no_room_or_most_examples_matter(rng):
+    problem = separable(rng)
+    rows, alpha = np.arange(problem.n // 3), np.ones(100)
+    goes = SMO._goes_ahead
+    assert goes(problem, rows, alpha)
+    assert not goes(problem, np.arange(problem.n // 2), alpha)
+    assert not goes(replace(problem, cache_bytes=7 * problem.n * alpha.size), rows, alpha)
+    assert goes(replace(problem, cache_bytes=8 * problem.n * alpha.size), rows, alpha)
+    everything = np.arange(problem.n)
+    assert not goes(replace(problem, shared=(None, everything)), rows, alpha)
+    for kernel in (as_kernel("precomputed"), as_kernel(lambda A, B: A @ B.T)):
+        assert not goes(replace(problem, kernel=kernel), rows, alpha)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_estimate_by_all_other_examples_is_the_value_of_the_best_multiple(weighted, rng, monkeypatch):
+    monkeypatch.setattr(smo, "PROBE", 10**6)
+    problem = separable(rng)
+    if weighted:
+        problem = replace(problem, sample_weight=rng.uniform(0.5, 1.5, problem.n))
+    solver = SMO(working_set=16)
+    state = ahead_of_all(problem, solver, rng)
+    measured, model = solver.estimate(problem, state)
+    assert measured["gap"] == np.inf
+    assert measured["examples"] == state.episode.rows.size
+    model, (true, own) = model(), solver.glimpse(problem, state, np.inf)
+    margins = problem.y * model.decision_function(problem.X)[:, 0]
+    K, s = gram(problem)[np.ix_(model.support, model.support)], problem.sample_weight
+    losses = np.maximum(0.0, 1.0 - margins) * (s if weighted else 1.0)
+    value = 0.5 * problem.lam * float(model.coef[0] @ K @ model.coef[0]) + np.mean(losses)
+    assert measured["objective"] == pytest.approx(value, rel=1e-5)
+    # the same ray: a look that proves something finds about the same multiple (from thousands of examples each)
+    assert measured["objective"] == pytest.approx(true["objective"], rel=1e-2)
+    ratio = model.coef[0] / own().coef[0]
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-9)
+
+
+def test_a_glimpse_ahead_is_an_estimate_where_a_proof_takes_more_than_is_allowed(rng):
+    problem, solver = separable(rng), SMO()
+    state = ahead_of_all(problem, solver, rng)
+    support = np.count_nonzero(smo.alpha_of(state))
+    assert "examples" not in solver.glimpse(problem, state, np.inf)[0]
+    state = deepcopy(state)  # nothing has been seen of it
+    assert solver.glimpse(problem, state, 0.0) is None
+    estimated, _ = solver.glimpse(problem, state, smo.PROBE * support)
+    assert estimated == solver.estimate(problem, state)[0]
+    assert "examples" in estimated
+    assert "examples" not in solver.glimpse(problem, state, np.inf)[0]
 
 
 # ---------------------------------------------------------------- caches, threads, states, counters

@@ -87,6 +87,11 @@ class RowCache:
         """Bytes of the buffer of rows."""
         return self.rows.nbytes
 
+    @property
+    def filled_bytes(self) -> int:
+        """Bytes of the slots that were ever filled."""
+        return int(self.held.counts[3]) * self.rows.itemsize * self.rows.shape[1]
+
     def _claim(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The slots of the wanted rows, which are distinct and at most ``capacity``; and the places of those missing.
 

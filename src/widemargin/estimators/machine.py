@@ -307,7 +307,7 @@ class KernelMachine(TrainedByRun):
         until = limits.until
         if until == math.inf or not solver.exact or solver.on_device or state or validation:
             only = self._run(solver, problem, limits, shown, state=state, rng=rng, validation=validation)
-            return only, self._certify(solver, problem, only), False
+            return only, self._certify(solver, problem, only), only.estimated
         # a generator of its own, so that a limit that is not reached changes nothing
         free, since = problem.freed(), now()
         ladder = Ladder(free, deepcopy(rng), float(self.tol), now)
@@ -340,7 +340,7 @@ class KernelMachine(TrainedByRun):
                 if certificate.gap > self.tol * certificate.primal and outcome.stop_reason == "tol":
                     outcome.stop_reason = "max_seconds"  # the limit chose the free problem, whose optimum is another
             if outcome.stop_reason == "tol" or outcome.objective <= least:
-                return outcome, certificate, False
+                return outcome, certificate, outcome.estimated
         assert rung is not None
         if outcome is None:
             reason = "interrupted" if ladder.interrupted else "max_seconds"
@@ -363,10 +363,10 @@ class KernelMachine(TrainedByRun):
         return solver
 
     def _certify(self, solver: Any, problem: KernelProblem, outcome: Outcome) -> Certificate | None:
-        """What is proven of an outcome: nothing where validation chose its model."""
+        """What is proven of an outcome: nothing where its value is an estimate, or validation chose its model."""
         if outcome.is_last:
             return solver.certificate(problem, outcome.state)
-        if not solver.exact or "validation_error" in outcome.history.columns:
+        if outcome.estimated or not solver.exact or "validation_error" in outcome.history.columns:
             return None
         dual = max(outcome.dual, 0.0)  # no loss is negative
         return Certificate(outcome.objective, dual, outcome.objective - dual)

@@ -76,20 +76,22 @@ EASY = 10
 #: The parts of the cache for the sample's kernel rows, with itself and with others, where classes share them.
 SAMPLE_SHARE = 0.4
 #: Without ν: SMO takes over after one draw for so many examples, or for so many with a margin below 1, if they are
-#: fewer; or after one for so many kernel rows of the sample's solution, if its value is still the lower one.
-SHARE, WET_SHARE, PAR = 5, 8, 4
+#: fewer; or after one for so many kernel rows of the sample's solution, if its value is still the lower one; for more
+#: of them where most of its vectors are free.
+SHARE, WET_SHARE, PAR, PAR_FREE = 5, 8, 4, 8
 #: Or if, at the rate that they have, all these draws would leave it further above the optimum than this, as a share. If
 #: they would not, there may be so many times as many.
 FAR, MORE = 0.15, 2
 #: Draws before which this is not asked: what so few of them tell is chance.
-FEWEST = 64
+FEWEST = 32
 #: SMO's first episode for one of several classes begins with margins below this.
 MATTERS = 1.3
 #: Kernel rows that are computed at a time where they are used once.
 USED_ONCE = 64
 #: First step at which a run stops for a checkpoint; then at its doubles.
 FIRST_CHECKPOINT = 32
-#: First round of SMO over all examples at which a run stops for one; then at 3/2, 2, 3, 4 … times as many.
+#: First round of SMO over all examples, or over those ahead, at which a run stops for one; then at 5/4, 3/2, 7/4, 2,
+#: 5/2, 3 … times as many.
 FIRST_LOOK = 8
 #: Scales below this are multiplied out: the lazy sums lose as many digits as the scale has zeros.
 SMALLEST_SCALE = 1e-2
@@ -482,18 +484,18 @@ class BatchPerceptron(BatchSteps):
 
     def _draws(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float, int]:
         """The draws' coefficients, their primal value and the number of examples with a margin below 1."""
-        alpha, f, bias, _ = self.predictor(problem, state)
+        alpha, f, bias, _ = self.predictor(problem, state, poured=False)
         primal = problem.certificate(problem.signs * alpha, f, bias).primal
         return alpha, primal, int(np.count_nonzero(problem.signs * (f + bias[:, None]) < 1.0))
 
     def _count(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float, int]:
         """What the draws have told (returned), and whether SMO is to take over."""
-        found = self._draws(problem, state)
+        found, draws = self._draws(problem, state), state.t * self.batch_size
         _, primal, state.wet = found
         if state.start is None:
             return found
-        draws = state.t * self.batch_size
-        spent = PAR * draws >= np.count_nonzero(state.start.alpha)
+        par = PAR if state.start.narrow else PAR_FREE
+        spent = par * draws >= np.count_nonzero(state.start.alpha)
         late = spent and primal > self._smo.certificate(problem, state.start).primal
         # an excess of a/√t falls by (1 − 1/√2) a/√t from t to 2t; what is left of it when all draws are made
         left = (state.counted - primal) / (math.sqrt(2.0) - 1.0) * math.sqrt(WET_SHARE * draws / max(state.wet, 1.0))
@@ -519,7 +521,8 @@ class BatchPerceptron(BatchSteps):
 
     def knows(self, state: BatchState) -> bool:
         """Whether all responses are up to date: until SMO takes over they always are, and while it works on all."""
-        return state.polish is None or self._smo.knows(state.polish) or is_wide(state.polish)
+        polish = state.polish
+        return polish is None or self._smo.knows(polish) or is_wide(polish) or at_look(polish)
 
     @property
     def _smo(self) -> Any:
@@ -646,16 +649,19 @@ class BatchPerceptron(BatchSteps):
         return without_rounding(alpha), f
 
     def predictor(
-        self, problem: KernelProblem, state: BatchState
+        self, problem: KernelProblem, state: BatchState, poured: bool = True
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(ᾱ, f̄, b, γ), scaled to the predictor: w̄/γ, or without ``nu`` and where γ ≤ 0 the best multiple of w̄."""
+        """(ᾱ, f̄, b, γ), scaled to the predictor: w̄/γ, or without ``nu`` and where γ ≤ 0 the best multiple of w̄, which
+        needs no level: 0 where none is ``poured``.
+        """
         alpha, f = self.averages(state)
         m, n, two = problem.n_outputs, problem.n, problem.has_free_bias
-        bias, level, space = np.zeros(m), np.zeros(m), room(n)
+        bias, level, space = np.zeros(m), np.zeros(m), room(n if poured else 0)
         for q in range(m):
             y, s = problem.signs[q], problem.weights_of(q)
-            found = pour(f[q], y, s, n * state.nu[q], two, np.array([0.0, 0.0, np.inf]), space)
-            level[q] = found.level
+            if poured:
+                found = pour(f[q], y, s, n * state.nu[q], two, np.array([0.0, 0.0, np.inf]), space)
+                level[q] = found.level
             if level[q] > 0.0 and self.nu is not None:
                 multiple, bias[q] = 1.0 / level[q], found.bias / level[q]
             else:
@@ -690,12 +696,23 @@ class BatchPerceptron(BatchSteps):
             return Certificate(objective, objective - gap, gap), model
         return self._smo.certificate(problem, at), lambda: self._smo.model(problem, at)
 
+    def _hoped(
+        self, problem: KernelProblem, state: BatchState
+    ) -> tuple[dict[str, float], Callable[[], KernelModel]] | None:
+        """Measures, by an estimate, and model of SMO's point on the examples that matter, where it is the better one."""
+        if state.polish is None or not is_ahead(state.polish):
+            return None
+        found = self._smo.estimate(problem, state.polish)
+        proven = min(state.reached, self._smo.certificate(problem, state.polish).primal)
+        return found if found[0]["objective"] < proven else None
+
     def evaluate(self, problem: KernelProblem, state: BatchState, model: KernelModel | None) -> dict[str, float]:
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over problems)."""
         if state.polish is not None:
-            certificate = self.certificate(problem, state)
+            certificate, hoped = self.certificate(problem, state), self._hoped(problem, state)
             draws = float(state.t * self.batch_size)
-            return {"objective": certificate.primal, "gap": certificate.gap, "handed_over_after": draws}
+            proven = {"objective": certificate.primal, "gap": certificate.gap}
+            return {**(proven if hoped is None else hoped[0]), "handed_over_after": draws}
         alpha, f, bias, level = self.predictor(problem, state)
         norm2 = np.sum(alpha * problem.signs * f, axis=1)
         hinge = problem.mean_losses(f + bias[:, None])
@@ -718,6 +735,9 @@ class BatchPerceptron(BatchSteps):
 
     def model(self, problem: KernelProblem, state: BatchState) -> KernelModel:
         """A finished copy of the current model: that of the draws or that of SMO, whichever has the lower value."""
+        hoped = self._hoped(problem, state)
+        if hoped is not None:
+            return hoped[1]()
         smo, made = self._smo_point(problem, state)
         if made is not None and state.polish is not None and smo.primal <= state.reached:
             return made()
@@ -837,10 +857,16 @@ def is_wide(state: State) -> bool:
     return episode is not None and episode.bound == 1.0 and episode.rows.size == state.f.size and state.closing is None
 
 
+def is_ahead(state: State) -> bool:
+    """Whether SMO is at work on the examples that matter, ahead of all, and the value of its point is an estimate."""
+    episode = episode_of(state)
+    return episode is not None and episode.ahead and episode.rounds > 0 and state.closing is None
+
+
 def next_look(rounds: int) -> int:
-    """The first number of rounds above this one at which SMO's point is looked at: 8, 12, 16, 24, 32 …"""
+    """The first number of rounds above this one at which SMO's point is looked at: 8, 10, 12, 14, 16, 20, 24 …"""
     power = max(FIRST_LOOK, 1 << max(rounds, 1).bit_length() - 1)
-    return next(look for look in (power, 3 * power // 2, 2 * power) if look > rounds)
+    return next(look for look in range(power, 2 * power + 1, power // 4) if look > rounds)
 
 
 def rounds_to_look(state: State) -> float:
@@ -848,11 +874,12 @@ def rounds_to_look(state: State) -> float:
     episode = episode_of(state)
     if episode is None:
         return FIRST_LOOK
-    return next_look(episode.rounds) - episode.rounds if is_wide(state) else math.inf
+    looks = is_wide(state) or (episode.ahead and state.closing is None)
+    return next_look(episode.rounds) - episode.rounds if looks else math.inf
 
 
 def at_look(state: State) -> bool:
-    """Whether SMO is at work on all examples and its point is to be looked at."""
+    """Whether SMO is at work on all examples, or on those that matter, and its point is to be looked at."""
     episode = episode_of(state)
     rounds = 0 if episode is None else episode.rounds
-    return rounds > 0 and is_wide(state) and next_look(rounds - 1) == rounds
+    return rounds > 0 and (is_wide(state) or is_ahead(state)) and next_look(rounds - 1) == rounds

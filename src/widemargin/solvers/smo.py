@@ -29,7 +29,11 @@ gradient reconstruction, on a schedule:
    the sample's solution;
 2. where most are free, all variables. Kernel rows are then over all examples, and none is computed twice while
    they fit into the cache. A narrower set of variables would cost about one more row for each support vector, when it
-   ends: as soon as that much has been spent on rows computed again, and on adding rows to f, it is narrowed;
+   ends: as soon as that much has been spent on rows computed again, and on adding rows to f, it is narrowed. Before
+   that an episode goes *ahead* over the third of the variables with the least to spare under the sample's solution,
+   where these, and all that miss their margin, are few. Its rows are short, and most variables that come and go do so
+   here; at its end those of the support vectors are computed over all examples, and stay. Until then the value of its
+   point on all examples is known by an estimate only;
 3. from then on, all variables but those at a bound with a margin to spare, until the gap is closed.
 
 An episode over few variables goes over them in random order and takes the violators it meets, as long as they are
@@ -48,7 +52,8 @@ JMLR 6 (2005). Chang, Lin: LIBSVM (2011).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +89,13 @@ NEAR = 0.03
 CLEARLY = 0.05
 #: The random pass ends when fewer of the variables it looks at violate than this share.
 FREQUENT = 0.5
+#: Ahead of the first episode over all examples there is one over this share of the variables, those with the least to
+#: spare under the sample's solution, if these are of no more than so large a share of the examples …
+AHEAD, AHEAD_MOST = 1 / 3, 0.4
+#: … to this relative gap.
+AHEAD_TOL = 0.01
+#: The value of its point is estimated from so many of the other examples.
+PROBE = 512
 #: What computing a kernel value costs, in additions to f, beside one for each entry of the data that it looks at.
 PRICE = 10.0
 #: Kernel matrices that cost no more than this, priced so, are computed at once: rounds that ask for rows cost more.
@@ -750,7 +762,7 @@ class Episode:
     """An active set being worked on; arrays are over its variables, ``rows``, ``f`` and ``last`` over their examples.
 
     ``last`` is the round in which a row was used last, and ``spent`` what rows that a cache has let go and additions
-    to f have cost.
+    to f have cost. ``ahead``: one over all examples comes next, whose kernel rows are kept in the meantime.
     """
 
     active: np.ndarray
@@ -767,6 +779,7 @@ class Episode:
     spent: np.ndarray
     rounds: int = 0
     gave_up: bool = False
+    ahead: bool = False
 
 
 @dataclass
@@ -814,7 +827,7 @@ class Seen(NamedTuple):
 class Workspace:
     """The variables of the problem; what the episode under way works with, or the kernel matrix that its end takes;
     kernel rows over all examples, where an episode had or will have them, none in a ``passing`` workspace; memory for
-    the values between variables of a working set; what was seen last.
+    the values between variables of a working set; what was seen last, and what was estimated.
     """
 
     variables: Variables
@@ -824,6 +837,7 @@ class Workspace:
     passing: bool = False
     memory: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
     seen: Seen | None = None
+    foreseen: Seen | None = None
 
     @classmethod
     def of(cls, problem: KernelProblem, state: State) -> Workspace:
@@ -872,8 +886,9 @@ class Solved(NamedTuple):
 class State(protocol.State):
     """α and the responses f of all examples as of the last episode's end, and the episode under way.
 
-    ``narrow``: rows over all examples have become too dear. ``primal`` and ``dual`` are the values of w(α) with
-    ``bias``, and of α; ``point`` is the best primal point that can be made of α, which is the model.
+    ``ahead``: the next episode is one, over the ``promising``; ``narrow``: rows over all examples have become too dear.
+    ``primal`` and ``dual`` are the values of w(α) with ``bias``, and of α; ``point`` is the best primal point that can
+    be made of α, which is the model.
     """
 
     alpha: np.ndarray
@@ -883,6 +898,7 @@ class State(protocol.State):
     closing: Closing | None = None
     episodes: int = 0
     promising: np.ndarray | None = None
+    ahead: bool = False
     narrow: bool = False
     stalled: bool = False
     bias: float = 0.0
@@ -1168,11 +1184,11 @@ class SMO(DualSolver):
             rows, row = np.unique(variables.row[active], return_inverse=True)
         order = np.arange(active.size)
         shuffle(order, state.rng)
-        passed = order.size if target < 0.0 and state.episodes else 0
+        passed = order.size if (target < 0.0 and state.episodes) or state.ahead else 0
         state.episode = Episode(
             active=active, rows=rows, row=row, bound=bound, target=target, alpha=state.alpha[active],
             f=state.f[rows], order=order, position=passed, previous=np.empty(0, np.int64),
-            last=np.zeros(rows.size, np.int32), spent=np.zeros(1),
+            last=np.zeros(rows.size, np.int32), spent=np.zeros(1), ahead=state.ahead,
         )  # fmt: skip
 
     def _kept(self, problem: KernelProblem, space: Workspace, episode: Episode) -> Kept:
@@ -1181,22 +1197,27 @@ class SMO(DualSolver):
         """
         if space.kept is not None and space.kept.episode is episode:
             return space.kept
-        variables = space.variables
-        if episode.rows.size == problem.n and space.whole is not None:
-            cache = space.whole
+        variables, whole = space.variables, space.whole
+        if episode.rows.size == problem.n and whole is not None:
+            cache = whole
         else:
-            space.whole = None  # its memory is the new one's
-            cache = RowCache(problem.matrix(episode.rows, episode.rows), problem.cache_bytes)
-            space.whole = cache if episode.rows.size == problem.n else None
+            n_bytes = problem.cache_bytes
+            if episode.ahead:
+                n_bytes *= 0.5
+            if not episode.ahead or (whole is not None and whole.filled_bytes > n_bytes):
+                whole = space.whole = None  # its memory is the new one's
+            cache = RowCache(problem.matrix(episode.rows, episode.rows), n_bytes)
+            space.whole = cache if episode.rows.size == problem.n else whole
         m = episode.active.size
         part = Part(
             variables.sigma[episode.active], variables.h[episode.active], variables.cap[episode.active] * episode.bound,
             episode.row, episode.alpha, episode.f, episode.order, episode.last, episode.spent,
         )  # fmt: skip
         # rows over all examples are dear: fewer new ones
-        most = max(2, self.working_set // 2) if m == variables.h.size else self.working_set
+        few = m == variables.h.size or episode.ahead
+        most = max(2, self.working_set // 2) if few else self.working_set
         # a working set must fit into the cache
-        most = max(2, min(most, cache.capacity * 4 // 5, max(LEAST, m // PORTION)))
+        most = max(2, min(most, cache.capacity * 4 // 5, m if episode.ahead else max(LEAST, m // PORTION)))
         room = max(4 * self.working_set, int(np.sqrt(SET_SHARE * problem.cache_bytes / 4)))
         room = max(most, min(room, m, cache.capacity))
         way, symmetric = way_of(problem), problem.kernel.of_rows
@@ -1215,7 +1236,8 @@ class SMO(DualSolver):
         before = cache.matrix.evaluations
         price = PRICE + getattr(cache.matrix, "entries_per_row", 0)
         patience = price if episode.target < 0.0 else np.inf
-        goal = Goal(episode.target, ROUGHLY if episode.target == 0.0 else 0.95 * self.tol, price, patience)
+        share = 0.95 * self.tol if episode.target != 0.0 else AHEAD_TOL if episode.ahead else ROUGHLY
+        goal = Goal(episode.target, share, price, patience)
         if cache.misses == 0 and cache.capacity == episode.rows.size and episode.rows.size**2 * price <= AT_ONCE:
             cache.fetch(np.arange(episode.rows.size))
         total, end = 0, MISSING
@@ -1267,11 +1289,18 @@ class SMO(DualSolver):
             points = np.stack([episode.alpha, self._feasible(problem, variables, episode)])
             changed = np.flatnonzero(points.any(axis=0))
             return self._to_add(variables, episode.active[changed], points[:, changed], np.arange(problem.n))
-        idle = np.ones(problem.n, bool)
-        idle[episode.rows] = False
         change = episode.alpha - state.alpha[episode.active]
         changed = np.flatnonzero(change)
-        return self._to_add(variables, episode.active[changed], change[None, changed], np.flatnonzero(idle))
+        others = np.arange(problem.n) if episode.ahead else others_than(episode.rows, problem.n)
+        return self._to_add(variables, episode.active[changed], change[None, changed], others)
+
+    @staticmethod
+    def _goes_ahead(problem: KernelProblem, rows: np.ndarray, alpha: np.ndarray) -> bool:
+        """Whether an episode over examples in these rows, which a sample's α promises, comes ahead of one over all."""
+        whole = 4 * problem.n * np.count_nonzero(alpha)  # bytes of rows that are at hand, and kept in the meantime
+        few = np.unique(rows).size <= AHEAD_MOST * problem.n
+        own = problem.shared is None and not (problem.kernel.is_table or problem.kernel.is_function)
+        return bool(own and few and 2 * whole <= problem.cache_bytes)
 
     @staticmethod
     def _is_mostly_free(variables: Variables, episode: Episode) -> bool:
@@ -1340,22 +1369,27 @@ class SMO(DualSolver):
     def _end(self, problem: KernelProblem, space: Workspace, state: State) -> None:
         """Take over the episode's α and responses, now that the closing has all of its rows."""
         episode, closing, variables = state.episode, state.closing, space.variables
-        space.matrix = space.seen = None
+        space.matrix = space.seen = space.foreseen = None
         assert episode is not None
         assert closing is not None
-        state.stalled = episode.bound == 1.0 and np.array_equal(episode.alpha, state.alpha[episode.active])
-        state.promising = None
+        is_last = episode.bound == 1.0 and not episode.ahead
+        state.stalled = is_last and np.array_equal(episode.alpha, state.alpha[episode.active])
+        state.promising, state.ahead = None, False
         if episode.bound != 1.0:
             state.narrow = not self._is_mostly_free(variables, episode)
-            if state.narrow:  # which examples matter is known now
-                state.alpha[episode.active] = episode.alpha
-                f = closing.f[0] + problem.constant * closing.per_row[0].sum()
-                part = variables.sigma[episode.active], variables.h[episode.active] - episode.f[episode.row]
-                # the sample's own bias: the ends of an interval over all examples are two wrong labels
-                bias = free_bias(*part, variables.cap[episode.active] * episode.bound, episode.alpha)
-                bias = bias if problem.has_free_bias else 0.0
-                s = variables.sigma * (variables.h - f[variables.row] - bias)
-                state.promising = np.flatnonzero((s > -self.first_slack) | (state.alpha > 0.0))
+            # which examples matter is known now
+            state.alpha[episode.active] = episode.alpha
+            f = closing.f[0] + problem.constant * closing.per_row[0].sum()
+            part = variables.sigma[episode.active], variables.h[episode.active] - episode.f[episode.row]
+            # the sample's own bias: the ends of an interval over all examples are two wrong labels
+            bias = free_bias(*part, variables.cap[episode.active] * episode.bound, episode.alpha)
+            bias = bias if problem.has_free_bias else 0.0
+            s = variables.sigma * (variables.h - f[variables.row] - bias)
+            slack = self.first_slack if state.narrow else max(self.first_slack, -float(np.quantile(s, 1.0 - AHEAD)))
+            state.promising = np.flatnonzero((s > -slack) | (state.alpha > 0.0))
+            if not state.narrow:
+                state.ahead = self._goes_ahead(problem, variables.row[state.promising], episode.alpha)
+                state.promising = state.promising if state.ahead else None
             state.alpha[episode.active] = self._feasible(problem, variables, episode)
             state.f[:] = 0.0
             self._add(problem, state.f, closing)
@@ -1389,11 +1423,11 @@ class SMO(DualSolver):
             return seen.measured, seen.model
         closing = self._closing(problem, variables, state)
         if closing.values > most:
-            return None
+            probed = PROBE * np.count_nonzero(alpha_of(state))
+            return self.estimate(problem, state) if episode.ahead and probed <= most else None
         # what is done for a look is neither counted nor kept
         self._add_all(problem, Counters(), closing, Workspace(variables, passing=True))
-        alpha, f = state.alpha.copy(), state.f.copy()
-        alpha[episode.active] = episode.alpha
+        alpha, f = alpha_of(state), state.f.copy()
         self._add(problem, f, closing)
         f[episode.rows] = episode.f
         bias, primal, dual = self._values(problem, variables, alpha, f)
@@ -1407,6 +1441,53 @@ class SMO(DualSolver):
             lambda: self._model(problem, variables.signed(alpha), point),
         )  # fmt: skip
         return measured, space.seen.model
+
+    def estimate(self, problem: KernelProblem, state: State) -> tuple[dict[str, float], Callable[[], KernelModel]]:
+        """As :meth:`glimpse` in an episode ahead, with the best multiple of its point, and the value, by the losses of
+        its examples and of some others, which stand for all others. Nothing is proven: the gap is infinite.
+        """
+        episode, space = state.episode, Workspace.of(problem, state)
+        assert episode is not None
+        seen = space.foreseen
+        if seen is not None and seen.episode is episode and seen.rounds == episode.rounds:
+            return seen.measured, seen.model
+        beta = space.variables.signed(alpha_of(state))[0]
+        others, support = others_than(episode.rows, problem.n), np.flatnonzero(beta)
+        probe = np.sort(np.random.default_rng(0).choice(others, min(PROBE, others.size), replace=False))
+        matrix, f = problem.matrix(support, probe), np.full(probe.size, problem.constant * beta.sum())
+        for first in range(0, support.size, PROBE):
+            rows = np.arange(first, min(first + PROBE, support.size))
+            f += beta[support[rows]] @ matrix.block(rows)
+        chosen, f = np.concatenate([episode.rows, probe]), np.concatenate([episode.f, f])
+        weights = np.repeat([1.0, others.size / max(1, probe.size)], [episode.rows.size, probe.size])
+        s = problem.weights_of(0)
+        weights *= chosen.size / problem.n * (s[chosen] if s.size else 1.0)
+        there = replace(problem, y=problem.signs[0, chosen], sample_weight=weights, shared=None)
+        norm2, bias, v, active = float(beta[episode.rows] @ episode.f), 0.0, space.variables, episode.active
+        if problem.has_free_bias:
+            bias = free_bias(v.sigma[active], v.h[active] - episode.f[episode.row], v.cap[active], episode.alpha)
+        own = Point(1.0, bias, there.value(f[None] + bias, np.array([norm2])) / problem.lam)
+        ray = Point(*there.best_multiple(f, norm2))
+        point = ray if ray.primal < own.primal else own
+        measured = {"objective": problem.lam * point.primal, "gap": np.inf, "examples": float(episode.rows.size)}
+        model = partial(self._model, problem, beta[None], point)
+        space.foreseen = Seen(episode, episode.rounds, 0, measured, model)
+        return measured, model
+
+
+def alpha_of(state: State) -> np.ndarray:
+    """α with that of the episode under way."""
+    alpha = state.alpha.copy()
+    if state.episode is not None:
+        alpha[state.episode.active] = state.episode.alpha
+    return alpha
+
+
+def others_than(rows: np.ndarray, n: int) -> np.ndarray:
+    """The numbers below n that are not among these."""
+    others = np.ones(n, bool)
+    others[rows] = False
+    return np.flatnonzero(others)
 
 
 def free_bias(sigma: np.ndarray, e: np.ndarray, cap: np.ndarray, alpha: np.ndarray) -> float:
