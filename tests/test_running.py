@@ -19,7 +19,7 @@ from widemargin.core.rows import as_rows
 from widemargin.history import Counters, History
 from widemargin.models import LinearModel
 from widemargin.problems.linear import Problem
-from widemargin.running import Best, SLICE, Progress, load_state, run, save_state
+from widemargin.running import SLICE, Best, Progress, load_state, run, save_state
 from widemargin.solvers.pegasos import Bottou, Pegasos, State
 from widemargin.solvers.protocol import Solver
 from widemargin.solvers.protocol import State as BaseState

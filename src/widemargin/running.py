@@ -505,8 +505,10 @@ class Best:
         return self._each(lambda model: model.on(problem))
 
     def _each(self, change: Callable[[Any], Any]) -> Best:
-        models = (None if each is None else change(each) for each in (self.model, self.validated, self.hope))
-        return replace(self, **dict(zip(("model", "validated", "hope"), models, strict=True)))
+        model, validated, hope = (
+            None if each is None else change(each) for each in (self.model, self.validated, self.hope)
+        )
+        return replace(self, model=model, validated=validated, hope=hope)
 
 
 class Looks:

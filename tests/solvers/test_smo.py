@@ -326,6 +326,30 @@ def test_an_episode_ahead_leaves_the_rows_of_support_vectors_over_all_examples_a
     assert ends[0].objective == pytest.approx(ends[1].objective, rel=1e-5)
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_an_episode_ahead_comes_to_the_same_bits_however_it_is_cut_looked_at_or_saved(early, rng, tmp_path):
+    seed, problem, solver = int(rng.integers(2**32)), separable(rng), SMO(tol=1e-5, early=early)
+    whole, halted = (solver.init(problem, np.random.default_rng(seed)) for _ in range(2))
+    seen = 0
+    while whole.episodes < 3:
+        solver.advance(problem, whole, 1000)
+    while halted.episodes < 3:
+        solver.advance(problem, halted, int(rng.integers(1, 4)))
+        if halted.episode is not None and halted.episode.ahead:
+            seen += 1
+            solver.estimate(problem, halted)
+            solver.glimpse(problem, halted, np.inf)
+        if rng.random() < 0.2:
+            halted.drop_workspace()
+        elif rng.random() < 0.2:
+            save_state(tmp_path / "state.npz", halted)
+            halted = load_state(tmp_path / "state.npz")
+    assert seen > 0
+    assert whole.alpha.tobytes() == halted.alpha.tobytes()
+    assert whole.f.tobytes() == halted.f.tobytes()
+    assert replace(whole.counters, kernel_computed=0) == replace(halted.counters, kernel_computed=0)
+
+
 def test_nothing_goes_ahead_where_rows_are_given_or_shared_or_have_no_room_or_most_examples_matter(rng):
     problem = separable(rng)
     rows, alpha = np.arange(problem.n // 3), np.ones(100)

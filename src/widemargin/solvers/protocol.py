@@ -162,7 +162,10 @@ class Solver:
         raise NotImplementedError
 
     def evaluate(self, problem: Any, state: Any, model: Any) -> dict[str, float]:
-        """The columns of a checkpoint: "objective", and "gap" if the solver knows it."""
+        """The columns of a checkpoint: "objective", and "gap" if the solver knows it.
+
+        Where the objective is an estimate, "examples" says from how many, and nothing is proven: the gap is infinite.
+        """
         certificate = self.certificate(problem, state)
         return {"objective": certificate.primal, "gap": certificate.gap}
 

@@ -32,14 +32,17 @@ it is an eighth of the examples, which is what SMO would begin with: its solutio
 all examples are in the cache that draws and SMO use, and it is the model until the draws have a lower primal value.
 Several share samples of 500, 1,000, 2,000 and 4,000 examples, as long as they are easy.
 
-From the ν-form to the optimum. Draws are counted against three things, each time their number has doubled. The examples
-with a margin below 1 are about the support vectors to come: one draw for eight of them, and n/5, are enough. The
-sample's solution has a value for the kernel rows that it took: draws that took a quarter as many, and have not got
-below it, are slower than SMO. And the excess of the draws' value falls as 1/√t: what it fell by from t to 2t says how
-much there will be when all draws are made, and where that is far from the optimum they are not made; where it is not,
-there may be twice as many. Then SMO takes over. It goes on from the sample's solution; where most vectors are free, the
-draws' kernel rows are at hand. Until SMO's primal value is the lower one, the model is still that of the ν-form. While
-SMO works on all examples, all responses are known, and there are checkpoints in between.
+From the ν-form to the optimum. Draws are counted against three things, each time their number has doubled. The
+examples with a margin below 1 are about the support vectors to come: one draw for eight of them, and n/5, are enough.
+The sample's solution has a value for the kernel rows that it took: draws that took a quarter as many, or an eighth
+where most of its vectors are free, and have not got below it, are slower than SMO. And the excess of the draws' value
+falls as 1/√t: what it fell by from t to 2t says how much there will be when all draws are made, and where that is far
+from the optimum they are not made; where it is not, there may be twice as many. Then SMO takes over. It goes on from
+the sample's solution; where most vectors are free, the draws' kernel rows are at hand. Until SMO's primal value is
+the lower one, the model is still that of the ν-form. While SMO works on all examples, all responses are known, and
+there are checkpoints in between. So there are while it goes ahead over those that matter: there SMO's point is the
+model where its value is the lower one by an estimate, the history says from how many "examples", and the certificate
+is of the best point of which more is known.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
 """
@@ -699,7 +702,7 @@ class BatchPerceptron(BatchSteps):
     def _hoped(
         self, problem: KernelProblem, state: BatchState
     ) -> tuple[dict[str, float], Callable[[], KernelModel]] | None:
-        """Measures, by an estimate, and model of SMO's point on the examples that matter, where it is the better one."""
+        """Measures, by an estimate, and model of SMO's point while it goes ahead, where that is the better one."""
         if state.polish is None or not is_ahead(state.polish):
             return None
         found = self._smo.estimate(problem, state.polish)
