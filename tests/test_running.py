@@ -8,6 +8,7 @@ import signal
 import textwrap
 import threading
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,9 +16,11 @@ import pytest
 
 import fresh
 from widemargin.core import losses
+from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
+from widemargin.files import dump, load
 from widemargin.history import Counters, History
-from widemargin.models import LinearModel
+from widemargin.models import KernelModel, LinearModel
 from widemargin.problems.linear import Problem
 from widemargin.running import SLICE, Best, Progress, load_state, run, save_state
 from widemargin.solvers.pegasos import Bottou, Pegasos, State
@@ -409,6 +412,7 @@ def test_a_point_whose_value_is_an_estimate_is_the_model_of_a_run_out_of_time_un
         ({"objective": 0.99, "gap": 0.6}, None),
         ({"objective": 0.5, "gap": math.inf, "examples": 2.0}, "e"),
         ({"objective": 1.2, "gap": 0.5}, "e"),  # which proves nothing of it
+        ({"objective": 0.99, "gap": 0.5}, None),  # the best point that is known, still: the hope was none
     ]:
         best.offer(measured, lambda: next(models))
         assert best.hope == hope
@@ -432,6 +436,44 @@ def test_a_run_out_of_time_returns_the_estimate_and_says_so(clock):
     assert outcome.estimated
     assert outcome.W[0, 0] == 20.0
     assert outcome.objective == pytest.approx(0.08)
+
+
+class Unproven(Guessing):
+    """Whose true value takes too long, or is no better than what was known before."""
+
+    def glimpse(self, problem, state, most):
+        return None
+
+
+def test_an_estimate_that_is_not_proven_has_no_certificate_and_is_not_the_states_model(clock):
+    for limit in ({"callbacks": [lambda p: p.steps >= 20]}, {"validation": ToyValidation(lambda steps: 1.0 / steps)}):
+        outcome = run(Unproven(), Valley(), max_epochs=2, **limit)
+        assert (outcome.W[0, 0], outcome.estimated, outcome.is_last) == (20.0, True, False)
+
+
+def test_validation_does_not_make_a_model_of_another_point_the_states():
+    """The model at the end comes from a look; what the solver proves of its state is about another."""
+
+    class Between(Exact):
+        def knows(self, state):
+            return False
+
+        def glimpse(self, problem, state, most):
+            model = self.model(problem, state)
+            return Exact.evaluate(self, problem, state, model), lambda: model
+
+    outcome = run(Between(), Valley(), max_epochs=2, validation=ToyValidation(lambda steps: 1.0 / steps))
+    assert (outcome.W[0, 0], outcome.is_last) == (20.0, False)
+
+
+def test_the_hoped_model_is_kept_in_a_file(tmp_path):
+    best, model = Best(), KernelModel(RBF(1.0), np.arange(2), as_rows(np.eye(2)), np.ones((1, 2)), np.zeros(1))
+    best.offer({"objective": 0.5, "gap": math.inf, "examples": 2.0}, lambda: model)
+    dump(tmp_path / "best.npz", best.light())
+    problem = SimpleNamespace(rows=lambda chosen: as_rows(np.eye(2)[chosen]), kernel=RBF(1.0))
+    kept = load(tmp_path / "best.npz").on(problem)
+    assert kept.hoped == best.hoped
+    np.testing.assert_array_equal(kept.hope.decision_function(model.vectors), model.decision_function(model.vectors))
 
 
 def test_a_limit_has_looks_between_checkpoints(clock):

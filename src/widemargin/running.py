@@ -335,8 +335,8 @@ class _Run:
                 self._work(min(stop, self.foreseen, self.last))
                 model, measured, is_last = self._record()
                 self._decide(measured)
-        if is_estimate(measured) and self.reason != "max_seconds":
-            model, measured, is_last = self._proven(model, measured)
+            if is_estimate(measured) and self.reason != "max_seconds":
+                model, measured, is_last = self._proven(model, measured)
         if self.reason == "max_iter" and self.limits.tol > 0.0 and not self.doubt:
             self.doubt = self.solver.doubt(self.problem, self.state, self.limits.tol)
         outcome = self._outcome(model, measured, is_last)
@@ -439,10 +439,13 @@ class _Run:
         self.foreseen = math.ceil(min(foreseen(self.gaps, self.limits.tol), self.last))
 
     def _proven(self, model: Any, measured: dict[str, float]) -> tuple[Any, dict[str, float], bool]:
-        """The present point with its true value, where that takes no more than a second after Ctrl-C."""
+        """The present point with its true value, where that takes no more than is left of the time, or a second after
+        Ctrl-C.
+        """
         pace = self.state.counters.kernel_computed / max(self.watch.seconds, 1e-6)
-        most = PATIENCE * pace if self.reason == "interrupted" else math.inf
-        found = self.solver.glimpse(self.problem, self.state, most)
+        left = PATIENCE if self.reason == "interrupted" else math.inf
+        left = max(0.0, min(left, self.deadline - time.perf_counter()))
+        found = self.solver.glimpse(self.problem, self.state, left * pace if left < math.inf else math.inf)
         if found is None or is_estimate(found[0]):
             return model, measured, False
         model = found[1]()
@@ -453,8 +456,7 @@ class _Run:
         """The model at the end, or a better one that was seen."""
         best, reason, objective, estimated = self.best, self.reason, measured["objective"], is_estimate(measured)
         if self.validation is not None:
-            is_last, model, objective = best.validated is model, best.validated, best.validated_objective
-            estimated = False  # nothing is proven of it
+            is_last, model, objective = is_last and best.validated is model, best.validated, best.validated_objective
         elif self.solver.exact and reason != "tol":
             if best.objective < objective:
                 model, objective, is_last, estimated = best.model, best.objective, False, False
@@ -492,9 +494,10 @@ class Best:
                 self.hoped, self.hope = measured, model()
             return
         self.dual = max(self.dual, measured["objective"] - measured.get("gap", math.inf))
+        if measured["objective"] <= self.objective:
+            self.hoped, self.hope = {}, None
         if measured["objective"] < self.objective:
             self.objective, self.measured, self.model = measured["objective"], measured, model()
-            self.hoped, self.hope = {}, None
 
     def light(self) -> Best:
         """With models as small as a file wants them."""
@@ -559,7 +562,7 @@ def _measure(
     model = solver.model(problem, state)
     measured = solver.evaluate(problem, state, model)
     best.offer(measured, lambda: model)
-    return measured, model, True
+    return measured, model, not is_estimate(measured)
 
 
 # ---------------------------------------------------------------- states on disk

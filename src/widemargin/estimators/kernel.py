@@ -143,8 +143,8 @@ class SVC(Decomposed):
     certificate_ : Certificate, sequence of them or None
         The primal value, the dual value and the gap between them, which bounds how far the objective is
         above its minimum. There is one for each binary problem. It is None for an indefinite kernel,
-        for a model that early stopping kept, and where float32 kernel values are too coarse to prove
-        anything.
+        for a model that early stopping kept, where time ran out before its value was known, and where
+        float32 kernel values are too coarse to prove anything.
     history_ : History
         One row per checkpoint, with the columns ``problem`` (the number of the binary problem),
         ``seconds``, ``objective``, ``gap``, ``kernel_evals`` and other counters of work.

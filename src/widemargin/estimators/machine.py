@@ -345,7 +345,7 @@ class KernelMachine(TrainedByRun):
         if outcome is None:
             reason = "interrupted" if ladder.interrupted else "max_seconds"
             outcome = Outcome(solver.init(on, rng), None, ladder.history, reason, math.inf)
-        outcome.model, outcome.objective, outcome.is_last = rung_model, least, False
+        outcome.model, outcome.objective, outcome.is_last, outcome.estimated = rung_model, least, False, False
         return outcome, self._certify(solver, on, outcome) if rung.is_exact else None, True
 
     def _is_kept(self, limits: Turn, solver: Any, problem: KernelProblem) -> bool:
@@ -364,9 +364,11 @@ class KernelMachine(TrainedByRun):
 
     def _certify(self, solver: Any, problem: KernelProblem, outcome: Outcome) -> Certificate | None:
         """What is proven of an outcome: nothing where its value is an estimate, or validation chose its model."""
+        if outcome.estimated:
+            return None
         if outcome.is_last:
             return solver.certificate(problem, outcome.state)
-        if outcome.estimated or not solver.exact or "validation_error" in outcome.history.columns:
+        if not solver.exact or "validation_error" in outcome.history.columns:
             return None
         dual = max(outcome.dual, 0.0)  # no loss is negative
         return Certificate(outcome.objective, dual, outcome.objective - dual)
@@ -482,7 +484,7 @@ class KernelMachine(TrainedByRun):
             warn(
                 f"{type(self).__name__} had no time for all examples (stop_reason_={self.stop_reason_!r}) and returns "
                 "the machine of a sample, whose objective on all of them is not known: there is no certificate; "
-                "raise max_seconds for one",
+                f"{'raise max_seconds' if self.stop_reason_ == 'max_seconds' else 'let it go on'} for one",
                 ConvergenceWarning,
             )
         proven = certificates if isinstance(certificates, Certificates) else Certificates.of(certificates)

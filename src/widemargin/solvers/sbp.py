@@ -69,7 +69,7 @@ from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
 from . import make, protocol
 from .protocol import Solver
-from .smo import Solved, State
+from .smo import Episode, Solved, State
 
 #: Without ν: most examples of the sample that finds it for several classes, one in how many there are at most, those of
 #: the first, the fewest, the relative gap to which it is solved, and most rounds of SMO on it.
@@ -677,14 +677,27 @@ class BatchPerceptron(BatchSteps):
         """Primal, dual and gap in the λ-form; until SMO has taken over, the dual value of the best multiple of ᾱ, or
         that of the sample's solution.
         """
-        smo, _ = self._smo_point(problem, state)
-        if state.polish is not None:
-            own = Certificate(state.reached, -math.inf, math.inf)
-        else:
-            alpha, f, bias, _ = self.predictor(problem, state)
-            own = problem.certificate(problem.signs * alpha, f, bias)
+        return self._known(problem, state)[0]
+
+    def _known(
+        self, problem: KernelProblem, state: BatchState
+    ) -> tuple[Certificate, Callable[[], KernelModel]]:  # fmt: skip
+        """What is proven of the better of the draws' point and SMO's, and what makes a model of it."""
+        smo, made = self._smo_point(problem, state)
+        own, point = Certificate(state.reached, -math.inf, math.inf), None
+        if state.polish is None:
+            point = self.predictor(problem, state)
+            own = problem.certificate(problem.signs * point[0], point[1], point[2])
         primal, dual = min(own.primal, smo.primal), max(own.dual, smo.dual)
-        return Certificate(primal, dual, primal - dual)
+        if made is None or own.primal < smo.primal:
+
+            def made() -> KernelModel:
+                alpha, _, bias, _ = (
+                    self.predictor(problem, state, poured=self.nu is not None) if point is None else point
+                )
+                return problem.model(problem.signs * alpha, bias)
+
+        return Certificate(primal, dual, primal - dual), made
 
     def _smo_point(
         self, problem: KernelProblem, state: BatchState
@@ -706,8 +719,7 @@ class BatchPerceptron(BatchSteps):
         if state.polish is None or not is_ahead(state.polish):
             return None
         found = self._smo.estimate(problem, state.polish)
-        proven = min(state.reached, self._smo.certificate(problem, state.polish).primal)
-        return found if found[0]["objective"] < proven else None
+        return found if found[0]["objective"] < self._known(problem, state)[0].primal else None
 
     def evaluate(self, problem: KernelProblem, state: BatchState, model: KernelModel | None) -> dict[str, float]:
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over problems)."""
@@ -730,25 +742,21 @@ class BatchPerceptron(BatchSteps):
     def glimpse(
         self, problem: KernelProblem, state: BatchState, most: float
     ) -> tuple[dict[str, float], Callable[[], KernelModel]] | None:
-        """Measures and model of the present point; once SMO has begun, of its point if that is the better one."""
+        """Measures and model of the present point; once SMO has begun, of its point or one known to be better."""
         if state.polish is None:
             return self.evaluate(problem, state, None), lambda: self.model(problem, state)
         found = self._smo.glimpse(problem, state.polish, most)
-        return found if found is not None and found[0]["objective"] <= state.reached else None
+        if found is None:
+            return None
+        certificate, made = self._known(problem, state)
+        if found[0]["objective"] <= certificate.primal:
+            return found
+        return {"objective": certificate.primal, "gap": certificate.gap}, made
 
     def model(self, problem: KernelProblem, state: BatchState) -> KernelModel:
         """A finished copy of the current model: that of the draws or that of SMO, whichever has the lower value."""
         hoped = self._hoped(problem, state)
-        if hoped is not None:
-            return hoped[1]()
-        smo, made = self._smo_point(problem, state)
-        if made is not None and state.polish is not None and smo.primal <= state.reached:
-            return made()
-        alpha, f, bias, _ = self.predictor(problem, state)
-        beta = problem.signs * alpha
-        if made is not None and state.polish is None and smo.primal <= problem.certificate(beta, f, bias).primal:
-            return made()
-        return problem.model(beta, bias)
+        return self._known(problem, state)[1]() if hoped is None else hoped[1]()
 
     def duals(self, problem: KernelProblem, state: BatchState) -> np.ndarray:
         """SMO's dual variables once it has begun, before a multiple of the predictor's; of shape (outputs, n)."""
@@ -850,8 +858,9 @@ def evaluations(cache: RowCache) -> int:
 
 
 def episode_of(state: State) -> Any:
-    """SMO's work on a part of the examples; None between two of them, and on a GPU, where all are always at work."""
-    return getattr(state, "episode", None)
+    """SMO's work on a part of the examples; None between two of them, and on a GPU, where it is of another kind."""
+    episode = getattr(state, "episode", None)
+    return episode if isinstance(episode, Episode) else None
 
 
 def is_wide(state: State) -> bool:

@@ -32,8 +32,8 @@ gradient reconstruction, on a schedule:
    ends: as soon as that much has been spent on rows computed again, and on adding rows to f, it is narrowed. Before
    that an episode goes *ahead* over the third of the variables with the least to spare under the sample's solution,
    where these, and all that miss their margin, are few. Its rows are short, and most variables that come and go do so
-   here; at its end those of the support vectors are computed over all examples, and stay. Until then the value of its
-   point on all examples is known by an estimate only;
+   here; at its end those of the variables that have changed are computed over all examples, and stay. Until then the
+   value of its point on all examples is known by an estimate only;
 3. from then on, all variables but those at a bound with a margin to spare, until the gap is closed.
 
 An episode over few variables goes over them in random order and takes the violators it meets, as long as they are
@@ -1213,7 +1213,7 @@ class SMO(DualSolver):
             variables.sigma[episode.active], variables.h[episode.active], variables.cap[episode.active] * episode.bound,
             episode.row, episode.alpha, episode.f, episode.order, episode.last, episode.spent,
         )  # fmt: skip
-        # rows over all examples are dear: fewer new ones
+        # fewer new ones where rows are dear, being over all examples, or soon will be
         few = m == variables.h.size or episode.ahead
         most = max(2, self.working_set // 2) if few else self.working_set
         # a working set must fit into the cache
@@ -1236,7 +1236,8 @@ class SMO(DualSolver):
         before = cache.matrix.evaluations
         price = PRICE + getattr(cache.matrix, "entries_per_row", 0)
         patience = price if episode.target < 0.0 else np.inf
-        share = 0.95 * self.tol if episode.target != 0.0 else AHEAD_TOL if episode.ahead else ROUGHLY
+        tol = 0.95 * self.tol
+        share = tol if episode.target != 0.0 else max(AHEAD_TOL, tol) if episode.ahead else ROUGHLY
         goal = Goal(episode.target, share, price, patience)
         if cache.misses == 0 and cache.capacity == episode.rows.size and episode.rows.size**2 * price <= AT_ONCE:
             cache.fetch(np.arange(episode.rows.size))
@@ -1300,7 +1301,7 @@ class SMO(DualSolver):
         whole = 4 * problem.n * np.count_nonzero(alpha)  # bytes of rows that are at hand, and kept in the meantime
         few = np.unique(rows).size <= AHEAD_MOST * problem.n
         own = problem.shared is None and not (problem.kernel.is_table or problem.kernel.is_function)
-        return bool(own and few and 2 * whole <= problem.cache_bytes)
+        return bool(own and few and rows.size >= 2 and 2 * whole <= problem.cache_bytes)
 
     @staticmethod
     def _is_mostly_free(variables: Variables, episode: Episode) -> bool:
@@ -1468,7 +1469,7 @@ class SMO(DualSolver):
             bias = free_bias(v.sigma[active], v.h[active] - episode.f[episode.row], v.cap[active], episode.alpha)
         own = Point(1.0, bias, there.value(f[None] + bias, np.array([norm2])) / problem.lam)
         ray = Point(*there.best_multiple(f, norm2))
-        point = ray if ray.primal < own.primal else own
+        point = own if self.onward or own.primal <= ray.primal else ray
         measured = {"objective": problem.lam * point.primal, "gap": np.inf, "examples": float(episode.rows.size)}
         model = partial(self._model, problem, beta[None], point)
         space.foreseen = Seen(episode, episode.rounds, 0, measured, model)
