@@ -353,8 +353,13 @@ def test_an_episode_ahead_comes_to_the_same_bits_however_it_is_cut_looked_at_or_
 def test_nothing_goes_ahead_where_rows_are_given_or_shared_or_have_no_room_or_most_examples_matter(rng):
     problem = separable(rng)
     rows, alpha = np.arange(problem.n // 3), np.ones(100)
-    goes = SMO._goes_ahead
+    goes = SMO()._goes_ahead
     assert goes(problem, rows, alpha)
+    wide = replace(problem, X=as_rows(np.zeros((problem.n, 23))))
+    assert not goes(wide, rows, alpha)
+    assert SMO(early=True)._goes_ahead(wide, rows, alpha)
+    assert goes(replace(problem, X=as_rows(np.zeros((problem.n, 22)))), rows, alpha)
+    assert goes(replace(problem, X=as_rows(sp.csr_matrix(np.eye(problem.n, 23)))), rows, alpha)
     assert not goes(problem, np.arange(problem.n // 2), alpha)
     assert not goes(replace(problem, cache_bytes=7 * problem.n * alpha.size), rows, alpha)
     assert goes(replace(problem, cache_bytes=8 * problem.n * alpha.size), rows, alpha)

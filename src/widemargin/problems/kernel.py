@@ -84,6 +84,14 @@ class KernelProblem(Objective):
         return self.caps_of(0)
 
     @property
+    def entries_per_row(self) -> int:
+        """Entries of the data that a kernel value is computed from, on average; 0 where they are not looked at here."""
+        if self.kernel.is_table or self.kernel.is_function or not isinstance(self.X, (DenseRows, CSRRows)):
+            return 0
+        data = self.X.values if isinstance(self.X, DenseRows) else self.X.data
+        return data.size // max(1, self.n)
+
+    @property
     def constant(self) -> float:
         """Added to every kernel value: 1 for a regularised intercept."""
         return 1.0 if self.intercept == "regularized" else 0.0

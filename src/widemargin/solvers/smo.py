@@ -27,13 +27,14 @@ gradient reconstruction, on a schedule:
    about those of the problem, and the next episode begins with them, clipped to the bounds. Do most stand at their
    bounds, then it begins with α over eight, which is feasible, and has the examples that violate their margin under
    the sample's solution;
-2. where most are free, all variables. Kernel rows are then over all examples, and none is computed twice while
-   they fit into the cache. A narrower set of variables would cost about one more row for each support vector, when it
-   ends: as soon as that much has been spent on rows computed again, and on adding rows to f, it is narrowed. Before
-   that an episode goes *ahead* over the third of the variables with the least to spare under the sample's solution,
-   where these, and all that miss their margin, are few. Its rows are short, and most variables that come and go do so
-   here; at its end those of the variables that have changed are computed over all examples, and stay. Until then the
-   value of its point on all examples is known by an estimate only;
+2. where most are free, all variables. Kernel rows are then over all examples, and none is computed twice while they fit
+   into the cache. A narrower set of variables would cost about one more row for each support vector, when it ends:
+   as soon as that much has been spent on rows computed again, and on adding rows to f, it is narrowed. Before that
+   an episode goes *ahead* over the third of the variables with the least to spare under the sample's solution, where
+   these, and all that miss their margin, are few, and kernel values are cheap or good points wanted early. Its rows
+   are short, and most variables that come and go do so here; at its end those of the variables that have changed are
+   computed over all examples, and stay. Until then the value of its point on all examples is known by an estimate
+   only;
 3. from then on, all variables but those at a bound with a margin to spare, until the gap is closed.
 
 An episode over few variables goes over them in random order and takes the violators it meets, as long as they are
@@ -92,8 +93,9 @@ FREQUENT = 0.5
 #: Ahead of the first episode over all examples there is one over this share of the variables, those with the least to
 #: spare under the sample's solution, if these are of no more than so large a share of the examples …
 AHEAD, AHEAD_MOST = 1 / 3, 0.4
-#: … to this relative gap.
-AHEAD_TOL = 0.01
+#: … to this relative gap. It has rows computed that would not be, and saves adding long ones to f: where a kernel value
+#: costs more than so many additions, it only serves who wants good points early.
+AHEAD_TOL, AHEAD_PRICE = 0.01, 32.0
 #: The value of its point is estimated from so many of the other examples.
 PROBE = 512
 #: What computing a kernel value costs, in additions to f, beside one for each entry of the data that it looks at.
@@ -1015,8 +1017,9 @@ class SMO(DualSolver):
         Whether the start is near the solution, so that episodes go to ``tol`` at once. The model is
         then w(α) and no multiple of it.
     early : bool, default=False
-        Whether good points on the way matter more than a soon end. Until the gap is 3 % of the dual
-        value, no more than twice ``working_set`` variables are then at work.
+        Whether good points on the way matter more than a soon end. An episode then goes ahead over the
+        examples that matter whatever kernel values cost, and no more than twice ``working_set``
+        variables are at work until the gap is 3 % of the dual value.
 
     Examples
     --------
@@ -1295,13 +1298,13 @@ class SMO(DualSolver):
         others = np.arange(problem.n) if episode.ahead else others_than(episode.rows, problem.n)
         return self._to_add(variables, episode.active[changed], change[None, changed], others)
 
-    @staticmethod
-    def _goes_ahead(problem: KernelProblem, rows: np.ndarray, alpha: np.ndarray) -> bool:
+    def _goes_ahead(self, problem: KernelProblem, rows: np.ndarray, alpha: np.ndarray) -> bool:
         """Whether an episode over examples in these rows, which a sample's α promises, comes ahead of one over all."""
         whole = 4 * problem.n * np.count_nonzero(alpha)  # bytes of rows that are at hand, and kept in the meantime
         few = np.unique(rows).size <= AHEAD_MOST * problem.n
         own = problem.shared is None and not (problem.kernel.is_table or problem.kernel.is_function)
-        return bool(own and few and rows.size >= 2 and 2 * whole <= problem.cache_bytes)
+        wanted = self.early or PRICE + problem.entries_per_row <= AHEAD_PRICE
+        return bool(own and few and wanted and rows.size >= 2 and 2 * whole <= problem.cache_bytes)
 
     @staticmethod
     def _is_mostly_free(variables: Variables, episode: Episode) -> bool:
