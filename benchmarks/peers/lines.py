@@ -8,7 +8,8 @@ the turns; with --idle also lines on two threads, by the wall clock. Compilation
 clock, except for first fits, where compilation is all there is. Where contenders minimise the same function, their
 objectives are asserted to agree. Rivals: scikit-learn's SVC (LIBSVM), LinearSVC (LIBLINEAR) and SGDClassifier;
 scikit-learn-intelex where it is installed, in the place of scikit-learn's SVC, with the data as it is fastest with.
-The table goes to bench_output/lines.md, the numbers of a whole run to benchmarks/results/lines.json.
+The table goes to bench_output/lines.md, the numbers to benchmarks/results/lines.json, where those of lines that are
+measured again take the places of their earlier ones.
 """
 
 import os
@@ -532,10 +533,11 @@ def main(arguments):
             table.append(row)
             print(row, flush=True)
     FOLDER.with_suffix(".md").write_text("\n".join(table) + "\n", encoding="utf-8")
-    if whole:
-        kept = datasets.ROOT / "benchmarks" / "results" / "lines.json"
-        found = {"before": before.name, "now": commit("HEAD"), "lines": all_found}
-        kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    kept = datasets.ROOT / "benchmarks" / "results" / "lines.json"
+    now, runs = commit("HEAD"), {} if whole else json.loads(kept.read_text(encoding="utf-8"))
+    lines = {name: {"now at": now, **found} for name, found in all_found.items()}
+    found = {"before": before.name, "now": runs.get("now", now), "lines": runs.get("lines", {}) | lines}
+    kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ FREQUENT = 0.5
 AHEAD, AHEAD_MOST = 1 / 3, 0.4
 #: … to this relative gap. It has rows computed that would not be, and saves adding long ones to f: where a kernel value
 #: costs more than so many additions, it only serves who wants good points early.
-AHEAD_TOL, AHEAD_PRICE = 0.01, 32.0
+AHEAD_TOL, AHEAD_PRICE = 0.01, 24.0
 #: The value of its point is estimated from so many of the other examples.
 PROBE = 512
 #: What computing a kernel value costs, in additions to f, beside one for each entry of the data that it looks at.
