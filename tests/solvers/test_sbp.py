@@ -458,7 +458,8 @@ def test_smo_takes_over_by_margins_below_one_or_where_the_sample_has_more_or_dra
         rows, value = np.count_nonzero(before.start.alpha), SMO().certificate(problem, before.start).primal
         slower = (4 if before.start.narrow else 8) * draws >= rows and state.reached > value
         excess = (2.0**0.5 + 1.0) * (before.counted - state.reached) * (8 * draws / state.wet) ** 0.5
-        assert state.late == (slower or (state.t * 16 > 32 and excess > 0.15 * state.reached))
+        slow = state.t * 16 > 32 and excess > 0.15 * state.reached
+        assert state.late == (slower or slow or before.start.ahead)
         assert state.near == (excess <= 0.15 * state.reached)
         assert state.counted == pytest.approx(state.reached, rel=1e-9)
     assert not before.late
@@ -483,6 +484,13 @@ def test_draws_are_too_slow_if_all_of_them_would_leave_too_much_by_the_rate_of_o
         assert state.late == late
         assert state.near == (counted < np.inf and not late)
         assert solver._most_draws(problem, state) == min(problem.n / 5, (1 + state.near) * state.wet / 8)
+
+
+def test_where_smo_goes_ahead_it_takes_over_after_32_draws(rng, monkeypatch):
+    monkeypatch.setattr(smo, "AHEAD_MOST", 1.0)
+    solver, state, before = handed_over(many(rng, 100.0, noise=0.2), rng)
+    assert before.start.ahead
+    assert state.t * solver.batch_size == 32
 
 
 @pytest.mark.parametrize("C", [0.02, 1000.0])

@@ -37,12 +37,13 @@ examples with a margin below 1 are about the support vectors to come: one draw f
 The sample's solution has a value for the kernel rows that it took: draws that took a quarter as many, or an eighth
 where most of its vectors are free, and have not got below it, are slower than SMO. And the excess of the draws' value
 falls as 1/√t: what it fell by from t to 2t says how much there will be when all draws are made, and where that is far
-from the optimum they are not made; where it is not, there may be twice as many. Then SMO takes over. It goes on from
-the sample's solution; where most vectors are free, the draws' kernel rows are at hand. Until SMO's primal value is
-the lower one, the model is still that of the ν-form. While SMO works on all examples, all responses are known, and
-there are checkpoints in between. So there are while it goes ahead over those that matter: there SMO's point is the
-model where its value is the lower one by an estimate, the history says from how many "examples", and the certificate
-is of the best point of which more is known.
+from the optimum they are not made; where it is not, there may be twice as many. Where SMO goes ahead over the
+examples that matter, its rows are a third as long as those of draws, and it takes over when this is first asked. It
+goes on from the sample's solution; where most vectors are free, the draws' kernel rows are at hand. Until SMO's
+primal value is the lower one, the model is still that of the ν-form. While SMO works on all examples, all responses
+are known, and there are checkpoints in between. So there are while it goes ahead over those that matter: there SMO's
+point is the model where its value is the lower one by an estimate, the history says from how many "examples", and the
+certificate is of the best point of which more is known.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
 """
@@ -500,6 +501,7 @@ class BatchPerceptron(BatchSteps):
         par = PAR if state.start.narrow else PAR_FREE
         spent = par * draws >= np.count_nonzero(state.start.alpha)
         late = spent and primal > self._smo.certificate(problem, state.start).primal
+        late = late or state.start.ahead  # whose rows are a third as long as the draws'
         # an excess of a/√t falls by (1 − 1/√2) a/√t from t to 2t; what is left of it when all draws are made
         left = (state.counted - primal) / (math.sqrt(2.0) - 1.0) * math.sqrt(WET_SHARE * draws / max(state.wet, 1.0))
         state.near = bool(left <= FAR * primal)
