@@ -438,6 +438,14 @@ def test_a_run_out_of_time_returns_the_estimate_and_says_so(clock):
     assert outcome.objective == pytest.approx(0.08)
 
 
+def test_an_estimate_out_of_time_is_not_the_point_that_the_state_proves(clock):
+    validation = ToyValidation(lambda steps: 1.0 / steps)
+    solver = Guessing(clock, cost=1e-3, per_epoch=10)
+    outcome = run(solver, Valley(), max_epochs=1e6, max_seconds=0.02, validation=validation)
+    assert (outcome.stop_reason, outcome.W[0, 0]) == ("max_seconds", 20.0)
+    assert (outcome.estimated, outcome.is_last) == (True, False)
+
+
 class Unproven(Guessing):
     """Whose true value takes too long, or is no better than what was known before."""
 

@@ -156,3 +156,12 @@ def test_parts_of_a_cache_are_parts_of_its_matrix_and_share_its_rows():
     np.testing.assert_array_equal(other.block(np.arange(5)), whole[np.ix_(rows[:5], rows)])
     assert (other.evaluations, cache.misses) == (0, before)
     np.testing.assert_array_equal(part.diagonal(), np.ones(30))
+
+
+def test_the_bytes_filled_are_those_of_slots_that_had_a_row(rng):
+    X = DenseRows(rng.normal(size=(40, 3)).astype(np.float32))
+    cache = RowCache(KernelMatrix(RBF(1.0), X, dtype=np.float32), 4 * 40 * 20)
+    assert cache.filled_bytes == 0
+    for wanted, rows in (([3, 5], 2), ([5, 7], 3), (range(20, 40), 20)):
+        cache.fetch(np.array(wanted))
+        assert cache.filled_bytes == 4 * 40 * rows

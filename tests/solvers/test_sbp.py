@@ -493,6 +493,44 @@ def test_where_smo_goes_ahead_it_takes_over_after_32_draws(rng, monkeypatch):
     assert state.t * solver.batch_size == 32
 
 
+def test_draws_end_where_the_sample_needed_fewer_rows_for_more_or_smo_goes_ahead(rng):
+    """A quarter of the sample's rows, or an eighth where most of its vectors are free: 200 are between them."""
+    problem = many(rng, 0.02, noise=0.5)
+    solver = StochasticBatchPerceptron()
+    state = solver.init(problem, rng)
+    while state.t < 2:
+        solver.advance(problem, state, 1)
+    start = state.start
+    start.alpha[:], start.alpha[:200] = 0.0, 1.0
+    for better, narrow, ahead, late in [
+        (True, False, False, True),
+        (True, True, False, False),
+        (False, False, False, False),
+        (False, False, True, True),
+    ]:
+        start.point = smo.Point(1.0, 0.0, 0.0 if better else np.inf)
+        start.narrow, start.ahead, state.counted = narrow, ahead, np.inf
+        solver._count(problem, state)
+        assert state.late == late
+
+
+def test_a_point_of_smo_that_is_no_better_is_not_the_model(rng, monkeypatch):
+    monkeypatch.setattr(smo, "AHEAD_MOST", 1.0)
+    problem = many(rng, 100.0, noise=0.2)
+    solver, state, _ = handed_over(problem, rng)
+    while not sbp.is_ahead(state.polish):
+        solver.advance(problem, state, 1000)
+    primal, _, gap = solver.certificate(problem, state)
+    worse = {"objective": 2.0 * primal, "gap": np.inf, "examples": 5.0}, lambda: None
+    monkeypatch.setattr(smo.SMO, "estimate", lambda *_: worse)
+    monkeypatch.setattr(smo.SMO, "glimpse", lambda *_: worse)
+    model, (measured, made) = solver.model(problem, state), solver.glimpse(problem, state, np.inf)
+    assert measured == {"objective": primal, "gap": gap}
+    assert "examples" not in solver.evaluate(problem, state, model)
+    assert value_of(problem, model) == pytest.approx(primal, rel=1e-4)
+    np.testing.assert_array_equal(made().coef, model.coef)
+
+
 @pytest.mark.parametrize("C", [0.02, 1000.0])
 def test_smo_goes_on_from_the_samples_solution_and_has_the_rows_of_the_draws(C, rng):
     problem = many(rng, C, noise=0.5)
