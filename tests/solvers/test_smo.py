@@ -392,6 +392,24 @@ def test_an_estimate_by_all_other_examples_is_the_value_of_the_best_multiple(wei
     np.testing.assert_allclose(ratio, ratio[0], rtol=1e-9)
 
 
+def test_the_examples_of_an_estimate_stand_for_all(rng, monkeypatch):
+    problem, solver, seen, value = separable(rng), SMO(working_set=16), [], KernelProblem.value
+
+    def recorded(self, *arguments):
+        seen.append(self)
+        return value(self, *arguments)
+
+    state = ahead_of_all(problem, solver, rng)
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelProblem, "value", recorded)
+        solver.estimate(problem, state)
+    (there,) = seen
+    assert there.n == state.episode.rows.size + smo.PROBE < problem.n
+    assert there.sample_weight.sum() == pytest.approx(there.n)
+    own = there.sample_weight[: state.episode.rows.size]
+    np.testing.assert_allclose(own, there.n / problem.n)
+
+
 def test_a_glimpse_ahead_is_an_estimate_where_a_proof_takes_more_than_is_allowed(rng):
     problem, solver = separable(rng), SMO()
     state = ahead_of_all(problem, solver, rng)
