@@ -612,14 +612,17 @@ def _write_tiles(X, tiles):
 def _(X, tiles):
     n, width = X.values.shape
     for u in range(tiles.shape[0]):
-        tile, rows = tiles[u], min(LANES, n - u * LANES)
-        if rows < LANES:
+        tile, first = tiles[u], u * LANES
+        rows = min(LANES, n - first)
+        if rows == LANES:  # a line of the tile at a time
+            for k in range(width):
+                for t in range(LANES):
+                    tile[k, t] = X.values[first + t, k]
+        else:
             tile[:] = 0
-        for start in range(0, width, LANES):
             for t in range(rows):
-                row = X.values[u * LANES + t]
-                for k in range(start, min(start + LANES, width)):
-                    tile[k, t] = row[k]
+                for k in range(width):
+                    tile[k, t] = X.values[first + t, k]
 
 
 @_write_tiles.case(CSRRows)
