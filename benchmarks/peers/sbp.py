@@ -122,9 +122,10 @@ def prepared(get, gamma, C):
     y = np.where(np.asarray(y, float) > 0, 1.0, -1.0)
     order, kernel = np.random.default_rng(1).permutation(y.size), RBF(gamma)
     train, test = np.split(order, [3 * y.size // 4])
+    given = X[train]
     since = time.process_time()
-    preparation = Preparation.of(kernel, X[train], True)
-    rows = preparation.rows(kernel, X[train])
+    preparation = Preparation.of(kernel, given, True)
+    rows = preparation.rows(kernel, given)
     since = time.process_time() - since
     problem = KernelProblem(
         kernel, rows, y[train], losses.Single(losses.Hinge()), 1.0 / (C * train.size),
