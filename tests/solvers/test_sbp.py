@@ -329,25 +329,30 @@ def test_the_search_for_nu_may_be_stopped_and_saved_anywhere(outputs, rng, tmp_p
     assert whole.rng.random() == halted.rng.random()
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
 @pytest.mark.parametrize("intercept", INTERCEPTS)
-def test_nu_is_the_geometric_mean_of_the_hinges_in_and_out_of_the_sample_over_the_norm(intercept, rng, monkeypatch):
-    solver, set_nu, seen = StochasticBatchPerceptron(), StochasticBatchPerceptron._set_nu, []
+def test_nu_is_the_geometric_mean_of_the_hinges_in_and_out_of_the_sample_over_the_norm(
+    intercept, goes_on, rng, monkeypatch
+):
+    """Out of the sample are all other examples, or as many as there are in it where their responses are not needed."""
+    solver, start, seen = StochasticBatchPerceptron(), StochasticBatchPerceptron._start, []
 
-    def watched(self, problem, state, sample):
-        chosen = sample.chosen[: sample.size][sample.places]
-        seen.append((chosen, sample.others, state.trial.alpha.copy(), state.trial.bias))
-        set_nu(self, problem, state, sample)
+    def watched(self, problem, state, sample, trial):
+        others = np.setdiff1d(np.arange(problem.n), sample.chosen) if goes_on else sample.others
+        seen.append((sample.chosen[sample.places], others, trial.alpha.copy(), trial.bias))
+        return start(self, problem, state, sample, trial) if goes_on else None
 
-    monkeypatch.setattr(StochasticBatchPerceptron, "_set_nu", watched)
+    monkeypatch.setattr(StochasticBatchPerceptron, "_start", watched)
     for _ in range(10):
-        problem = make(rng, 200, intercept=intercept)
+        problem = make(rng, 1200, intercept=intercept)
         state = solver.init(problem, rng)
-        while state.t < 2:
-            solver.advance(problem, state, 2 - state.t)
+        while state.sought == 0:
+            solver.advance(problem, state, 1)
         chosen, others, alpha, bias = seen.pop()
         assert seen == []
         assert np.intersect1d(chosen, others).size == 0
-        assert chosen.size == others.size == 100
+        assert chosen.size == 500
+        assert others.size == (700 if goes_on else 500)
         y, K = problem.y, gram(problem)
         beta = np.zeros(problem.n)
         beta[chosen] = y[chosen] * alpha

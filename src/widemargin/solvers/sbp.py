@@ -136,7 +136,8 @@ class BatchState(protocol.State):
     ``start`` is SMO's state with the sample's solution, and ``polish`` that state once SMO goes on from it; ``reached``
     is the primal value before that. ``wet`` examples had a margin below 1 when the draws were last counted, and
     ``counted`` was their primal value; ``late`` says whether SMO is to take over, ``near`` whether draws may go on
-    since their rate promises enough. ``passes`` over n, beside computing
+    since their rate promises enough; ``preferred`` whether their model errs on fewer examples than the sample's
+    solution, of which ``sampled`` has ‖w‖ and the mean hinge on the sample. ``passes`` over n, beside computing
     kernel rows, are summed over the binary problems.
     """
 
@@ -164,8 +165,10 @@ class BatchState(protocol.State):
     order: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     trial: State | None = None
     start: State | None = None
+    sampled: tuple[float, float] = (0.0, 0.0)
     late: bool = False
     near: bool = False
+    preferred: bool = False
     counted: float = math.inf
     polish: State | None = None
     reached: float = math.inf
@@ -186,8 +189,8 @@ class BatchState(protocol.State):
 
 @dataclass
 class Sample:
-    """The examples of the largest sample in their order, as many others, the kernel between both, and binary problem
-    ``sought`` on the first ``size`` of the sample, which are at ``places``.
+    """The examples of the largest sample in their order, as many others, the kernel between both, once it is needed, and
+    binary problem ``sought`` on the first ``size`` of the sample, which are at ``places``.
 
     Binary problems share kernel rows of the sample: one that has been fetched is there for all.
     """
@@ -458,15 +461,18 @@ class BatchPerceptron(BatchSteps):
         # rounds on a sample are short, and the steps after them are not: no more than some at a time
         taken, left, most, found = 0, n_steps, 4 * self.first_slice(problem), None
         while left > 0 and taken < most:
-            if self.nu is None and state.t > 0 and state.sought < problem.n_outputs:
-                left -= self._seek_nu(problem, state, left)
-                continue
             if state.start is not None and state.start.episode is not None:
                 self._smo.lend(problem, state.start, kept.cache)
                 state.start.counters = state.counters
                 self._smo.advance(problem, state.start, 1)
                 kept.computed()  # SMO has counted them
                 left -= 1
+                if state.start.episode is None:
+                    n, size, inside = problem.n, self._largest_sample(problem), state.sampled[1]
+                    self._set_nu(state, *state.sampled, (n * state.start.loss_of_sample - size * inside) / (n - size))
+                continue
+            if self.nu is None and state.t > 0 and state.sought < problem.n_outputs:
+                left -= self._seek_nu(problem, state, left)
                 continue
             self._step(problem, state, kept)
             if self.average == "suffix" and state.t & (state.t - 1) == 0:
@@ -488,9 +494,12 @@ class BatchPerceptron(BatchSteps):
 
     def _draws(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float, int]:
         """The draws' coefficients, their primal value and the number of examples with a margin below 1."""
-        alpha, f, bias, _ = self.predictor(problem, state, poured=False)
-        primal = problem.certificate(problem.signs * alpha, f, bias).primal
-        return alpha, primal, int(np.count_nonzero(problem.signs * (f + bias[:, None]) < 1.0))
+        alpha, f = self.averages(state)
+        y = problem.signs
+        multiple, bias, value = problem.best_multiple(f[0], float(np.sum(alpha * y * f)))
+        scores = multiple * f + bias
+        state.preferred = self._errs_less(problem, state, scores[0])
+        return multiple * alpha, problem.lam * value, int(np.count_nonzero(y * scores < 1.0))
 
     def _count(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float, int]:
         """What the draws have told (returned), and whether SMO is to take over."""
@@ -549,7 +558,7 @@ class BatchPerceptron(BatchSteps):
             state.sought = problem.n_outputs
             return 0
         if state.order.size == 0:
-            state.order = state.rng.permutation(problem.n)
+            state.order = self._classes_first(problem, state.rng.permutation(problem.n), size)
             state.sample_size = size if problem.n_outputs == 1 else FIRST_SAMPLE
         sample = self._sample(problem, state)
         part = sample.part
@@ -568,16 +577,18 @@ class BatchPerceptron(BatchSteps):
         state.counters.kernel_evals += counters.kernel_evals - asked
         state.counters.kernel_computed += counters.kernel_computed - computed
         if over:
-            self._set_nu(problem, state, sample)
             state.trial, size = None, state.sample_size
-            if trial.counters.updates <= EASY * part.n and part.n < sample.chosen.size:
-                state.sample_size = 2 * size
-                return max(1, rounds)
+            norm = math.sqrt(max(float(trial.alpha @ (part.y * trial.f)), 0.0))
+            state.sampled = norm, float(part.mean_losses(trial.f[None] + trial.bias)[0])
             if problem.n_outputs == 1:
                 state.start = self._start(problem, state, sample, trial)
-            state.sought += 1
-            state.sample_size = FIRST_SAMPLE
-            if state.sought == problem.n_outputs:
+            if state.start is None:  # else its responses, which come next, tell the hinge on others
+                if trial.counters.updates <= EASY * part.n and part.n < sample.chosen.size:
+                    state.sample_size = 2 * size
+                    return max(1, rounds)
+                self._set_nu(state, *state.sampled, self._loss_elsewhere(problem, state, sample, trial))
+                state.sample_size = FIRST_SAMPLE
+            if state.sought == problem.n_outputs or state.start is not None:
                 self._workspace(problem, state).sample = None
         return max(1, rounds)
 
@@ -587,21 +598,13 @@ class BatchPerceptron(BatchSteps):
         kept = space.sample
         if kept is None or kept.order is not state.order:
             order, size = state.order, self._largest_sample(problem)
-            # the first of each class in the order come first, so that each that is there is in the sample
-            ends = []
-            for q in range(problem.n_outputs):
-                y, s = problem.signs[q, order], problem.weights_of(q)
-                counts = s[order] > 0.0 if s.size else np.ones(problem.n, bool)
-                ends += [np.flatnonzero((y == sign) & counts)[:1] for sign in (1.0, -1.0)]
-            first = np.unique(np.concatenate(ends))[:size]
-            own = np.concatenate([order[first], np.delete(order, first)])
-            chosen, others = own[:size], np.sort(own[size : 2 * size])
-            across, shared = self._across(problem, chosen, others), None
+            chosen, others = order[:size], np.sort(order[size : 2 * size])
+            shared = None
             if problem.n_outputs > 1:
-                everything, n_bytes = np.arange(size), SAMPLE_SHARE * problem.cache_bytes
-                shared = RowCache(problem.take(chosen).matrix(everything, everything), n_bytes)
-                across = RowCache(across, n_bytes).part(everything, np.arange(others.size))
-            kept = Sample(order, chosen, others, across, shared, problem, np.empty(0, np.int64))
+                everything = np.arange(size)
+                matrix = problem.take(chosen).matrix(everything, everything)
+                shared = RowCache(matrix, SAMPLE_SHARE * problem.cache_bytes)
+            kept = Sample(order, chosen, others, None, shared, problem, np.empty(0, np.int64))
         if (kept.sought, kept.size) != (state.sought, state.sample_size):
             kept.sought, kept.size = state.sought, state.sample_size
             first = kept.chosen[: kept.size]
@@ -614,10 +617,31 @@ class BatchPerceptron(BatchSteps):
         space.sample = kept
         return kept
 
-    def _set_nu(self, problem: KernelProblem, state: BatchState, sample: Sample) -> None:
-        """ν from SMO's solution on the sample; see the head of this file."""
-        q, solved = state.sought, state.trial
-        assert solved is not None
+    @staticmethod
+    def _classes_first(problem: KernelProblem, order: np.ndarray, size: int) -> np.ndarray:
+        """The order with the first of each class before all others, so that each that is there is in the sample."""
+        ends = []
+        for q in range(problem.n_outputs):
+            y, s = problem.signs[q, order], problem.weights_of(q)
+            counts = s[order] > 0.0 if s.size else np.ones(problem.n, bool)
+            ends += [np.flatnonzero((y == sign) & counts)[:1] for sign in (1.0, -1.0)]
+        first = np.unique(np.concatenate(ends))[:size]
+        return np.concatenate([order[first], np.delete(order, first)])
+
+    @staticmethod
+    def _set_nu(state: BatchState, norm: float, inside: float, outside: float) -> None:
+        """The next ν, from ‖w‖ and the hinges of a sample's solution on it and off it; see the head of this file."""
+        if norm > 0.0:
+            state.nu[state.sought] = math.sqrt(inside * max(outside, 0.0)) / norm
+        state.sought += 1
+
+    def _loss_elsewhere(self, problem: KernelProblem, state: BatchState, sample: Sample, solved: State) -> float:
+        """The mean hinge of SMO's solution on the sample on as many other examples."""
+        if sample.across is None:
+            sample.across = self._across(problem, sample.chosen, sample.others)
+            if sample.shared is not None:
+                everything, columns = np.arange(sample.chosen.size), np.arange(sample.others.size)
+                sample.across = RowCache(sample.across, SAMPLE_SHARE * problem.cache_bytes).part(everything, columns)
         part, others, across = sample.part, sample.others, sample.across
         support = np.flatnonzero(solved.alpha)
         before = across.evaluations
@@ -628,13 +652,7 @@ class BatchPerceptron(BatchSteps):
             f += weights[rows] @ across.block(sample.places[support[rows]]).astype(np.float64)
         state.counters.kernel_evals += support.size * others.size
         state.counters.kernel_computed += across.evaluations - before
-        norm = math.sqrt(max(float(solved.alpha @ (part.y * solved.f)), 0.0))
-        inside, outside = (
-            float(each.mean_losses(responses[None, :] + solved.bias)[0])
-            for each, responses in ((part, solved.f), (problem.take(others, q), f))
-        )
-        if norm > 0.0:
-            state.nu[q] = math.sqrt(inside * outside) / norm
+        return float(problem.take(others, state.sought).mean_losses(f[None] + solved.bias)[0])
 
     # -- output
 
@@ -686,12 +704,16 @@ class BatchPerceptron(BatchSteps):
     ) -> tuple[Certificate, Callable[[], KernelModel]]:  # fmt: skip
         """What is proven of the better of the draws' point and SMO's, and what makes a model of it."""
         smo, made = self._smo_point(problem, state)
-        own, point = Certificate(state.reached, -math.inf, math.inf), None
+        own, point, chosen = Certificate(state.reached, -math.inf, math.inf), None, state.preferred
         if state.polish is None:
             point = self.predictor(problem, state)
             own = problem.certificate(problem.signs * point[0], point[1], point[2])
-        primal, dual = min(own.primal, smo.primal), max(own.dual, smo.dual)
-        if made is None or own.primal < smo.primal:
+            chosen = self._errs_less(problem, state, point[1][0] + point[2][0])
+        elif state.polish.episodes != 1 or is_wide(state.polish):
+            chosen = False  # SMO's point is another one by now
+        chosen = chosen or made is None or own.primal < smo.primal
+        primal, dual = own.primal if chosen else smo.primal, max(own.dual, smo.dual)
+        if chosen:
 
             def made() -> KernelModel:
                 alpha, _, bias, _ = (
@@ -700,6 +722,19 @@ class BatchPerceptron(BatchSteps):
                 return problem.model(problem.signs * alpha, bias)
 
         return Certificate(primal, dual, primal - dual), made
+
+    def _errs_less(self, problem: KernelProblem, state: BatchState, scores: np.ndarray) -> bool:
+        """Whether the draws' model, which has these scores, errs on fewer of the examples outside of the sample than
+        the sample's solution.
+        """
+        start, size = state.start, self._largest_sample(problem)
+        if start is None or start.episode is not None:
+            return False
+        y, s, outside = problem.signs[0], problem.weights_of(0), np.ones(problem.n, bool)
+        outside[state.order[:size]] = False
+        ours, theirs = y * scores <= 0.0, y * (start.point.multiple * start.f + start.point.bias) <= 0.0
+        weights = s[outside] if s.size else np.ones(int(outside.sum()))
+        return bool(weights @ ours[outside] < weights @ theirs[outside])
 
     def _smo_point(
         self, problem: KernelProblem, state: BatchState
@@ -874,7 +909,9 @@ def is_wide(state: State) -> bool:
 def is_ahead(state: State) -> bool:
     """Whether SMO is at work on the examples that matter, ahead of all, and the value of its point is an estimate."""
     episode = episode_of(state)
-    return episode is not None and episode.ahead and episode.rounds > 0 and state.closing is None
+    if episode is None or not episode.ahead or episode.rounds == 0:
+        return False
+    return state.closing is None or state.closing.position == 0
 
 
 def next_look(rounds: int) -> int:
@@ -896,4 +933,5 @@ def at_look(state: State) -> bool:
     """Whether SMO is at work on all examples, or on those that matter, and its point is to be looked at."""
     episode = episode_of(state)
     rounds = 0 if episode is None else episode.rounds
-    return rounds > 0 and (is_wide(state) or is_ahead(state)) and next_look(rounds - 1) == rounds
+    due = next_look(rounds - 1) == rounds or getattr(state, "closing", None) is not None
+    return rounds > 0 and (is_wide(state) or is_ahead(state)) and due

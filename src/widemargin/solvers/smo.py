@@ -93,9 +93,9 @@ FREQUENT = 0.5
 #: Ahead of the first episode over all examples there is one over this share of the variables, those with the least to
 #: spare under the sample's solution, if these are of no more than so large a share of the examples …
 AHEAD, AHEAD_MOST = 1 / 3, 0.4
-#: … to this relative gap. It has rows computed that would not be, and saves adding long ones to f: where a kernel value
-#: costs more than so many additions, it only serves who wants good points early.
-AHEAD_TOL, AHEAD_PRICE = 0.01, 24.0
+#: … to this relative gap, or the smaller one for who wants good points early. It has rows computed that would not be, and
+#: saves adding long ones to f: where a kernel value costs more than so many additions, it only serves the latter.
+AHEAD_TOL, AHEAD_TOL_EARLY, AHEAD_PRICE = 0.01, 0.003, 24.0
 #: The value of its point is estimated from so many of the other examples.
 PROBE = 512
 #: What computing a kernel value costs, in additions to f, beside one for each entry of the data that it looks at.
@@ -889,6 +889,7 @@ class State(protocol.State):
     """α and the responses f of all examples as of the last episode's end, and the episode under way.
 
     ``ahead``: the next episode is one, over the ``promising``; ``narrow``: rows over all examples have become too dear.
+    ``loss_of_sample``: the mean loss of the sample's own solution on all examples.
     ``primal`` and ``dual`` are the values of w(α) with ``bias``, and of α; ``point`` is the best primal point that can
     be made of α, which is the model.
     """
@@ -902,6 +903,7 @@ class State(protocol.State):
     promising: np.ndarray | None = None
     ahead: bool = False
     narrow: bool = False
+    loss_of_sample: float = np.inf
     stalled: bool = False
     bias: float = 0.0
     primal: float = np.inf
@@ -1074,9 +1076,10 @@ class SMO(DualSolver):
             state.narrow = bool(4 * problem.n * np.count_nonzero(state.alpha) > problem.cache_bytes)
         if promising is not None:
             state.promising, state.episodes = promising, 1
-        self._close(problem, variables, state)
-        if solved is not None:
-            active = np.flatnonzero(np.isin(variables.row, solved.rows))
+        if solved is None:
+            self._close(problem, variables, state)
+        else:  # nothing of it is known until its responses are
+            active = np.flatnonzero(among(solved.rows, problem.n)[variables.row])
             nothing = np.empty(0, np.int64)
             state.episode = Episode(
                 active=active, rows=solved.rows, row=np.searchsorted(solved.rows, variables.row[active]),
@@ -1132,6 +1135,8 @@ class SMO(DualSolver):
             if reached or episode.rounds >= self.max_rounds:
                 space.kept = None  # its memory is the closing's now
                 state.closing = self._closing(problem, variables, state)
+                if self.early and episode.ahead:
+                    return taken  # there is a good point to be looked at
                 left = max(left, 1)
         return taken
 
@@ -1166,7 +1171,7 @@ class SMO(DualSolver):
         target, bound = 0.0, 1.0  # a target of 0 means ROUGHLY of the dual value reached
         if state.episodes == 0 and self.sample > 1 and n > 1000 * self.sample // 4:
             chosen = np.sort(state.rng.choice(n, n // self.sample, replace=False))
-            active = np.flatnonzero(np.isin(variables.row, chosen))
+            active = np.flatnonzero(among(chosen, n)[variables.row])
             bound = n / chosen.size
         elif state.promising is not None:
             active = state.promising
@@ -1184,7 +1189,10 @@ class SMO(DualSolver):
         if active.size < 2 or active.size == variables.h.size:
             active, rows, row = np.arange(variables.h.size), np.arange(n), variables.row
         else:
-            rows, row = np.unique(variables.row[active], return_inverse=True)
+            rows = np.flatnonzero(among(variables.row[active], n))
+            row = np.empty(n, np.int64)
+            row[rows] = np.arange(rows.size)
+            row = row[variables.row[active]]
         order = np.arange(active.size)
         shuffle(order, state.rng)
         passed = order.size if (target < 0.0 and state.episodes) or state.ahead else 0
@@ -1240,7 +1248,8 @@ class SMO(DualSolver):
         price = PRICE + getattr(cache.matrix, "entries_per_row", 0)
         patience = price if episode.target < 0.0 else np.inf
         tol = 0.95 * self.tol
-        share = tol if episode.target != 0.0 else max(AHEAD_TOL, tol) if episode.ahead else ROUGHLY
+        ahead = max(AHEAD_TOL_EARLY if self.early else AHEAD_TOL, tol)
+        share = tol if episode.target != 0.0 else ahead if episode.ahead else ROUGHLY
         goal = Goal(episode.target, share, price, patience)
         if cache.misses == 0 and cache.capacity == episode.rows.size and episode.rows.size**2 * price <= AT_ONCE:
             cache.fetch(np.arange(episode.rows.size))
@@ -1301,7 +1310,7 @@ class SMO(DualSolver):
     def _goes_ahead(self, problem: KernelProblem, rows: np.ndarray, alpha: np.ndarray) -> bool:
         """Whether an episode over examples in these rows, which a sample's α promises, comes ahead of one over all."""
         whole = 4 * problem.n * np.count_nonzero(alpha)  # bytes of rows that are at hand, and kept in the meantime
-        few = np.unique(rows).size <= AHEAD_MOST * problem.n
+        few = np.count_nonzero(among(rows, problem.n)) <= AHEAD_MOST * problem.n
         own = problem.shared is None and not (problem.kernel.is_table or problem.kernel.is_function)
         wanted = self.early or PRICE + problem.entries_per_row <= AHEAD_PRICE
         return bool(own and few and wanted and rows.size >= 2 and 2 * whole <= problem.cache_bytes)
@@ -1388,6 +1397,7 @@ class SMO(DualSolver):
             # the sample's own bias: the ends of an interval over all examples are two wrong labels
             bias = free_bias(*part, variables.cap[episode.active] * episode.bound, episode.alpha)
             bias = bias if problem.has_free_bias else 0.0
+            state.loss_of_sample = float(problem.mean_losses(f[None] + bias)[0])
             s = variables.sigma * (variables.h - f[variables.row] - bias)
             slack = self.first_slack if state.narrow else max(self.first_slack, -float(np.quantile(s, 1.0 - AHEAD)))
             state.promising = np.flatnonzero((s > -slack) | (state.alpha > 0.0))
@@ -1487,11 +1497,16 @@ def alpha_of(state: State) -> np.ndarray:
     return alpha
 
 
+def among(rows: np.ndarray, n: int) -> np.ndarray:
+    """Which of the numbers below n are among these."""
+    here = np.zeros(n, bool)
+    here[rows] = True
+    return here
+
+
 def others_than(rows: np.ndarray, n: int) -> np.ndarray:
     """The numbers below n that are not among these."""
-    others = np.ones(n, bool)
-    others[rows] = False
-    return np.flatnonzero(others)
+    return np.flatnonzero(~among(rows, n))
 
 
 def free_bias(sigma: np.ndarray, e: np.ndarray, cap: np.ndarray, alpha: np.ndarray) -> float:
