@@ -618,6 +618,48 @@ def test_while_smo_works_its_present_point_is_the_model(goes_ahead, rng, monkeyp
         assert [seen[k] for k in part] == looks[: part.size]
 
 
+def loss_of(problem, scores, norm2):
+    """The objective in the λ-form."""
+    losses = np.maximum(0.0, 1.0 - problem.y * scores) * (problem.sample_weight if problem.sample_weight.size else 1.0)
+    return 0.5 * problem.lam * norm2 + losses.mean()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_draws_that_err_less_outside_of_the_sample_are_the_model_though_its_solution_has_the_lower_value(weighted, rng):
+    """The certificate is that of the model, of draws and of SMO, until that has another point than the sample's."""
+    solver, seen = StochasticBatchPerceptron(), set()
+    for _ in range(100):
+        problem = many(rng, 1.0, noise=rng.uniform(0.0, 2.0))
+        if weighted:
+            problem = replace(problem, sample_weight=rng.uniform(0.0, 2.0, problem.n))
+        _, state, _ = handed_over(problem, rng)
+        outside = np.setdiff1d(np.arange(problem.n), state.order[: sbp.largest_sample(problem.n, 1)])
+        alpha, f, bias, _ = solver.predictor(problem, state)
+        point, at = state.polish.point, state.polish
+        drawn, sampled = f[0] + bias[0], point.multiple * at.f + point.bias
+        s = problem.sample_weight if weighted else np.ones(problem.n)
+        ours, theirs = (s[outside] @ (problem.y * each <= 0.0)[outside] for each in (drawn, sampled))
+        norms = float(alpha[0] @ (problem.y * f[0])), point.multiple**2 * float(at.alpha @ (problem.y * at.f))
+        values = [loss_of(problem, each, norm2) for each, norm2 in zip((drawn, sampled), norms)]
+        if sbp.is_wide(at) or min(abs(ours - theirs), abs(values[0] - values[1])) < 1e-6:
+            continue
+        chosen = 0 if ours < theirs or values[0] < values[1] else 1
+        primal, dual, _ = solver.certificate(problem, state)
+        assert primal == pytest.approx(values[chosen], rel=1e-5)
+        assert dual <= primal
+        scores = solver.model(problem, state).decision_function(problem.X)[:, 0]
+        np.testing.assert_allclose(scores, (drawn, sampled)[chosen], atol=1e-4 * np.abs(drawn).max())
+        seen.add((bool(ours < theirs), bool(values[0] < values[1])))
+        if ours < theirs:
+            while state.polish.episodes < 2:
+                solver.advance(problem, state, 1000)
+            primal, others = solver.certificate(problem, state).primal, SMO().certificate(problem, state.polish).primal
+            assert primal == pytest.approx(min(values[0], others), rel=1e-5)
+        if {(True, False), (False, False)} <= seen:
+            return
+    pytest.fail(f"of draws that err less, and have the lower value, there were {seen}")
+
+
 def test_the_sample_is_a_small_part_of_many_examples_and_half_of_few():
     for n in (40, 900, 3000, 20_000, 10**6):
         for n_outputs in (1, 3):

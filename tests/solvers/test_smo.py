@@ -19,7 +19,7 @@ from widemargin.core.losses import EpsilonInsensitive, Hinge, Single, SquaredHin
 from widemargin.core.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
-from widemargin.solvers import smo
+from widemargin.solvers import sbp, smo
 from widemargin.solvers.smo import SMO, Variables, balance, lightened, use_again
 
 solve_pairs, solve_singles = compiled(smo.solve_pairs), compiled(smo.solve_singles)
@@ -348,6 +348,25 @@ def test_an_episode_ahead_comes_to_the_same_bits_however_it_is_cut_looked_at_or_
     assert whole.alpha.tobytes() == halted.alpha.tobytes()
     assert whole.f.tobytes() == halted.f.tobytes()
     assert replace(whole.counters, kernel_computed=0) == replace(halted.counters, kernel_computed=0)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_the_end_of_an_episode_ahead_can_be_looked_at_where_good_points_are_wanted_early(early, rng):
+    problem, solver = separable(rng), SMO(early=early, tol=1e-5)
+    state = ahead_of_all(problem, solver, rng)
+    while state.closing is None and state.episode is not None:
+        solver.advance(problem, state, 1)
+    assert sbp.at_look(state) is sbp.is_ahead(state) is early
+    if early:  # solved further than for a soon end
+        at, y = state.episode, problem.y[state.episode.rows]
+        bias = smo.free_bias(y, y - at.f, problem.caps[at.active], at.alpha)
+        missed = 1.0 - y * (at.f + bias)
+        gap = problem.caps[at.active] @ np.maximum(0.0, missed) - at.alpha @ missed
+        assert gap <= 0.003 * (at.alpha.sum() - 0.5 * (y * at.alpha) @ at.f) * (1.0 + 1e-9)
+        assert solver.estimate(problem, state)[0]["objective"] < solver.certificate(problem, state).primal
+        assert state.closing.position == 0
+        solver.advance(problem, state, 1)
+    assert state.closing is None or state.closing.position > 0
 
 
 def test_nothing_goes_ahead_where_rows_are_given_or_shared_or_have_no_room_or_most_examples_matter(rng):

@@ -29,7 +29,8 @@ exact solution on a sample: its hinge is too low on the sample and too high off 
 ‖w‖. The sample comes after the first step, which is the
 same for every ν > 0 (at w = 0 all responses are equal), so that a run stopped in it has a model. For one binary problem
 it is an eighth of the examples, which is what SMO would begin with: its solution is SMO's start, its kernel rows over
-all examples are in the cache that draws and SMO use, and it is the model until the draws have a lower primal value.
+all examples are in the cache that draws and SMO use and tell the hinge off it, and it is the model until the draws
+have a lower primal value or err on fewer of the examples outside of it, to which it owes nothing of its value.
 Several share samples of 500, 1,000, 2,000 and 4,000 examples, as long as they are easy.
 
 From the ν-form to the optimum. Draws are counted against three things, each time their number has doubled. The
@@ -39,10 +40,10 @@ where most of its vectors are free, and have not got below it, are slower than S
 falls as 1/√t: what it fell by from t to 2t says how much there will be when all draws are made, and where that is far
 from the optimum they are not made; where it is not, there may be twice as many. Where SMO goes ahead over the
 examples that matter, its rows are a third as long as those of draws, and it takes over when this is first asked. It
-goes on from the sample's solution; where most vectors are free, the draws' kernel rows are at hand. Until SMO's
-primal value is the lower one, the model is still that of the ν-form. While SMO works on all examples, all responses
-are known, and there are checkpoints in between. So there are while it goes ahead over those that matter: there SMO's
-point is the model where its value is the lower one by an estimate, the history says from how many "examples", and the
+goes on from the sample's solution; where most vectors are free, the draws' kernel rows are at hand. Until SMO has a
+point of a lower primal value, the model is still that of the ν-form. While SMO works on all examples, all responses
+are known, and there are checkpoints in between. So there are while it goes ahead over those that matter, and at the
+end of that: there SMO's point is the model where its value is the lower one by an estimate, the history says from how many "examples", and the
 certificate is of the best point of which more is known.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
@@ -189,7 +190,7 @@ class BatchState(protocol.State):
 
 @dataclass
 class Sample:
-    """The examples of the largest sample in their order, as many others, the kernel between both, once it is needed, and
+    """The examples of the largest sample in their order, as many others, the kernel between both if it was needed, and
     binary problem ``sought`` on the first ``size`` of the sample, which are at ``places``.
 
     Binary problems share kernel rows of the sample: one that has been fetched is there for all.
@@ -711,9 +712,9 @@ class BatchPerceptron(BatchSteps):
             chosen = self._errs_less(problem, state, point[1][0] + point[2][0])
         elif state.polish.episodes != 1 or is_wide(state.polish):
             chosen = False  # SMO's point is another one by now
-        chosen = chosen or made is None or own.primal < smo.primal
-        primal, dual = own.primal if chosen else smo.primal, max(own.dual, smo.dual)
-        if chosen:
+        primal, dual = smo.primal, max(own.dual, smo.dual)
+        if made is None or chosen or own.primal < smo.primal:
+            primal = own.primal
 
             def made() -> KernelModel:
                 alpha, _, bias, _ = (

@@ -93,8 +93,8 @@ FREQUENT = 0.5
 #: Ahead of the first episode over all examples there is one over this share of the variables, those with the least to
 #: spare under the sample's solution, if these are of no more than so large a share of the examples …
 AHEAD, AHEAD_MOST = 1 / 3, 0.4
-#: … to this relative gap, or the smaller one for who wants good points early. It has rows computed that would not be, and
-#: saves adding long ones to f: where a kernel value costs more than so many additions, it only serves the latter.
+#: … to this relative gap, or the smaller one where good points are wanted early. It has rows computed that would not
+#: be, and saves adding long ones to f: where a kernel value costs more than so many additions, it only serves these.
 AHEAD_TOL, AHEAD_TOL_EARLY, AHEAD_PRICE = 0.01, 0.003, 24.0
 #: The value of its point is estimated from so many of the other examples.
 PROBE = 512
