@@ -555,6 +555,14 @@ def test_smo_goes_on_from_the_samples_solution_and_has_the_rows_of_the_draws(C, 
         assert np.all(whole.slot_of[drawn] >= 0)
 
 
+def errors_of_both(problem, state, drawn, at):
+    """Weights of the examples outside of the sample that the draws' scores have wrong, and those of SMO's point."""
+    outside = np.setdiff1d(np.arange(problem.n), state.order[: sbp.largest_sample(problem.n, 1)])
+    s = problem.sample_weight if problem.sample_weight.size else np.ones(problem.n)
+    sampled = at.point.multiple * at.f + at.point.bias
+    return [s[outside] @ (problem.y * scores <= 0.0)[outside] for scores in (drawn, sampled)]
+
+
 def test_until_smo_takes_over_the_model_is_the_better_of_the_draws_and_the_samples(rng):
     problem = many(rng, 1.0)
     K, y = gram(problem), problem.y
@@ -562,7 +570,8 @@ def test_until_smo_takes_over_the_model_is_the_better_of_the_draws_and_the_sampl
     solver = StochasticBatchPerceptron()
     alpha, f, bias, _ = solver.predictor(problem, state)
     own = problem.certificate(problem.signs * alpha, f, bias).primal
-    value = min(own, SMO().certificate(problem, state.start).primal)
+    ours, theirs = errors_of_both(problem, state, f[0] + bias[0], state.start)
+    value = own if ours < theirs else min(own, SMO().certificate(problem, state.start).primal)
     model, certificate = solver.model(problem, state), solver.certificate(problem, state)
     margins = y * model.decision_function(problem.X)[:, 0]
     norm2 = float(model.coef[0] @ K[np.ix_(model.support, model.support)] @ model.coef[0])
@@ -633,12 +642,10 @@ def test_draws_that_err_less_outside_of_the_sample_are_the_model_though_its_solu
         if weighted:
             problem = replace(problem, sample_weight=rng.uniform(0.0, 2.0, problem.n))
         _, state, _ = handed_over(problem, rng)
-        outside = np.setdiff1d(np.arange(problem.n), state.order[: sbp.largest_sample(problem.n, 1)])
         alpha, f, bias, _ = solver.predictor(problem, state)
         point, at = state.polish.point, state.polish
         drawn, sampled = f[0] + bias[0], point.multiple * at.f + point.bias
-        s = problem.sample_weight if weighted else np.ones(problem.n)
-        ours, theirs = (s[outside] @ (problem.y * each <= 0.0)[outside] for each in (drawn, sampled))
+        ours, theirs = errors_of_both(problem, state, drawn, at)
         norms = float(alpha[0] @ (problem.y * f[0])), point.multiple**2 * float(at.alpha @ (problem.y * at.f))
         values = [loss_of(problem, each, norm2) for each, norm2 in zip((drawn, sampled), norms)]
         if sbp.is_wide(at) or min(abs(ours - theirs), abs(values[0] - values[1])) < 1e-6:

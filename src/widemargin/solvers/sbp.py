@@ -26,11 +26,11 @@ problem's cache, those a batch lacks in one block; sums are float64. Several bin
 
 From C to ν. With ν = mean hinge / ‖w‖ of the C-form's optimum the two forms are one. Without ``nu`` it is found from an
 exact solution on a sample: its hinge is too low on the sample and too high off it, and ν is their geometric mean over
-‖w‖. The sample comes after the first step, which is the
-same for every ν > 0 (at w = 0 all responses are equal), so that a run stopped in it has a model. For one binary problem
-it is an eighth of the examples, which is what SMO would begin with: its solution is SMO's start, its kernel rows over
-all examples are in the cache that draws and SMO use and tell the hinge off it, and it is the model until the draws
-have a lower primal value or err on fewer of the examples outside of it, to which it owes nothing of its value.
+‖w‖. The sample comes after the first step, which is the same for every ν > 0 (at w = 0 all responses are equal), so
+that a run stopped in it has a model. For one binary problem it is an eighth of the examples, which is what SMO would
+begin with: its solution is SMO's start, its kernel rows over all examples are in the cache that draws and SMO use and
+tell the hinge off it, and it is the model until the draws have a lower primal value or err on fewer of the examples
+outside of it.
 Several share samples of 500, 1,000, 2,000 and 4,000 examples, as long as they are easy.
 
 From the ν-form to the optimum. Draws are counted against three things, each time their number has doubled. The
@@ -42,9 +42,9 @@ from the optimum they are not made; where it is not, there may be twice as many.
 examples that matter, its rows are a third as long as those of draws, and it takes over when this is first asked. It
 goes on from the sample's solution; where most vectors are free, the draws' kernel rows are at hand. Until SMO has a
 point of a lower primal value, the model is still that of the ν-form. While SMO works on all examples, all responses
-are known, and there are checkpoints in between. So there are while it goes ahead over those that matter, and at the
-end of that: there SMO's point is the model where its value is the lower one by an estimate, the history says from how many "examples", and the
-certificate is of the best point of which more is known.
+are known, and there are checkpoints in between. So there are while it goes ahead over those that matter, and when it
+has done so: there SMO's point is the model where its value is the lower one by an estimate, the history says from how
+many "examples", and the certificate is of the best point of which more is known.
 
 Cotter, Shalev-Shwartz, Srebro: The Kernelized Stochastic Batch Perceptron. ICML 2012.
 """
