@@ -710,8 +710,8 @@ class BatchPerceptron(BatchSteps):
             point = self.predictor(problem, state)
             own = problem.certificate(problem.signs * point[0], point[1], point[2])
             chosen = self._errs_less(problem, state, point[1][0] + point[2][0])
-        elif state.polish.episodes != 1 or is_wide(state.polish):
-            chosen = False  # SMO's point is another one by now
+        elif chosen:  # unless SMO's point is another one by now
+            chosen = state.polish.episodes == 1 and not is_wide(state.polish)
         primal, dual = smo.primal, max(own.dual, smo.dual)
         if made is None or chosen or own.primal < smo.primal:
             primal = own.primal
