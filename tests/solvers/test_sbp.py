@@ -596,10 +596,10 @@ def test_while_smo_works_its_present_point_is_the_model(goes_ahead, rng, monkeyp
     problem = many(rng, 100.0, noise=0.2)
     optimum = run(SMO(tol=1e-6), problem, rng=rng, tol=1e-6, max_epochs=10000).objective
     solver, state, _ = handed_over(problem, rng)
-    seen, ahead, estimated = [], [], []
+    seen, ahead, estimated, ends = [], [], [], 0
     while not seen or state.polish.episode is not None or ahead[-1]:
         solver.advance(problem, state, 1000)
-        while state.polish.closing is not None:
+        while state.polish.closing is not None and not solver.at_checkpoint(state):
             solver.advance(problem, state, 1000)
         assert solver.at_checkpoint(state)
         model, (primal, dual, _) = solver.model(problem, state), solver.certificate(problem, state)
@@ -616,12 +616,17 @@ def test_while_smo_works_its_present_point_is_the_model(goes_ahead, rng, monkeyp
             assert measured["examples"] == state.polish.episode.rows.size
         else:
             assert measured["objective"] == primal
-        if state.polish.episode is not None:
+        if state.polish.closing is not None:  # where an episode ahead has ended, at no other look
+            assert ahead.pop()
+            assert state.polish.episode.rounds not in seen
+            ends += 1
+        elif state.polish.episode is not None:
             assert sbp.is_wide(state.polish) or ahead[-1]
             seen.append(state.polish.episode.rounds)
         else:
             seen.append(0)
     assert any(ahead) is any(estimated) is goes_ahead
+    assert ends <= goes_ahead
     looks = [power * quarters // 4 for power in 2 ** np.arange(3, 11) for quarters in (4, 5, 6, 7)]
     for part in (np.flatnonzero(ahead), np.flatnonzero(~np.array(ahead) & (np.array(seen) > 0))):
         assert [seen[k] for k in part] == looks[: part.size]
@@ -631,6 +636,31 @@ def loss_of(problem, scores, norm2):
     """The objective in the λ-form."""
     losses = np.maximum(0.0, 1.0 - problem.y * scores) * (problem.sample_weight if problem.sample_weight.size else 1.0)
     return 0.5 * problem.lam * norm2 + losses.mean()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_samples_solution_keeps_its_bias_and_what_stands_at_a_bound(weighted, rng, monkeypatch):
+    """Its bounds are n over its size times those of the problem, which may be another number in the last bit."""
+    solver, start, seen = StochasticBatchPerceptron(), StochasticBatchPerceptron._start, []
+
+    def watched(self, problem, state, sample, trial):
+        seen.append((sample.part, trial))
+        return start(self, problem, state, sample, trial)
+
+    monkeypatch.setattr(StochasticBatchPerceptron, "_start", watched)
+    for _ in range(10):
+        n, C = int(rng.integers(2000, 4200)), float(10.0 ** rng.uniform(-1.5, 0.0))
+        problem = many(rng, C, n, noise=0.5)
+        if weighted:
+            problem = replace(problem, sample_weight=rng.uniform(0.5, 1.5, n))
+        state = solver.init(problem, rng)
+        while state.start is None:
+            solver.advance(problem, state, 1)
+        (part, trial), episode = seen.pop(), state.start.episode
+        caps = problem.caps[episode.active] * episode.bound
+        np.testing.assert_array_equal(episode.alpha >= caps, trial.alpha >= part.caps)
+        bias = smo.free_bias(part.y, part.y - episode.f, caps, episode.alpha)
+        assert bias == pytest.approx(trial.bias, abs=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -654,8 +684,11 @@ def test_draws_that_err_less_outside_of_the_sample_are_the_model_though_its_solu
         primal, dual, _ = solver.certificate(problem, state)
         assert primal == pytest.approx(values[chosen], rel=1e-5)
         assert dual <= primal
-        scores = solver.model(problem, state).decision_function(problem.X)[:, 0]
-        np.testing.assert_allclose(scores, (drawn, sampled)[chosen], atol=1e-4 * np.abs(drawn).max())
+        measured, made = solver.glimpse(problem, state, np.inf)
+        assert measured["objective"] == primal == solver.evaluate(problem, state, None)["objective"]
+        for model in (made(), solver.model(problem, state)):
+            scores = model.decision_function(problem.X)[:, 0]
+            np.testing.assert_allclose(scores, (drawn, sampled)[chosen], atol=1e-4 * np.abs(drawn).max())
         seen.add((bool(ours < theirs), bool(values[0] < values[1])))
         if ours < theirs:
             while state.polish.episodes < 2:

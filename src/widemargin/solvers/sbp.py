@@ -705,13 +705,13 @@ class BatchPerceptron(BatchSteps):
     ) -> tuple[Certificate, Callable[[], KernelModel]]:  # fmt: skip
         """What is proven of the better of the draws' point and SMO's, and what makes a model of it."""
         smo, made = self._smo_point(problem, state)
-        own, point, chosen = Certificate(state.reached, -math.inf, math.inf), None, state.preferred
+        own, point = Certificate(state.reached, -math.inf, math.inf), None
         if state.polish is None:
             point = self.predictor(problem, state)
             own = problem.certificate(problem.signs * point[0], point[1], point[2])
             chosen = self._errs_less(problem, state, point[1][0] + point[2][0])
-        elif chosen:  # unless SMO's point is another one by now
-            chosen = state.polish.episodes == 1 and not is_wide(state.polish)
+        else:
+            chosen = self._prefers_draws(state)
         primal, dual = smo.primal, max(own.dual, smo.dual)
         if made is None or chosen or own.primal < smo.primal:
             primal = own.primal
@@ -723,6 +723,12 @@ class BatchPerceptron(BatchSteps):
                 return problem.model(problem.signs * alpha, bias)
 
         return Certificate(primal, dual, primal - dual), made
+
+    @staticmethod
+    def _prefers_draws(state: BatchState) -> bool:
+        """Whether the draws' model errs less, and what is known of SMO is still the sample's solution."""
+        smo = state.polish
+        return state.preferred and smo is not None and smo.episodes == 1 and not is_wide(smo)
 
     def _errs_less(self, problem: KernelProblem, state: BatchState, scores: np.ndarray) -> bool:
         """Whether the draws' model, which has these scores, errs on fewer of the examples outside of the sample than
@@ -787,12 +793,13 @@ class BatchPerceptron(BatchSteps):
         if found is None:
             return None
         certificate, made = self._known(problem, state)
-        if found[0]["objective"] <= certificate.primal:
+        sampled = episode_of(state.polish) is None and self._prefers_draws(state)
+        if found[0]["objective"] <= certificate.primal and not sampled:
             return found
         return {"objective": certificate.primal, "gap": certificate.gap}, made
 
     def model(self, problem: KernelProblem, state: BatchState) -> KernelModel:
-        """A finished copy of the current model: that of the draws or that of SMO, whichever has the lower value."""
+        """A finished copy of the current model: that of the draws or that of SMO, whichever is the better one."""
         hoped = self._hoped(problem, state)
         return self._known(problem, state)[1]() if hoped is None else hoped[1]()
 
@@ -862,7 +869,7 @@ class StochasticBatchPerceptron(BatchPerceptron):
 
     def _hand_over(self, problem: KernelProblem, state: BatchState, alpha: np.ndarray) -> None:
         """SMO takes over: it goes on from the sample's solution and, where most of its vectors are free, with the
-        draws' kernel rows. Until its primal value is the lower one, the model is that of the draws.
+        draws' kernel rows. Until it has a point of a lower primal value, the model is the better of both so far.
         """
         cache = self._workspace(problem, state).cache
         state.drop_workspace()  # its memory is SMO's now
@@ -934,5 +941,6 @@ def at_look(state: State) -> bool:
     """Whether SMO is at work on all examples, or on those that matter, and its point is to be looked at."""
     episode = episode_of(state)
     rounds = 0 if episode is None else episode.rounds
-    due = next_look(rounds - 1) == rounds or getattr(state, "closing", None) is not None
-    return rounds > 0 and (is_wide(state) or is_ahead(state)) and due
+    due = rounds > 0 and (is_wide(state) or is_ahead(state))
+    # the end of an episode ahead is looked at once, also where it is at one of these rounds
+    return due and (next_look(rounds - 1) == rounds) is (state.closing is None)
