@@ -124,7 +124,8 @@ def built(case, seed, times=1):
 def bits(value):
     """A text of all that was learnt, without what the clock and the cache say."""
     if isinstance(value, History):
-        value = [{name: float(entry) for name, entry in row.items() if name not in FLEETING} for row in value]
+        # a row that was in a file has its columns in the order in which they first came
+        value = [{name: float(row[name]) for name in sorted(row) if name not in FLEETING} for row in value]
     if hasattr(value, "counters"):
         value = replace(value, counters=replace(value.counters, kernel_computed=0))
     if hasattr(value, "came"):  # how much room is behind the vectors of a stream depends on its slices
