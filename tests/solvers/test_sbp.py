@@ -555,14 +555,6 @@ def test_smo_goes_on_from_the_samples_solution_and_has_the_rows_of_the_draws(C, 
         assert np.all(whole.slot_of[drawn] >= 0)
 
 
-def errors_of_both(problem, state, drawn, at):
-    """Weights of the examples outside of the sample that the draws' scores have wrong, and those of SMO's point."""
-    outside = np.setdiff1d(np.arange(problem.n), state.order[: sbp.largest_sample(problem.n, 1)])
-    s = problem.sample_weight if problem.sample_weight.size else np.ones(problem.n)
-    sampled = at.point.multiple * at.f + at.point.bias
-    return [s[outside] @ (problem.y * scores <= 0.0)[outside] for scores in (drawn, sampled)]
-
-
 def test_until_smo_takes_over_the_model_is_the_better_of_the_draws_and_the_samples(rng):
     problem = many(rng, 1.0)
     K, y = gram(problem), problem.y
@@ -570,8 +562,7 @@ def test_until_smo_takes_over_the_model_is_the_better_of_the_draws_and_the_sampl
     solver = StochasticBatchPerceptron()
     alpha, f, bias, _ = solver.predictor(problem, state)
     own = problem.certificate(problem.signs * alpha, f, bias).primal
-    ours, theirs = errors_of_both(problem, state, f[0] + bias[0], state.start)
-    value = own if ours < theirs else min(own, SMO().certificate(problem, state.start).primal)
+    value = min(own, SMO().certificate(problem, state.start).primal)
     model, certificate = solver.model(problem, state), solver.certificate(problem, state)
     margins = y * model.decision_function(problem.X)[:, 0]
     norm2 = float(model.coef[0] @ K[np.ix_(model.support, model.support)] @ model.coef[0])
@@ -664,8 +655,10 @@ def test_the_samples_solution_keeps_its_bias_and_what_stands_at_a_bound(weighted
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_draws_that_err_less_outside_of_the_sample_are_the_model_though_its_solution_has_the_lower_value(weighted, rng):
-    """The certificate is that of the model, of draws and of SMO, until that has another point than the sample's."""
+def test_when_smo_has_taken_over_the_model_is_that_of_the_draws_or_the_samples_whichever_has_the_lower_value(
+    weighted, rng
+):
+    """And the certificate is of it, until SMO has another point than the sample's."""
     solver, seen = StochasticBatchPerceptron(), set()
     for _ in range(100):
         problem = many(rng, 1.0, noise=rng.uniform(0.0, 2.0))
@@ -674,13 +667,12 @@ def test_draws_that_err_less_outside_of_the_sample_are_the_model_though_its_solu
         _, state, _ = handed_over(problem, rng)
         alpha, f, bias, _ = solver.predictor(problem, state)
         point, at = state.polish.point, state.polish
-        drawn, sampled = f[0] + bias[0], point.multiple * at.f + point.bias
-        ours, theirs = errors_of_both(problem, state, drawn, at)
+        both = f[0] + bias[0], point.multiple * at.f + point.bias
         norms = float(alpha[0] @ (problem.y * f[0])), point.multiple**2 * float(at.alpha @ (problem.y * at.f))
-        values = [loss_of(problem, each, norm2) for each, norm2 in zip((drawn, sampled), norms)]
-        if sbp.is_wide(at) or min(abs(ours - theirs), abs(values[0] - values[1])) < 1e-6:
+        values = [loss_of(problem, scores, norm2) for scores, norm2 in zip(both, norms)]
+        if sbp.is_wide(at) or abs(values[0] - values[1]) < 1e-6:
             continue
-        chosen = 0 if ours < theirs or values[0] < values[1] else 1
+        chosen = int(values[1] < values[0])
         primal, dual, _ = solver.certificate(problem, state)
         assert primal == pytest.approx(values[chosen], rel=1e-5)
         assert dual <= primal
@@ -688,16 +680,15 @@ def test_draws_that_err_less_outside_of_the_sample_are_the_model_though_its_solu
         assert measured["objective"] == primal == solver.evaluate(problem, state, None)["objective"]
         for model in (made(), solver.model(problem, state)):
             scores = model.decision_function(problem.X)[:, 0]
-            np.testing.assert_allclose(scores, (drawn, sampled)[chosen], atol=1e-4 * np.abs(drawn).max())
-        seen.add((bool(ours < theirs), bool(values[0] < values[1])))
-        if ours < theirs:
-            while state.polish.episodes < 2:
-                solver.advance(problem, state, 1000)
-            primal, others = solver.certificate(problem, state).primal, SMO().certificate(problem, state.polish).primal
-            assert primal == pytest.approx(min(values[0], others), rel=1e-5)
-        if {(True, False), (False, False)} <= seen:
+            np.testing.assert_allclose(scores, both[chosen], atol=1e-4 * np.abs(both[chosen]).max())
+        seen.add(chosen)
+        while state.polish.episodes < 2:
+            solver.advance(problem, state, 1000)
+        primal, others = solver.certificate(problem, state).primal, SMO().certificate(problem, state.polish).primal
+        assert primal == pytest.approx(min(values[0], others), rel=1e-5)
+        if seen == {0, 1}:
             return
-    pytest.fail(f"of draws that err less, and have the lower value, there were {seen}")
+    pytest.fail(f"of draws (0) and the sample's solution (1) the lower value was that of {seen} alone")
 
 
 def test_the_sample_is_a_small_part_of_many_examples_and_half_of_few():

@@ -168,6 +168,22 @@ def test_the_gap_of_any_feasible_point_bounds_its_suboptimality(how, rounds):
     assert gap >= primal - best_primal - slack
 
 
+@pytest.mark.parametrize("positive", [1, 3])
+def test_every_round_moves_however_few_examples_one_class_has(positive, rng):
+    """Variables of one class alone cannot: their sum with signs is kept."""
+    for n in (400, 700, 1000, 1800):
+        X, y = rng.normal(size=(n, 2)), np.full(n, -1.0)
+        y[rng.choice(n, positive, replace=False)] = 1.0
+        weights = np.where(y > 0.0, n / positive, 1.0)
+        problem = KernelProblem(RBF(0.1), as_rows(X), y, Single(Hinge()), 1.0 / n, sample_weight=weights)
+        solver = SMO(sample=1)
+        state = solver.init(problem, rng)
+        assert solver.advance(problem, state, 1) == 1
+        assert state.counters.updates > 0
+        outcome = run(SMO(), problem, rng=rng, tol=1e-3, max_epochs=10000)
+        assert outcome.stop_reason == "tol"
+
+
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_the_certificate_of_a_warm_start_holds_before_any_round(intercept, rng):
     problem = make(rng, intercept=intercept)

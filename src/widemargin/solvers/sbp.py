@@ -29,8 +29,7 @@ exact solution on a sample: its hinge is too low on the sample and too high off 
 ‖w‖. The sample comes after the first step, which is the same for every ν > 0 (at w = 0 all responses are equal), so
 that a run stopped in it has a model. For one binary problem it is an eighth of the examples, which is what SMO would
 begin with: its solution is SMO's start, its kernel rows over all examples are in the cache that draws and SMO use and
-tell the hinge off it, and it is the model until the draws have a lower primal value or err on fewer of the examples
-outside of it.
+tell the hinge off it, and it is the model until the draws have a lower primal value.
 Several share samples of 500, 1,000, 2,000 and 4,000 examples, as long as they are easy.
 
 From the ν-form to the optimum. Draws are counted against three things, each time their number has doubled. The
@@ -137,9 +136,8 @@ class BatchState(protocol.State):
     ``start`` is SMO's state with the sample's solution, and ``polish`` that state once SMO goes on from it; ``reached``
     is the primal value before that. ``wet`` examples had a margin below 1 when the draws were last counted, and
     ``counted`` was their primal value; ``late`` says whether SMO is to take over, ``near`` whether draws may go on
-    since their rate promises enough; ``preferred`` whether their model errs on fewer examples than the sample's
-    solution, of which ``sampled`` has ‖w‖ and the mean hinge on the sample. ``passes`` over n, beside computing
-    kernel rows, are summed over the binary problems.
+    since their rate promises enough; ``sampled`` has ‖w‖ of the sample's solution and its mean hinge on the sample.
+    ``passes`` over n, beside computing kernel rows, are summed over the binary problems.
     """
 
     alpha: np.ndarray
@@ -169,7 +167,6 @@ class BatchState(protocol.State):
     sampled: tuple[float, float] = (0.0, 0.0)
     late: bool = False
     near: bool = False
-    preferred: bool = False
     counted: float = math.inf
     polish: State | None = None
     reached: float = math.inf
@@ -499,7 +496,6 @@ class BatchPerceptron(BatchSteps):
         y = problem.signs
         multiple, bias, value = problem.best_multiple(f[0], float(np.sum(alpha * y * f)))
         scores = multiple * f + bias
-        state.preferred = self._errs_less(problem, state, scores[0])
         return multiple * alpha, problem.lam * value, int(np.count_nonzero(y * scores < 1.0))
 
     def _count(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float, int]:
@@ -709,12 +705,8 @@ class BatchPerceptron(BatchSteps):
         if state.polish is None:
             point = self.predictor(problem, state)
             own = problem.certificate(problem.signs * point[0], point[1], point[2])
-            chosen = self._errs_less(problem, state, point[1][0] + point[2][0])
-        else:
-            chosen = self._prefers_draws(state)
-        primal, dual = smo.primal, max(own.dual, smo.dual)
-        if made is None or chosen or own.primal < smo.primal:
-            primal = own.primal
+        primal, dual = min(own.primal, smo.primal), max(own.dual, smo.dual)
+        if made is None or own.primal < smo.primal:
 
             def made() -> KernelModel:
                 alpha, _, bias, _ = (
@@ -723,25 +715,6 @@ class BatchPerceptron(BatchSteps):
                 return problem.model(problem.signs * alpha, bias)
 
         return Certificate(primal, dual, primal - dual), made
-
-    @staticmethod
-    def _prefers_draws(state: BatchState) -> bool:
-        """Whether the draws' model errs less, and what is known of SMO is still the sample's solution."""
-        smo = state.polish
-        return state.preferred and smo is not None and smo.episodes == 1 and not is_wide(smo)
-
-    def _errs_less(self, problem: KernelProblem, state: BatchState, scores: np.ndarray) -> bool:
-        """Whether the draws' model, which has these scores, errs on fewer of the examples outside of the sample than
-        the sample's solution.
-        """
-        start, size = state.start, self._largest_sample(problem)
-        if start is None or start.episode is not None:
-            return False
-        y, s, outside = problem.signs[0], problem.weights_of(0), np.ones(problem.n, bool)
-        outside[state.order[:size]] = False
-        ours, theirs = y * scores <= 0.0, y * (start.point.multiple * start.f + start.point.bias) <= 0.0
-        weights = s[outside] if s.size else np.ones(int(outside.sum()))
-        return bool(weights @ ours[outside] < weights @ theirs[outside])
 
     def _smo_point(
         self, problem: KernelProblem, state: BatchState
@@ -793,13 +766,12 @@ class BatchPerceptron(BatchSteps):
         if found is None:
             return None
         certificate, made = self._known(problem, state)
-        sampled = episode_of(state.polish) is None and self._prefers_draws(state)
-        if found[0]["objective"] <= certificate.primal and not sampled:
+        if found[0]["objective"] <= certificate.primal:
             return found
         return {"objective": certificate.primal, "gap": certificate.gap}, made
 
     def model(self, problem: KernelProblem, state: BatchState) -> KernelModel:
-        """A finished copy of the current model: that of the draws or that of SMO, whichever is the better one."""
+        """A finished copy of the current model: that of the draws or that of SMO, whichever has the lower value."""
         hoped = self._hoped(problem, state)
         return self._known(problem, state)[1]() if hoped is None else hoped[1]()
 

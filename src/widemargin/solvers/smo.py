@@ -467,6 +467,29 @@ def take_extremes(values, sign, limit, count, space, found):
 
 
 @apart
+def take_partner(values, extreme, most, space, found):
+    """Append to picked[:found] who has the extreme, or put it in the place of the last, where nobody has a finite value;
+    returns the new number.
+
+    With Σ σα kept, variables that can only rise or only fall do not move: a class of few examples might be missed.
+    """
+    taken, picked, k = space.taken, space.picked, 0
+    while k < found and not np.isfinite(values[picked[k]]):
+        k += 1
+    if k == found:
+        v = 0
+        while values[v] != extreme:
+            v += 1
+        if found == most:
+            found -= 1
+            taken[picked[found]] = False
+        taken[v] = True
+        picked[found] = v
+        found += 1
+    return found
+
+
+@apart
 def choose(part, rule, most, space, bias, top, bottom, position, untouched):
     """space.picked ← what the next working set takes up, ``most`` at most, ``taken`` marks it; returns the number and
     the new position in the order.
@@ -496,6 +519,9 @@ def choose(part, rule, most, space, bias, top, bottom, position, untouched):
         half = max(1, (most - found) // 2)
         found = take_extremes(space.up, 1.0, floor, half, space, found)
         found = take_extremes(space.down, -1.0, -ceiling, half, space, found)
+    elif rule.free_bias and np.isfinite(top) and np.isfinite(bottom):
+        found = take_partner(space.up, top, most, space, found)
+        found = take_partner(space.down, bottom, most, space, found)
     return found, position
 
 
