@@ -27,6 +27,7 @@ from widemargin.core.tiles import (
     Scattered,
     compute_rows,
     group_of,
+    pack,
     write_group,
 )
 
@@ -115,6 +116,17 @@ def test_tiles_are_the_same_whoever_writes_them(layout, m, rng, monkeypatch):
     for other in more:
         np.testing.assert_array_equal(other.tiles, one.tiles)
         np.testing.assert_array_equal(other.z_size, one.z_size)
+
+
+@pytest.mark.parametrize("width", [1, 5, 80])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 31, 32, 33, 47, 100])
+def test_tiles_hold_the_rows_and_zeros_behind_the_last_one(n, width, rng):
+    rows = rng.normal(size=(n + 1, width)).astype(np.float32)  # one more stands in memory
+    tiles = np.full((-(-n // LANES), width, LANES), np.nan, np.float32)
+    pack(DenseRows(rows[:n]), tiles)
+    found = tiles.transpose(0, 2, 1).reshape(-1, width)
+    np.testing.assert_array_equal(found[:n], rows[:n])
+    np.testing.assert_array_equal(found[n:], 0.0)
 
 
 @pytest.mark.parametrize("measure", [Inner(), Squared()])

@@ -1,5 +1,6 @@
 """The Stochastic Batch Perceptron against the textbook on the same draws, its averages, counters, states and C-form."""
 
+import itertools
 from copy import deepcopy
 from dataclasses import replace
 
@@ -362,6 +363,49 @@ def test_nu_is_the_geometric_mean_of_the_hinges_in_and_out_of_the_sample_over_th
         if inside != pytest.approx(outside, rel=1e-3):  # else either alone would have passed
             return
     pytest.fail("both hinges are the same in every sample")
+
+
+def test_each_class_has_the_nu_of_its_own_sample_and_labels(rng, monkeypatch):
+    solver, hinge_of, last = StochasticBatchPerceptron(), StochasticBatchPerceptron._loss_elsewhere, {}
+
+    def watched(self, problem, state, sample, trial):
+        chosen = sample.chosen[: sample.size][sample.places]
+        last[state.sought] = chosen, sample.others, trial.alpha.copy(), trial.bias
+        return hinge_of(self, problem, state, sample, trial)
+
+    monkeypatch.setattr(StochasticBatchPerceptron, "_loss_elsewhere", watched)
+    problem = make(rng, 1200, outputs=3, intercept="unregularized")
+    state = solver.init(problem, rng)
+    while state.sought < 3:
+        solver.advance(problem, state, 1)
+    K = gram(problem)
+    for q, (chosen, others, alpha, bias) in last.items():
+        y, beta = problem.signs[q], np.zeros(problem.n)
+        beta[chosen] = y[chosen] * alpha
+        f = K @ beta + bias
+        inside, outside = (np.mean(np.maximum(0.0, 1.0 - y[rows] * f[rows])) for rows in (chosen, others))
+        assert state.nu[q] == pytest.approx(np.sqrt(inside * outside / (beta @ K @ beta)), rel=1e-4)
+    assert last.keys() == {0, 1, 2}
+
+
+def test_a_hinge_that_rounding_has_made_negative_is_none(rng):
+    """It comes as the difference of two sums."""
+    solver, problem = StochasticBatchPerceptron(), make(rng)
+    state = solver.init(problem, rng)
+    solver._set_nu(state, 1.0, 0.1, -1e-12)
+    assert state.nu[0] == 0.0
+    assert state.sought == 1
+
+
+def test_each_class_that_has_weight_is_in_the_sample(rng):
+    for _ in range(20):
+        problem = make(rng, 200, outputs=3)
+        problem = replace(problem, sample_weight=rng.uniform(0.5, 1.0, 200) * (rng.random(200) < 0.05))
+        order = StochasticBatchPerceptron._classes_first(problem, rng.permutation(200), 20)
+        np.testing.assert_array_equal(np.sort(order), np.arange(200))
+        for y, sign in itertools.product(problem.signs, (-1.0, 1.0)):
+            own = (y == sign) & (problem.sample_weight > 0.0)
+            assert own[order[:20]].any() == own.any()
 
 
 def test_values_of_the_sample_are_counted(rng, matrices):

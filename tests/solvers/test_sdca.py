@@ -332,7 +332,7 @@ def test_a_dual_that_fell_changes_values_and_no_types(rng):
     """Or the loop would be compiled once more, in the midst of a run."""
     problem, solver = drawn(rng, losses.Hinge()), SDCA()
     state = solver.init(problem, np.random.default_rng(0))
-    state.dual[:], state.checked = 1e9, -problem.n
+    state.dual[:], state.checked = 1e9, -solver._unlooked(problem, state)
     solver._look(problem, state)
     assert type(state.sigma) is float
 

@@ -367,12 +367,18 @@ def test_an_episode_ahead_comes_to_the_same_bits_however_it_is_cut_looked_at_or_
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_the_end_of_an_episode_ahead_can_be_looked_at_where_good_points_are_wanted_early(early, rng):
+def test_the_end_of_an_episode_ahead_can_be_looked_at_once_where_good_points_are_wanted_early(early, rng, monkeypatch):
+    monkeypatch.setattr(smo, "BLOCK_VALUES", 1)  # so that the closing has several blocks
     problem, solver = separable(rng), SMO(early=early, tol=1e-5)
     state = ahead_of_all(problem, solver, rng)
     while state.closing is None and state.episode is not None:
         solver.advance(problem, state, 1)
-    assert sbp.at_look(state) is sbp.is_ahead(state) is early
+    assert sbp.is_ahead(state) is early
+    rounds = state.episode.rounds
+    for other in range(8, 13):  # not again at 8, 10 and 12 rounds, where it was looked at before it had ended
+        state.episode.rounds = other
+        assert sbp.at_look(state) is (early and other in (9, 11))
+    state.episode.rounds = rounds
     if early:  # solved further than for a soon end
         at, y = state.episode, problem.y[state.episode.rows]
         bias = smo.free_bias(y, y - at.f, problem.caps[at.active], at.alpha)
@@ -382,7 +388,9 @@ def test_the_end_of_an_episode_ahead_can_be_looked_at_where_good_points_are_want
         assert solver.estimate(problem, state)[0]["objective"] < solver.certificate(problem, state).primal
         assert state.closing.position == 0
         solver.advance(problem, state, 1)
-    assert state.closing is None or state.closing.position > 0
+    assert 0 < state.closing.position < state.closing.rows.size
+    assert not sbp.is_ahead(state)
+    assert not sbp.at_look(state)
 
 
 def test_nothing_goes_ahead_where_rows_are_given_or_shared_or_have_no_room_or_most_examples_matter(rng):

@@ -29,9 +29,9 @@ w along u, r = ⟨u, w⟩ = Σ αᵢmᵢ, can be answered late. Visits see the s
 
 with θ = 0.95 and η = 4/n. At rest v = r, so the optimum is the same; η = 1 is plain coordinate ascent. The share 1 − θ
 that is answered at once damps the swing of v about r. Late answers give up that D grows at every single visit; D is
-looked at once an epoch, and where it has fallen η grows fourfold, so that a problem which this does not suit ends with
-plain ascent. Where the box shortens steps more than the curvature along u does, there is nothing to gain: they begin
-at a mean of C sᵢmᵢ² of 0.3.
+looked at once an epoch (on small data less often), and where it has fallen η grows fourfold, so that a problem which
+this does not suit ends with plain ascent. Where the box shortens steps more than the curvature along u does, there is
+nothing to gain: they begin at a mean of C sᵢmᵢ² of 0.3.
 
 What is output. Each visit leaves one example satisfied and the others a little less so, and P feels that noise more
 than D does. Where features are no more than examples, the weights are therefore the mean over the last completed pass
@@ -106,6 +106,8 @@ REFRESH = 64
 EXCHANGED = 32
 #: Looks at an exchange before a waiting thread offers its processor to others.
 LOOKS = 3000
+#: D is looked at once an epoch, or after so many entries of the data where that takes less time than a look.
+UNLOOKED = 2**19
 #: Rounding that may have made this share of a gap is not left in it.
 NEGLIGIBLE = 0.01
 #: What stands where in Course.at.
@@ -1088,7 +1090,7 @@ class SDCA(Solver):
         """Make ``count`` visits, or fewer if there is something to look at; returns how many."""
         at = np.array([state.awake, state.position, state.passes])
         visits = state.counters.visits
-        unchecked = state.checked + problem.n - visits if self._may_fall(state) else count
+        unchecked = state.checked + self._unlooked(problem, state) - visits if self._may_fall(state) else count
         course = Course(state.order, at, np.uint64(state.seed), bool(self.shrinking), count, visits, unchecked)
         data = Data(problem.X, problem.y, problem.sample_weight, state.U)
         rule, space = self._rule(problem, state), Scratch(*np.zeros((3, problem.n_outputs)))
@@ -1146,8 +1148,8 @@ class SDCA(Solver):
             raise
 
     def _look(self, problem: Problem, state: State) -> None:
-        """Look at D once an epoch, where it may fall; where it did, the next visits are more careful."""
-        if not self._may_fall(state) or state.counters.visits - state.checked < problem.n:
+        """Look at D now and then, where it may fall; where it did, the next visits are more careful."""
+        if not self._may_fall(state) or state.counters.visits - state.checked < self._unlooked(problem, state):
             return
         state.checked = state.counters.visits
         dual = self._dual(problem, state.alpha, state.w.W, state.w.b)
@@ -1156,6 +1158,12 @@ class SDCA(Solver):
         if fell.any():
             state.sigma = min(2.0 * state.sigma, float(max(1, len(state.scores))))
         state.dual[:] = dual
+
+    @staticmethod
+    def _unlooked(problem: Problem, state: State) -> int:
+        """Visits from one look at D to the next; examples that are answered together may overshoot soon."""
+        few = 0 if state.threads > 1 else int(UNLOOKED / (problem.mean_entries * problem.n_outputs))
+        return max(problem.n, few)
 
     @staticmethod
     def _may_fall(state: State) -> bool:
