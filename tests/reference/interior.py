@@ -27,11 +27,13 @@ def longest(values, changes):
     return min([1.0 / 0.995, *(-v / c for v, c in zip(np.concatenate(values), np.concatenate(changes)) if c < 0.0)])
 
 
-def steps(Z, D, sigma, p, u, q, n_steps):
-    """(w, α) after so many steps from w = 0 and α at a quarter of its box, or of 2/q where there is none."""
+def steps(Z, D, sigma, p, u, q, n_steps, scale):
+    """(w, α) after so many steps from w = 0, α at a quarter of its box, or of the scale of the targets over q, and
+    multipliers at that scale.
+    """
     bounded = np.isfinite(u)
-    w, alpha = np.zeros(Z.shape[1]), np.where(bounded, 0.25 * u, 0.25 / np.where(q > 0.0, q, 1.0))
-    room, lower, upper = np.where(bounded, u - alpha, 1.0), np.ones(u.size), 1.0 * bounded
+    w, alpha = np.zeros(Z.shape[1]), np.where(bounded, 0.25 * u, 0.25 * scale / np.where(q > 0.0, q, 1.0))
+    room, lower, upper = np.where(bounded, u - alpha, 1.0), np.full(u.size, scale), scale * bounded
     for _ in range(n_steps):
         first = [p + lower - upper - sigma * (Z @ w) - q * alpha, Z.T @ (sigma * alpha) - D * w]
         point = Z, D, sigma, q, alpha, room, lower, upper

@@ -1,5 +1,7 @@
 """The interior-point solver: its optimum against others' and by its conditions, on features of any size."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -167,10 +169,38 @@ def test_steps_are_those_of_the_textbook_which_eliminates_nothing(loss, intercep
     state = solver.init(problem)
     for _ in range(6):
         solver.advance(problem, state, 1)
-    w, alpha = reference.steps(*as_box(problem), state.counters.steps)  # fewer where the gap is closed
+    scale = np.abs(problem.y).max()  # 1 for labels
+    w, alpha = reference.steps(*as_box(problem), state.counters.steps, scale)  # fewer where the gap is closed
     own = state.variables.alpha[0, problem.sample_weight > 0.0].ravel()
     np.testing.assert_allclose(state.w[0], w, rtol=1e-6, atol=1e-8 * np.abs(w).max())
     np.testing.assert_allclose(own, alpha, rtol=1e-6, atol=1e-8 * alpha.max())
+
+
+class InParts(Interior):
+    """Data cut into parts of equal size."""
+
+    n_parts = 1
+
+    def parts(self, problem, variables):
+        return cut(problem, self.n_parts, variables)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.integers(-40, 40), st.booleans(), st.sampled_from([1, 3]))
+def test_targets_of_any_size_take_the_same_steps(seed, power, squared, n_parts):
+    """t·y has the weights t·w with t·ε, and t·C where the loss is not squared; a power of 2 rounds nothing."""
+    rng, t = np.random.default_rng(seed), 2.0**power
+    kind = SquaredEpsilon if squared else EpsilonInsensitive
+    problem = make(rng, kind(0.2), intercept="regularized")
+    C = problem.C * (1.0 if squared else t)
+    larger = replace(problem, y=t * problem.y, target=Single(kind(0.2 * t)), lam=1.0 / (C * problem.n))
+    solver = InParts()
+    solver.n_parts = n_parts
+    states = [solver.init(each) for each in (problem, larger)]
+    for _ in range(8):
+        for each, state in zip((problem, larger), states):
+            solver.advance(each, state, 1)
+        np.testing.assert_allclose(states[1].w / t, states[0].w, rtol=1e-9)
 
 
 # ---------------------------------------------------------------- conditions of the optimum
@@ -253,15 +283,6 @@ def test_nobody_has_weight_or_all_have_one_label(intercept, rng):
 
 
 # ---------------------------------------------------------------- parts
-
-
-class InParts(Interior):
-    """Data cut into parts of equal size."""
-
-    n_parts = 1
-
-    def parts(self, problem, variables):
-        return cut(problem, self.n_parts, variables)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

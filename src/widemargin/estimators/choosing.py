@@ -3,9 +3,9 @@
 Dual coordinate ascent ("sdca") takes some κ epochs, where κ is C times the mean of sᵢ‖xᵢ‖², the constant feature
 counted where there is one; more to a smaller gap, and more for squared losses. The interior point ("interior") takes
 some twenty steps whatever κ is, each of which costs as much as several epochs: the more entries a row has the more, as
-a step multiplies each with each other, and it solves as many equations as there are features. What that comes to on
-many data sets, and how the constants were chosen, is in docs/measurements/auto.md; ``widemargin bench auto``
-measures it.
+a step multiplies each with each other, and it solves as many equations as there are features; and there is a
+millisecond of Python in each. What that comes to on many data sets, and how the constants were chosen, is in
+docs/measurements/auto.md; ``widemargin bench auto`` measures it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Rule(NamedTuple):
     """Constants of the choice.
 
     Dual ascent takes κ (10⁻³/tol)^``power`` epochs, ``squared`` times as many for squared losses; the interior point
-    as long as ``epochs`` + ``per_entry`` k + ``equations`` d³/(n k) of them, for k entries a row.
+    as long as ``epochs`` + ``per_entry`` k + (``equations`` d³ + ``calls``)/(n k) of them, for k entries a row: on
+    small data it is calls that take its time.
     """
 
     power: float = 0.2
@@ -64,12 +65,13 @@ class Rule(NamedTuple):
     epochs: float = 5.0
     per_entry: float = 0.4
     equations: float = 2.0
+    calls: float = 2e6
 
     def prefers_interior(self, facts: Facts) -> bool:
         """Whether dual ascent should take longer to a gap of ``tol`` than the interior point."""
         ascent = facts.kappa * (1e-3 / facts.tol) ** self.power * (self.squared if facts.squared else 1.0)
-        equations = self.equations * facts.d**3 / (facts.n * facts.entries)
-        return ascent > self.epochs + self.per_entry * facts.entries + equations
+        fixed = (self.equations * facts.d**3 + self.calls) / (facts.n * facts.entries)
+        return ascent > self.epochs + self.per_entry * facts.entries + fixed
 
 
 RULE = Rule()

@@ -403,16 +403,24 @@ def some_of(problem: Problem, rows: slice) -> Problem:
     return replace(problem, X=X, y=problem.y[rows], sample_weight=problem.sample_weight[rows])
 
 
-def start(problem: Problem, C: float) -> Variables:
-    """Variables a quarter of the way into their boxes."""
+def scale_of(problem: Problem) -> float:
+    """The size of the targets of a regression, 1 for labels."""
+    largest = float(np.abs(problem.y).max(initial=0.0)) if problem.loss.is_regression else 0.0
+    return largest or 1.0
+
+
+def start(problem: Problem, C: float, scale: float) -> Variables:
+    """Variables a quarter of the way into their boxes; multipliers and, without bounds, variables are as large as the
+    targets: all that follows grows with them.
+    """
     outputs, n, loss = problem.n_outputs, problem.n, problem.loss
     squared = loss.smoothness < math.inf
     alpha = np.empty((outputs, n, 2 if loss.is_regression else 1))
     for c in range(outputs):
         alpha[c] = problem.binary_part(c)[2][:, None]
     room = np.empty((outputs, n, 0)) if squared else (1.0 - START) * C * alpha
-    alpha *= (2.0 if squared else 1.0) * START * C  # without bounds, of 1/q
-    return Variables(alpha, room, np.ones_like(alpha), np.ones_like(room))
+    alpha *= (2.0 * scale if squared else 1.0) * START * C  # without bounds, of 1/q
+    return Variables(alpha, room, np.full_like(alpha, scale), np.full_like(room, scale))
 
 
 class Part:
@@ -426,6 +434,8 @@ class Part:
         The trade-off, that of all parts.
     variables : Variables, optional
         Where to start from, changed in place; by default where steps start.
+    scale : float, default=1.0
+        The size of the targets of all parts, for the start.
 
     Notes
     -----
@@ -434,7 +444,7 @@ class Part:
     :meth:`state` and the messages after it. :meth:`move` ends a step, and :meth:`weigh` says again what it said.
     """
 
-    def __init__(self, problem: Problem, C: float, variables: Variables | None = None) -> None:
+    def __init__(self, problem: Problem, C: float, variables: Variables | None = None, scale: float = 1.0) -> None:
         self.problem, self.C = problem, C
         loss = problem.loss
         self.rule = Rule(
@@ -442,7 +452,7 @@ class Part:
         )
         self.constant = problem.intercept != "none"
         self.width = problem.d + self.constant
-        self.variables = start(problem, C) if variables is None else variables
+        self.variables = start(problem, C, scale) if variables is None else variables
         self.scores, self.first, self.second = np.zeros((3, problem.n_outputs, problem.n))
         self.bound, self.tau = np.zeros((2, problem.n_outputs))
         height = max(1, ENTRIES_AT_ONCE // max(1, problem.d))
@@ -547,7 +557,7 @@ def cut(problem: Problem, n_parts: int, variables: Variables | None = None) -> L
     parts = []
     for rows in (slice(*pair) for pair in pairwise(ends.tolist())):
         own = None if variables is None else Variables(*(array[:, rows] for array in variables))
-        parts.append(Part(some_of(problem, rows), problem.C, own))
+        parts.append(Part(some_of(problem, rows), problem.C, own, scale_of(problem)))
     return LocalParts(parts)
 
 
@@ -718,7 +728,7 @@ class Interior(Solver):
 
     def start(self, problem: Any) -> Variables:
         """The variables of all examples before the first step."""
-        return start(problem, problem.C)
+        return start(problem, problem.C, scale_of(problem))
 
     def _work(self, problem: Any, state: State) -> Work:
         return state.work(problem, lambda: Work(self.parts(problem, state.variables)))
@@ -841,12 +851,13 @@ class PartMaker:
     """Makes a part of its problem; travels to where the examples are."""
 
     C: float
+    scale: float
 
     #: What a part keeps from one message of a step to the next is not in its state.
     complete = False
 
     def __call__(self, problem: Problem, number: int) -> Part:
-        return Part(problem, self.C)
+        return Part(problem, self.C, scale=self.scale)
 
 
 @savable()
@@ -861,6 +872,6 @@ class InteriorOnParts(Interior):
         return Variables(*np.empty((4, problem.n_outputs, 0, 0)))
 
     def _work(self, problem: Any, state: Any) -> Work:
-        found = state.work(problem, lambda: Work(state.made(problem.place, PartMaker(problem.C))))
+        found = state.work(problem, lambda: Work(state.made(problem.place, PartMaker(problem.C, problem.scale))))
         vars(state).pop("kept", None)
         return found

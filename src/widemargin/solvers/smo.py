@@ -468,7 +468,7 @@ def take_extremes(values, sign, limit, count, space, found):
 
 @apart
 def take_partner(values, extreme, most, space, found):
-    """Where nobody in picked[:found] has a finite value, append who has the extreme, or put it in the place of the last;
+    """Where nobody in picked[:found] has a finite value, append who has the extreme, or put it in the last one's place;
     returns the new number.
 
     With Σ σα kept, variables that can only rise or only fall do not move: a class of few examples might be missed.
