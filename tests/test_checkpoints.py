@@ -317,6 +317,7 @@ def test_bad_parameters_are_refused_in_a_sentence(cls, left):
     for parameters, error, said in (
         ({"checkpoint": 3}, TypeError, "checkpoint must be the name of a file or None, got 3"),
         ({"checkpoint": path / "no" / "file"}, FileNotFoundError, "is no folder; make it first"),
+        ({"checkpoint": path.parent}, IsADirectoryError, "is a folder: name a file in it"),
         ({"checkpoint": path, "checkpoint_every": -1}, ValueError, "checkpoint_every must be ≥ 0"),
     ):
         with pytest.raises(error, match=said):

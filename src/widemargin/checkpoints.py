@@ -80,6 +80,8 @@ class Checkpoint:
         problem = {"the version of widemargin": sys.modules[__package__].__version__, **problem}
         if not path.parent.is_dir():
             raise FileNotFoundError(f"checkpoint {path} cannot be written: {path.parent} is no folder; make it first")
+        if path.is_dir():
+            raise IsADirectoryError(f"checkpoint {path} is a folder: name a file in it")
         remove_leftovers(path)
         self.journal = self._found(problem) if path.exists() else Journal(problem)
         self.written, self.took = time.perf_counter(), 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import pickle
@@ -46,6 +47,8 @@ LAYOUTS = "dense", "sparse"
 
 #: Fits that end early, kernel rows that find no room, and threads take other loops than fits that go well on one.
 VARIANTS: tuple[dict[str, Any], ...] = ({}, {"max_iter": 1}, {"cache_size": 1e-3, "n_jobs": 2})
+#: What solver="auto" of a linear machine may be, beside what it is on little data.
+ELSEWHERE: dict[str, Any] = {"solver": "interior"}
 
 
 class Warmed(NamedTuple):
@@ -286,6 +289,9 @@ def _warm(part: _Part) -> Warmed:
         for target in classes if is_classifier(part.estimator) else [y]:
             for variant in VARIANTS:
                 _use(part.estimator, X, target, variant)
+            if isinstance(part.estimator, (LinearSVC, LinearSVR)) and part.estimator.solver == "auto":
+                with contextlib.suppress(ValueError):  # a loss or an intercept that it has not, and "auto" does not take
+                    _use(part.estimator, X, target, ELSEWHERE)
     return Warmed(count.loops, time.perf_counter() - since)
 
 

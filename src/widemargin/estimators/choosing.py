@@ -65,7 +65,7 @@ class Rule(NamedTuple):
     epochs: float = 5.0
     per_entry: float = 0.4
     equations: float = 2.0
-    calls: float = 2e6
+    calls: float = 1e6
 
     def prefers_interior(self, facts: Facts) -> bool:
         """Whether dual ascent should take longer to a gap of ``tol`` than the interior point."""

@@ -87,7 +87,7 @@ class Merge(Policy):
         if solver.budget < 2 or not 2 <= self.vectors <= solver.budget + 1:
             raise ValueError(
                 f"merging {self.vectors} vectors needs a budget ≥ 2 and 2 ≤ vectors ≤ budget + 1, got "
-                f"budget {solver.budget}"
+                f"budget {solver.budget}: change one of them, or use maintenance='remove'"
             )
         if self.table_size < 2:
             raise ValueError(f"table_size must be ≥ 2, got {self.table_size}")
