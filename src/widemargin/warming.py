@@ -290,7 +290,7 @@ def _warm(part: _Part) -> Warmed:
             for variant in VARIANTS:
                 _use(part.estimator, X, target, variant)
             if isinstance(part.estimator, (LinearSVC, LinearSVR)) and part.estimator.solver == "auto":
-                with contextlib.suppress(ValueError):  # a loss or an intercept that it has not, and "auto" does not take
+                with contextlib.suppress(ValueError):  # where "auto" cannot be this one either
                     _use(part.estimator, X, target, ELSEWHERE)
     return Warmed(count.loops, time.perf_counter() - since)
 
