@@ -303,6 +303,14 @@ def test_class_weights_that_leave_no_example_are_refused():
     refused(lambda: LinearSVC(class_weight={0: 0.0, 1: 0.0}).fit(X, LABELS), "class_weight", "0.0", "> 0")
 
 
+@pytest.mark.parametrize("estimator", [LinearSVC, SVC, BudgetedSVC, IncrementalSVC])
+def test_weights_that_leave_one_class_are_refused_as_one_class_is(estimator):
+    weights = np.where(LABELS == LABELS[0], 1.5, 0.0)
+    said = "at least 2 classes", "weight > 0", repr(LABELS[0].item())
+    refused(lambda: estimator().fit(X, LABELS, sample_weight=weights), *said)
+    refused(lambda: estimator(class_weight={1 - LABELS[0].item(): 0.0, LABELS[0].item(): 1.0}).fit(X, LABELS), *said)
+
+
 @pytest.mark.parametrize(
     ("cost", "words"),
     [

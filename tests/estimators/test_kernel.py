@@ -862,11 +862,12 @@ def test_kernel_values_beyond_float32_end_with_a_warning_or_an_error(rng):
         assert warned
 
 
-def test_a_class_whose_examples_all_weigh_nothing(rng):
-    X, y, _ = data(rng, 40)
-    model, _ = ends(SVC(), X, y) and ends(SVC(class_weight={0: 0.0}), X, y)
-    np.testing.assert_array_equal(model.predict(X), 1)
-    assert model.support_.size == 0
+def test_one_class_of_three_whose_examples_all_weigh_nothing_is_never_predicted(rng):
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
+    for parameters, weights in (({"class_weight": {0: 0.0, 1: 1.0, 2: 1.0}}, None), ({}, (y > 0).astype(float))):
+        model = SVC(**parameters).fit(X, y, sample_weight=weights)
+        assert not np.isin(np.flatnonzero(y == 0), model.support_).any()
+        assert set(model.predict(X)) <= {1, 2}
 
 
 @pytest.mark.parametrize("sparse", [False, True])

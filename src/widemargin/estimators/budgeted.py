@@ -532,6 +532,7 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
         started, X, y, weights = self._begin(X, y, sample_weight)
         self._start_anew()
         codes = self._encode(y)
+        self._check_weights(codes, weights)
         self._counts = self._count(codes, weights)
         of_class = class_weights(self.class_weight, self.classes_, self._counts)
         of_example = None if self.class_weight is None else of_class[codes]

@@ -284,6 +284,7 @@ class SVC(Decomposed):
         """What a fit trains on, checked and prepared."""
         started, X, y, weights = self._begin(X, y, sample_weight)
         codes = self._encode(y, goes_on=self.warm_start and hasattr(self, "support_"))
+        self._check_weights(codes, weights)
         counts = np.bincount(codes).astype(float)
         of_class = class_weights(self.class_weight, self.classes_, counts)
         weighted = weights.size > 0 or self.class_weight is not None

@@ -155,6 +155,19 @@ class Labelled(ClassifierMixin, TrainedByRun):
                 "all labels at the first call, or use BudgetedSVC or IncrementalSVC, which take new ones later"
             )
 
+    def _check_weights(self, codes: np.ndarray, weights: np.ndarray) -> None:
+        """Refuse weights, of examples or of classes, that leave less than two classes to learn."""
+        if weights.size == 0 and self.class_weight is None:
+            return
+        counts = self._count(codes, weights)
+        there = self.classes_[counts * class_weights(self.class_weight, self.classes_, counts) > 0.0]
+        if there.size < 2:
+            said = f"only {there.tolist()[0]!r} has one" if there.size else "none has one"
+            raise ValueError(
+                f"{type(self).__name__} needs examples of at least 2 classes with a weight > 0, and {said}: look at "
+                "sample_weight and class_weight"
+            )
+
     def _count(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Examples of each class, each counted with its weight."""
         return np.bincount(codes, weights if weights.size else None, self.classes_.size).astype(float)

@@ -515,6 +515,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         """
         started, X, y, weights = self._begin(X, y, sample_weight)
         codes = self._encode(y, goes_on=self.warm_start and hasattr(self, "classes_"))
+        self._check_weights(codes, weights)
         self._start_anew()
         self._counts = np.zeros(self.classes_.size)
         problem = self._problem_of_part(X, codes, weights, self._count_part(codes, weights))
