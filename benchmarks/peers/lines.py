@@ -177,8 +177,9 @@ def two_threads(get, gamma, C):
 
 
 def sbp(get, gamma, C):
-    """SBP until its test errors are 1.02 times those of our own SMO, to whole examples, beside SMO to the end. Each turn
-    has a seed of its own: where few examples are wrong, one or two decide at which look SBP is there.
+    """SBP until its test errors are 1.02 times those of our own SMO, to whole examples, beside SMO to the end.
+
+    Each turn has a seed of its own: where few examples are wrong, one or two decide at which look SBP is there.
     """
 
     def make(_, __):
@@ -189,9 +190,11 @@ def sbp(get, gamma, C):
         seeds = itertools.count()
 
         def turn():
-            found, seed = [], next(seeds)  # the model alone: kernel rows that SMO still had would leave SBP with memory nobody has touched
+            # the model alone: kernel rows that SMO still had would leave SBP with memory nobody has touched
+            found, seed = [], next(seeds)
+            rng = np.random.default_rng(seed)
             smo = preparing + seconds_of(
-                lambda: found.append(run(exact, problem, rng=np.random.default_rng(seed), tol=1e-3, max_epochs=1e9).model)
+                lambda: found.append(run(exact, problem, rng=rng, tol=1e-3, max_epochs=1e9).model)
             )
             error = test_error(found[0], Z, t)
             most = limit(error, t)
@@ -375,7 +378,9 @@ LINES = {
     "SBP: covtype's first ten features, 10,000 rows": Line(
         sbp(lambda: smo_rows.standardised("covtype", 54, 2, 10000, 10), 1.0, 1.0), SMO, turns=5, asked=1.2
     ),
-    "SBP: generated, 100,000 × 3": Line(sbp(lambda: smo_rows.noisy(100_000, 3, 0.0), 1.0, 10.0), SMO, turns=5, asked=1.2),
+    "SBP: generated, 100,000 × 3": Line(
+        sbp(lambda: smo_rows.noisy(100_000, 3, 0.0), 1.0, 10.0), SMO, turns=5, asked=1.2
+    ),
     **{
         f"linear to 1.1 × the best error: {name}": Line(to_error(name), SGD, optimum=name, asked=0.8)
         for name in ("a9a", "reuters", "news20")

@@ -305,7 +305,7 @@ def test_class_weights_that_leave_no_example_are_refused():
 
 @pytest.mark.parametrize("estimator", [LinearSVC, SVC, BudgetedSVC, IncrementalSVC])
 def test_weights_that_leave_one_class_are_refused_as_one_class_is(estimator):
-    weights = np.where(LABELS == LABELS[0], 1.5, 0.0)
+    weights = np.where(LABELS, 0.0, 1.5)
     said = "at least 2 classes", "weight > 0", repr(LABELS[0].item())
     refused(lambda: estimator().fit(X, LABELS, sample_weight=weights), *said)
     refused(lambda: estimator(class_weight={1 - LABELS[0].item(): 0.0, LABELS[0].item(): 1.0}).fit(X, LABELS), *said)
