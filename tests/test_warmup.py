@@ -2,12 +2,13 @@
 
 import shutil
 
+import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 import fresh
 import widemargin
-from widemargin import warming, warmup
+from widemargin import SVC, LinearSVC, warming, warmup
 from widemargin.core.machine_code import Folders
 
 #: No main module that a child could import, as at a prompt or in a notebook. The second warm-up runs in this process,
@@ -49,6 +50,16 @@ def test_fits_compile_nothing_after_a_warmup_nor_does_a_second_one_and_what_cann
     lines = [line for line in done.stderr.splitlines() if line.startswith("widemargin.warmup: LinearSVC")]
     assert [line[-8:] for line in lines] == ["(1 of 2)", "(1 of 1)"]
     assert "nothing to compile" in lines[1]
+
+
+def test_both_solvers_that_auto_may_be_are_warmed_and_four_classes(monkeypatch):
+    used = []
+    monkeypatch.setattr(warming, "_use", lambda estimator, X, y, variant: used.append((variant, np.unique(y).size)))
+    for estimator, is_auto in ((LinearSVC(), True), (LinearSVC(solver="sdca"), False), (SVC(), False)):
+        used.clear()
+        warming._warm(warming._Part("", estimator, "float64", "dense"))
+        assert ({"solver": "interior"} in [variant for variant, _ in used]) is is_auto
+        assert {classes for _, classes in used} == {2, 3, 4}
 
 
 def test_every_estimator_has_a_name():

@@ -182,8 +182,14 @@ def test_every_solver_gives_a_certificate_and_a_history(solver, rng):
         assert model.history_["gap"][-1] == pytest.approx(certificate.gap)
 
 
-def test_each_binary_problem_has_its_certificate_and_its_number_in_the_history(rng):
+def test_each_binary_problem_has_its_certificate_and_its_number_in_the_history(rng, monkeypatch):
     X, y, _ = data(rng, 120, classes=4)
+    together = SVC(tol=1e-3).fit(X, y)  # so many and so small pairs have one run
+    assert set(together.history_["problem"]) == {-1}
+    assert [c.primal for c in together.certificate_] == pytest.approx(
+        [c.primal for c in SVC(tol=1e-6).fit(X, y).certificate_], rel=1e-3
+    )
+    monkeypatch.setattr(multiclass, "MANY_PAIRS", 10**9)
     model = SVC(tol=1e-3).fit(X, y)
     assert len(model.certificate_) == 6
     assert all(0.0 <= c.gap <= 1e-3 * c.primal for c in model.certificate_)
@@ -416,8 +422,9 @@ def test_ctrl_c_leaves_a_model(rng):
         assert np.isfinite(scores_of(model, X)).all()
 
 
-def test_one_ctrl_c_ends_the_training_of_all_pairs(rng):
+def test_one_ctrl_c_ends_the_training_of_all_pairs(rng, monkeypatch):
     """Either no further pair is begun (and none is without a model), or the interrupt is passed on."""
+    monkeypatch.setattr(multiclass, "MANY_PAIRS", 10**9)
     X, y, _ = data(rng, 200, classes=5)
     seen = []
 

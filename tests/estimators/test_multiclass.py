@@ -14,6 +14,14 @@ from widemargin.estimators.multiclass import LARGE_PAIR, Binaries, target_of, ta
 from widemargin.running import Interrupts
 
 CODES = np.array([2, 0, 1, 2, 0, 1, 2])
+
+
+@pytest.fixture(autouse=True)
+def one_after_the_other(monkeypatch):
+    """Pairs have a run each, however small they are."""
+    monkeypatch.setattr(multiclass, "MANY_PAIRS", 10**9)
+
+
 WEIGHTS, OF_CLASS = np.arange(1.0, 8.0), np.array([1.0, 10.0, 100.0])
 
 

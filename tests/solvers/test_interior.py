@@ -23,6 +23,7 @@ from widemargin.core.losses import (
 )
 from widemargin.core.rows import as_rows
 from widemargin.problems.linear import Problem
+from widemargin.problems.parts import in_parts
 from widemargin.running import run
 from widemargin.solvers import interior
 from widemargin.solvers.interior import LocalParts, Part, cut, some_of
@@ -169,7 +170,7 @@ def test_steps_are_those_of_the_textbook_which_eliminates_nothing(loss, intercep
     state = solver.init(problem)
     for _ in range(6):
         solver.advance(problem, state, 1)
-    scale = np.abs(problem.y).max()  # 1 for labels
+    scale = np.abs(problem.y[problem.sample_weight > 0.0]).max()  # 1 for labels
     w, alpha = reference.steps(*as_box(problem), state.counters.steps, scale)  # fewer where the gap is closed
     own = state.variables.alpha[0, problem.sample_weight > 0.0].ravel()
     np.testing.assert_allclose(state.w[0], w, rtol=1e-6, atol=1e-8 * np.abs(w).max())
@@ -283,6 +284,25 @@ def test_nobody_has_weight_or_all_have_one_label(intercept, rng):
 
 
 # ---------------------------------------------------------------- parts
+
+
+@pytest.mark.parametrize("loss", [EpsilonInsensitive(0.2), SquaredEpsilon(0.2)], **by_name)
+def test_parts_start_at_the_scale_of_all_targets_that_have_weight(loss, rng):
+    problem = make(rng, loss, n=60, intercept="regularized", weighted=True)
+    problem.y[0], problem.sample_weight[0] = 1e4, 1.0  # in the first part alone
+    problem.y[-1], problem.sample_weight[-1] = 1e30, 0.0
+    assert problem.scale == 1e4
+    chosen = np.array_split(np.arange(60), 3)
+    elsewhere, cut_up = in_parts(problem, chosen), InParts()
+    cut_up.n_parts = 3
+    assert elsewhere.scale == 1e4
+    runs = [(Interior(), problem), (cut_up, problem), (interior.InteriorOnParts(), elsewhere)]
+    states = [solver.init(each) for solver, each in runs]
+    for _ in range(5):
+        for (solver, each), state in zip(runs, states):
+            solver.advance(each, state, 1)
+        for state in states[1:]:
+            np.testing.assert_allclose(state.w, states[0].w, rtol=1e-6, atol=1e-9 * np.abs(states[0].w).max())
 
 
 @pytest.mark.parametrize("sparse", [False, True])

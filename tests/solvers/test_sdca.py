@@ -328,6 +328,34 @@ def test_rows_that_agree_make_threads_careful_not_wrong(rng):
     assert outcome.stop_reason == "tol"
 
 
+def test_looks_at_the_dual_become_rarer_while_it_grows_and_frequent_when_it_fell(rng):
+    problem, solver = drawn(rng, losses.Hinge()), SDCA()
+    state = solver.init(problem, np.random.default_rng(0))
+    state.theta, last = 0.95, 0
+    most = max(problem.n, int(sdca.UNLOOKED / (problem.mean_entries * problem.n_outputs)))
+    for k in range(1, 30):
+        state.dual[:], state.checked = -np.inf, state.counters.visits - solver._unlooked(problem, state)
+        solver._look(problem, state)
+        assert solver._unlooked(problem, state) == min(2**k * problem.n, most) >= last
+        last = solver._unlooked(problem, state)
+    state.dual[:], state.checked = 1e9, state.counters.visits - last
+    solver._look(problem, state)
+    assert solver._unlooked(problem, state) == problem.n
+
+
+@pytest.mark.parametrize("loss", [losses.Hinge(), losses.SquaredHinge()], ids=["hinge", "squared"])
+def test_a_few_rows_of_very_different_sizes_do_not_diverge(loss, rng):
+    """Late answers may let D fall on such data, which is seen before it has fallen far."""
+    for _ in range(10):
+        n, d = int(rng.integers(30, 200)), int(rng.integers(1, 6))
+        X = rng.normal(size=(n, d)) * np.exp(2.0 * rng.normal(size=(n, 1)))
+        y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+        problem = Problem(as_rows(X), y, losses.Single(loss), 1.0 / n)
+        outcome = run(SDCA(), problem, rng=rng, max_epochs=2000, tol=1e-3)
+        assert outcome.objective <= problem.at_zero()[0]
+        assert 0.0 < outcome.dual <= outcome.objective * (1.0 + 1e-9)
+
+
 def test_a_dual_that_fell_changes_values_and_no_types(rng):
     """Or the loop would be compiled once more, in the midst of a run."""
     problem, solver = drawn(rng, losses.Hinge()), SDCA()

@@ -168,13 +168,15 @@ def test_the_gap_of_any_feasible_point_bounds_its_suboptimality(how, rounds):
     assert gap >= primal - best_primal - slack
 
 
-@pytest.mark.parametrize("positive", [1, 3])
-def test_every_round_moves_however_few_examples_one_class_has(positive, rng):
+@pytest.mark.parametrize("weightless", [0.0, 0.97])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("few", [1, 3])
+def test_every_round_moves_however_few_examples_one_class_has(few, sign, weightless, rng):
     """Variables of one class alone cannot: their sum with signs is kept."""
     for n in (400, 700, 1000, 1800):
-        X, y = rng.normal(size=(n, 2)), np.full(n, -1.0)
-        y[rng.choice(n, positive, replace=False)] = 1.0
-        weights = np.where(y > 0.0, n / positive, 1.0)
+        X, y = rng.normal(size=(n, 2)), np.full(n, -sign)
+        y[rng.choice(n, few, replace=False)] = sign
+        weights = np.where(y == sign, n / few, rng.random(n) >= weightless)
         problem = KernelProblem(RBF(0.1), as_rows(X), y, Single(Hinge()), 1.0 / n, sample_weight=weights)
         solver = SMO(sample=1)
         state = solver.init(problem, rng)
@@ -182,6 +184,18 @@ def test_every_round_moves_however_few_examples_one_class_has(positive, rng):
         assert state.counters.updates > 0
         outcome = run(SMO(), problem, rng=rng, tol=1e-3, max_epochs=10000)
         assert outcome.stop_reason == "tol"
+
+
+def test_without_a_free_bias_nobody_needs_a_partner(rng):
+    """The first working set is the first of the order, of whatever class."""
+    n = 1000
+    y = np.where(np.arange(n) < 3, 1.0, -1.0)
+    problem = KernelProblem(RBF(0.1), as_rows(rng.normal(size=(n, 2))), y, Single(Hinge()), 1.0 / n, intercept="none")
+    solver = SMO(sample=1)
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, 1)
+    moved = np.flatnonzero(state.episode.alpha)
+    assert set(moved) <= set(state.episode.order[: state.episode.position].tolist())
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)

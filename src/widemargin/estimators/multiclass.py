@@ -46,9 +46,9 @@ from .sides import Sides
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
 SHARED = 0.6
 #: More pairs of classes than this are trained in one run, where their kernel matrices have at most so many values, on
-#: the average.
-MANY_PAIRS = 100
-SMALL_PAIR = 2**16
+#: the average (docs/notes/smo.md has what that saves).
+MANY_PAIRS = 5
+SMALL_PAIR = 2**18
 #: The part of the cache that the kernel matrix of the largest such pair, and the rows of the largest class, may take.
 PAIR_SHARE = 0.25
 #: The part of the cache that a pair trained by itself has: two can be trained at a time.

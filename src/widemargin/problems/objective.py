@@ -164,6 +164,14 @@ class Objective:
             return self.loss, np.where(own, 1.0, -1.0), np.where(own, self.target.positive_weight[q], 1.0) * s
         return self.loss, self.y[q] if self.y.ndim == 2 else self.y, s
 
+    @property
+    def scale(self) -> float:
+        """The size of the targets of a regression that have weight; 1 for labels."""
+        if not self.loss.is_regression:
+            return 1.0
+        _, y, s = self.binary_part(0)
+        return float(np.abs(y[s > 0.0]).max(initial=0.0)) or 1.0
+
     def caps_of(self, q: int) -> np.ndarray:
         """The upper bounds C sᵢ of the dual variables of output q."""
         return self.C * self.binary_part(q)[2]

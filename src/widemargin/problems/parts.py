@@ -76,7 +76,7 @@ class PartsProblem(Objective):
     intercept: str
     loss_at_zero: np.ndarray
     entries: int
-    scale: float = 1.0
+    scale: float = 1.0  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         check_lam(self.lam)
@@ -103,12 +103,11 @@ class PartsProblem(Objective):
 
 def in_parts(problem: Problem, chosen: Sequence[np.ndarray]) -> PartsProblem:
     """A problem in one process, its rows dealt out to parts."""
-    scale = float(np.abs(problem.y).max()) if problem.loss.is_regression and problem.n else 1.0
     zero = problem.output_losses(np.zeros((problem.d, problem.n_outputs)), np.zeros(problem.n_outputs))
     return PartsProblem(
         Here([problem.take(rows) for rows in chosen]), problem.n, problem.d, problem.n_outputs, problem.dtype,
         problem.target, problem.lam, problem.intercept, zero,
-        round(problem.mean_entries * problem.n), scale or 1.0,
+        round(problem.mean_entries * problem.n), problem.scale,
     )  # fmt: skip
 
 

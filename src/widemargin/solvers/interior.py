@@ -403,12 +403,6 @@ def some_of(problem: Problem, rows: slice) -> Problem:
     return replace(problem, X=X, y=problem.y[rows], sample_weight=problem.sample_weight[rows])
 
 
-def scale_of(problem: Problem) -> float:
-    """The size of the targets of a regression, 1 for labels."""
-    largest = float(np.abs(problem.y).max(initial=0.0)) if problem.loss.is_regression else 0.0
-    return largest or 1.0
-
-
 def start(problem: Problem, C: float, scale: float) -> Variables:
     """Variables a quarter of the way into their boxes; multipliers and, without bounds, variables are as large as the
     targets: all that follows grows with them.
@@ -557,7 +551,7 @@ def cut(problem: Problem, n_parts: int, variables: Variables | None = None) -> L
     parts = []
     for rows in (slice(*pair) for pair in pairwise(ends.tolist())):
         own = None if variables is None else Variables(*(array[:, rows] for array in variables))
-        parts.append(Part(some_of(problem, rows), problem.C, own, scale_of(problem)))
+        parts.append(Part(some_of(problem, rows), problem.C, own, problem.scale))
     return LocalParts(parts)
 
 
@@ -728,7 +722,7 @@ class Interior(Solver):
 
     def start(self, problem: Any) -> Variables:
         """The variables of all examples before the first step."""
-        return start(problem, problem.C, scale_of(problem))
+        return start(problem, problem.C, problem.scale)
 
     def _work(self, problem: Any, state: State) -> Work:
         return state.work(problem, lambda: Work(self.parts(problem, state.variables)))

@@ -29,9 +29,9 @@ w along u, r = ⟨u, w⟩ = Σ αᵢmᵢ, can be answered late. Visits see the s
 
 with θ = 0.95 and η = 4/n. At rest v = r, so the optimum is the same; η = 1 is plain coordinate ascent. The share 1 − θ
 that is answered at once damps the swing of v about r. Late answers give up that D grows at every single visit; D is
-looked at once an epoch (on small data less often), and where it has fallen η grows fourfold, so that a problem which
-this does not suit ends with plain ascent. Where the box shortens steps more than the curvature along u does, there is
-nothing to gain: they begin at a mean of C sᵢmᵢ² of 0.3.
+looked at once an epoch (on small data less often while it grows), and where it has fallen η grows fourfold, so that a
+problem which this does not suit ends with plain ascent. Where the box shortens steps more than the curvature along u
+does, there is nothing to gain: they begin at a mean of C sᵢmᵢ² of 0.3.
 
 What is output. Each visit leaves one example satisfied and the others a little less so, and P feels that noise more
 than D does. Where features are no more than examples, the weights are therefore the mean over the last completed pass
@@ -106,7 +106,8 @@ REFRESH = 64
 EXCHANGED = 32
 #: Looks at an exchange before a waiting thread offers its processor to others.
 LOOKS = 3000
-#: D is looked at once an epoch, or after so many entries of the data where that takes less time than a look.
+#: D is looked at once an epoch; where it has not fallen, after twice as many visits as the last time, up to so many
+#: entries of the data, which take no longer than some looks.
 UNLOOKED = 2**19
 #: Rounding that may have made this share of a gap is not left in it.
 NEGLIGIBLE = 0.01
@@ -769,7 +770,8 @@ class State(protocol.State):
     split, scores : with threads, where their parts of the rows begin, as an indptr of n rows for each thread, and the
         scores of the current block
     passes : completed passes
-    dual, checked : D/λ of each output when last looked at, and the visits made by then
+    dual, checked, unlooked : D/λ of each output when last looked at, the visits made by then, and those until the next
+        look where they are more than n
     """
 
     examples: Examples
@@ -791,6 +793,7 @@ class State(protocol.State):
     position: int = 0
     passes: int = 0
     checked: int = 0
+    unlooked: int = 0
     seed: int = 0
     counters: Counters = field(default_factory=Counters)
 
@@ -986,7 +989,7 @@ class SDCA(Solver):
         state.split = self._split(problem, state.threads)
         state.awake = state.position = 0
         state.dual[:] = -math.inf
-        state.checked = state.counters.visits
+        state.checked, state.unlooked = state.counters.visits, 0
         self._refresh(problem, state)
         state.w.v[:] = state.w.r
 
@@ -1158,12 +1161,14 @@ class SDCA(Solver):
         if fell.any():
             state.sigma = min(2.0 * state.sigma, float(max(1, len(state.scores))))
         state.dual[:] = dual
+        few = int(UNLOOKED / (problem.mean_entries * problem.n_outputs))
+        careful = state.threads > 1 or fell.any()
+        state.unlooked = 0 if careful else min(2 * self._unlooked(problem, state), few)
 
     @staticmethod
     def _unlooked(problem: Problem, state: State) -> int:
-        """Visits from one look at D to the next; examples that are answered together may overshoot soon."""
-        few = 0 if state.threads > 1 else int(UNLOOKED / (problem.mean_entries * problem.n_outputs))
-        return max(problem.n, few)
+        """Visits from one look at D to the next."""
+        return max(problem.n, state.unlooked)
 
     @staticmethod
     def _may_fall(state: State) -> bool:

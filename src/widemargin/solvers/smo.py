@@ -467,9 +467,9 @@ def take_extremes(values, sign, limit, count, space, found):
 
 
 @apart
-def take_partner(values, extreme, most, space, found):
-    """Where nobody in picked[:found] has a finite value, append who has the extreme, or put it in the last one's place;
-    returns the new number.
+def take_partner(values, extreme, last, space, found):
+    """Where nobody in picked[:found] has a finite value, append who has the extreme, or put it in the place ``last``
+    where all are taken; returns the new number.
 
     With Σ σα kept, variables that can only rise or only fall do not move: a class of few examples might be missed.
     """
@@ -480,12 +480,10 @@ def take_partner(values, extreme, most, space, found):
         v = 0
         while values[v] != extreme:
             v += 1
-        if found == most:
-            found -= 1
-            taken[picked[found]] = False
+        place = min(found, last)
         taken[v] = True
-        picked[found] = v
-        found += 1
+        picked[place] = v
+        found = max(found, place + 1)
     return found
 
 
@@ -506,7 +504,8 @@ def choose(part, rule, most, space, bias, top, bottom, position, untouched):
         position += 1
         looked += 1
         s = sigma[v] * (h[v] - f[row[v]] - bias)
-        if untouched or (s > CLEARLY and alpha[v] < cap[v]) or (s < -CLEARLY and alpha[v] > 0.0):
+        misses = (s > CLEARLY and alpha[v] < cap[v]) or (s < -CLEARLY and alpha[v] > 0.0)
+        if misses or (untouched and cap[v] > 0.0):
             picked[found] = v
             taken[v] = True
             found += 1
@@ -520,8 +519,8 @@ def choose(part, rule, most, space, bias, top, bottom, position, untouched):
         found = take_extremes(space.up, 1.0, floor, half, space, found)
         found = take_extremes(space.down, -1.0, -ceiling, half, space, found)
     elif rule.free_bias and np.isfinite(top) and np.isfinite(bottom):
-        found = take_partner(space.up, top, most, space, found)
-        found = take_partner(space.down, bottom, most, space, found)
+        found = take_partner(space.up, top, most - 1, space, found)
+        found = take_partner(space.down, bottom, most - 2 if found == most else most - 1, space, found)
     return found, position
 
 
