@@ -296,6 +296,8 @@ def test_parts_start_at_the_scale_of_all_targets_that_have_weight(loss, rng):
     elsewhere, cut_up = in_parts(problem, chosen), InParts()
     cut_up.n_parts = 3
     assert elsewhere.scale == 1e4
+    for part in cut(problem, 3).parts:
+        np.testing.assert_array_equal(part.variables.lower, 1e4)
     runs = [(Interior(), problem), (cut_up, problem), (interior.InteriorOnParts(), elsewhere)]
     states = [solver.init(each) for solver, each in runs]
     for _ in range(5):

@@ -338,9 +338,23 @@ def test_looks_at_the_dual_become_rarer_while_it_grows_and_frequent_when_it_fell
         solver._look(problem, state)
         assert solver._unlooked(problem, state) == min(2**k * problem.n, most) >= last
         last = solver._unlooked(problem, state)
-    state.dual[:], state.checked = 1e9, state.counters.visits - last
+    solver.bind(replace(problem, lam=2.0 * problem.lam), state)  # of which nothing is known
+    assert solver._unlooked(problem, state) == problem.n
+    state.theta, state.unlooked, state.dual[:], state.checked = 0.95, last, 1e9, state.counters.visits - last
     solver._look(problem, state)
     assert solver._unlooked(problem, state) == problem.n
+
+
+def test_the_dual_is_looked_at_once_an_epoch_where_several_examples_are_answered_at_once(rng):
+    n = 4 * EXCHANGED
+    X = sp.csr_matrix(rng.normal(size=(n, 2 * n)))
+    problem, solver = Problem(as_rows(X), np.ones(n), losses.Single(losses.Hinge()), 1e-3), SDCA(n_jobs=2)
+    state = solver.init(problem, np.random.default_rng(0))
+    assert state.threads == 2
+    state.checked = state.counters.visits - n
+    solver._look(problem, state)
+    assert np.isfinite(state.dual).all()  # it was looked at
+    assert solver._unlooked(problem, state) == n
 
 
 @pytest.mark.parametrize("loss", [losses.Hinge(), losses.SquaredHinge()], ids=["hinge", "squared"])

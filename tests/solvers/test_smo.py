@@ -195,6 +195,7 @@ def test_without_a_free_bias_nobody_needs_a_partner(rng):
     state = solver.init(problem, rng)
     solver.advance(problem, state, 1)
     moved = np.flatnonzero(state.episode.alpha)
+    assert moved.size > 0
     assert set(moved) <= set(state.episode.order[: state.episode.position].tolist())
 
 

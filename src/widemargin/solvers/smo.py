@@ -467,9 +467,9 @@ def take_extremes(values, sign, limit, count, space, found):
 
 
 @apart
-def take_partner(values, extreme, last, space, found):
-    """Where nobody in picked[:found] has a finite value, append who has the extreme, or put it in the place ``last``
-    where all are taken; returns the new number.
+def take_partner(values, extreme, most, space, found):
+    """Where nobody in picked[:found] has a finite value, append who has the extreme, or put it in the last of ``most``
+    places; returns the new number.
 
     With Σ σα kept, variables that can only rise or only fall do not move: a class of few examples might be missed.
     """
@@ -480,10 +480,10 @@ def take_partner(values, extreme, last, space, found):
         v = 0
         while values[v] != extreme:
             v += 1
-        place = min(found, last)
+        found = min(found, most - 1)
         taken[v] = True
-        picked[place] = v
-        found = max(found, place + 1)
+        picked[found] = v
+        found += 1
     return found
 
 
@@ -519,8 +519,8 @@ def choose(part, rule, most, space, bias, top, bottom, position, untouched):
         found = take_extremes(space.up, 1.0, floor, half, space, found)
         found = take_extremes(space.down, -1.0, -ceiling, half, space, found)
     elif rule.free_bias and np.isfinite(top) and np.isfinite(bottom):
-        found = take_partner(space.up, top, most - 1, space, found)
-        found = take_partner(space.down, bottom, most - 2 if found == most else most - 1, space, found)
+        found = take_partner(space.up, top, most, space, found)  # all that are picked can rise or fall
+        found = take_partner(space.down, bottom, most, space, found)
     return found, position
 
 
