@@ -26,19 +26,19 @@ def data(rng, n=80, d=3, sparse=False):
     return as_rows(sp.csr_matrix(X) if sparse else X), X.astype(np.float64), y
 
 
-def exact_data(rng, sparse):
+def exact_data(rng, sparse, n=80):
     """The same, with inner products that are exact: of two examples that are nearly alike rounding may choose either.
 
     Of two with the same y x it may, too: these are drawn again.
     """
     while True:
-        _, X, y = data(rng)
+        _, X, y = data(rng, n)
         X = np.round(64.0 * X) / 64.0
         if np.unique(y[:, None] * X, axis=0).shape[0] == y.size:
             return as_rows(sp.csr_matrix(X.astype(np.float32)) if sparse else X), X, y
 
 
-def problem_of(rows, y, kernel=None, intercept="none", **options):
+def problem_of(rows, y, kernel=None, intercept="none", C=C, **options):
     n = y.shape[-1]
     return KernelProblem(
         RBF(0.7) if kernel is None else kernel, rows, y, HINGE, 1.0 / (C * n), intercept=intercept, **options
@@ -93,6 +93,18 @@ def test_the_greedy_choice_is_the_textbooks(sparse, rng):
     for alpha in textbook.greedy(X @ X.T, y, np.full(y.size, C), 3):
         solver.advance(problem, state, 1)
         np.testing.assert_allclose(solver.duals(problem, state)[0] * y, alpha, atol=1e-8)
+
+
+def test_the_greedy_choice_is_among_vectors_alone(rng):
+    """Where the dual would gain most by an example that has just lost its α, which many steps after each bring about."""
+    solver, C = Tracker("lasvm", "greedy", 10), 0.5
+    for _ in range(10):
+        rows, X, y = exact_data(rng, sparse=False, n=40)
+        problem = problem_of(rows, y, Linear(), C=C)
+        state = solver.init(problem, rng)
+        for alpha in textbook.greedy(X @ X.T, y, np.full(y.size, C), 10):
+            solver.advance(problem, state, 1)
+            np.testing.assert_allclose(solver.duals(problem, state)[0] * y, alpha, atol=1e-8)
 
 
 @in_both_layouts

@@ -209,8 +209,8 @@ def find_extremes(held, q):
 
 
 @inlined
-def best_single(held, q, gains):
-    """The slot whose step gains most, the first of several; −1 if none gains."""
+def best_single(rule, held, q, gains):
+    """The slot whose step gains most, of a vector where not all are kept, the first of several; −1 if none gains."""
     count, best = held.numbers[COUNT], 0.0
     beta, e, low, high = held.beta[q, :count], held.e[q, :count], held.low[q, :count], held.high[q, :count]
     diagonal, gains = held.diagonal[:count], gains[:count]
@@ -218,12 +218,16 @@ def best_single(held, q, gains):
         move = smaller(larger(e[j] / diagonal[j], low[j] - beta[j]), high[j] - beta[j])
         gains[j] = move * (e[j] - 0.5 * move * diagonal[j])
         best = larger(best, gains[j])
-    if best <= 0.0:
-        return -1
-    j = 0
-    while gains[j] < best * (1.0 - TIED):
-        j += 1
-    return j
+    while best > 0.0:
+        j = 0
+        while gains[j] < best * (1.0 - TIED):
+            j += 1
+        if rule.keeps_all or not is_unused(held, j):
+            return j
+        gains[j], best = 0.0, 0.0  # the example at hand took no step, or its steps took this one's α
+        for gain in gains:
+            best = larger(best, gain)
+    return -1
 
 
 @inlined
@@ -399,7 +403,7 @@ def choose_new(rule, held, q):
 def choose_old(rule, held, q, gains):
     """(slot, whether it rises) of a REPROCESS step of output q; −1 for none."""
     if not rule.pairs:
-        return best_single(held, q, gains) if rule.greedy else draw(rule, held), True
+        return best_single(rule, held, q, gains) if rule.greedy else draw(rule, held), True
     if not held.top[q] - held.bottom[q] > ROUNDING:
         return -1, True
     i, e = 0, held.e[q]
