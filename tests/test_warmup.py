@@ -62,6 +62,14 @@ def test_both_solvers_that_auto_may_be_are_warmed_and_four_classes(monkeypatch):
         assert {classes for _, classes in used} == {2, 3, 4}
 
 
+def test_options_that_only_fit_has_are_warmed_too():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    estimator = LinearSVC(intercept="search")
+    with pytest.raises(ValueError, match="fit"):
+        estimator.fit(X, y).partial_fit(X, y)
+    warming._use(estimator, X, y, {"max_iter": 1})
+
+
 def test_every_estimator_has_a_name():
     estimators = {name for name in widemargin.__all__ if hasattr(getattr(widemargin, name), "fit")}
     assert estimators <= set(warming.NAMED) <= set(widemargin.__all__)

@@ -304,4 +304,5 @@ def _use(estimator: Any, X: Any, y: np.ndarray, variant: dict[str, Any]) -> None
         variant = {**variant, "budget": min(known["budget"], 20)}  # vectors are merged once there are more
     model.set_params(**variant, random_state=0).fit(X, y).predict(X)
     if hasattr(model, "partial_fit"):
-        model.partial_fit(X, y).predict(X)
+        with contextlib.suppress(ValueError):  # some options are for fit alone
+            model.partial_fit(X, y).predict(X)

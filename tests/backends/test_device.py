@@ -189,8 +189,9 @@ class TestOnAGPU:
             X, y = make_classification(
                 300, 5, n_informative=5, n_redundant=0, n_classes=classes, random_state=int(rng.integers(1000))
             )
+            weighted = {"sample_weight": np.where(y == 0, 20.0, 1.0), "class_weight": "balanced"}
             ours, theirs = (
-                svm_grid(X, y, [10.0, 0.1], gammas=[0.1, 0.5], cv=3, tol=1e-5, device=device)
+                svm_grid(X, y, [10.0, 0.1], gammas=[0.1, 0.5], cv=3, tol=1e-5, device=device, **weighted)
                 for device in ("cuda", "cpu")
             )
             assert ours.gaps.max() <= 1e-5

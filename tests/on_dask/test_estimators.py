@@ -225,6 +225,17 @@ def test_a_driver_that_is_restarted_goes_on_to_the_same_bits(client, rng, tmp_pa
         on_dask.LinearSVC(**kept).fit(given[0] + 1.0, given[1])
 
 
+@pytest.mark.parametrize("estimator", [on_dask.LinearSVC, on_dask.SVC, on_dask.BudgetedSVC])
+def test_weights_that_leave_one_class_are_refused_as_one_class_is(client, rng, estimator):
+    X, y, _ = drawn(rng)
+    given = da.from_array(X, chunks=(80, 8)), da.from_array(y, chunks=80)
+    only = y.max()
+    with pytest.raises(ValueError, match=f"at least 2 classes with a weight > 0, and only {only.item()!r} has one"):
+        estimator().fit(*given, sample_weight=da.from_array(np.where(y == only, 2.0, 0.0), chunks=80))
+    with pytest.raises(ValueError, match=f"at least 2 classes with a weight > 0, and only {only.item()!r} has one"):
+        estimator(class_weight={label: float(label == only) for label in np.unique(y).tolist()}).fit(*given)
+
+
 def test_callbacks_and_limits_end_a_fit_with_the_model_so_far(client, rng):
     X, y, _ = drawn(rng)
     given = da.from_array(X, chunks=(80, 8)), da.from_array(y, chunks=80)

@@ -96,7 +96,7 @@ def test_the_greedy_choice_is_the_textbooks(sparse, rng):
 
 
 def test_the_greedy_choice_is_among_vectors_alone(rng):
-    """Where the dual would gain most by an example that has just lost its α, which many steps after each bring about."""
+    """Where the dual would gain most by an example that has just lost its α: many steps after each bring this about."""
     solver, C = Tracker("lasvm", "greedy", 10), 0.5
     for _ in range(10):
         rows, X, y = exact_data(rng, sparse=False, n=40)

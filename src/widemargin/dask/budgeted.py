@@ -26,7 +26,6 @@ from ..core.kernel_matrix import KernelMatrix
 from ..core.rows import DenseRows, shape
 from ..estimators import budgeted
 from ..estimators.fitting import now
-from ..estimators.labels import class_weights
 from ..history import History
 from ..problems.linear import Problem
 from ..running import run
@@ -142,10 +141,7 @@ class _BudgetedOnCluster(OnCluster):
     def _fit_parts(self, examples: Examples, started: float, X: Any, y: Any) -> None:  # type: ignore[override]
         machine, classes = self._machine(self._gamma_of(examples)), None
         if not self.numeric:
-            classes, _ = examples.labels()
-            if classes.size < 2:
-                name, only = type(self).__name__, classes.tolist()[0]
-                raise ValueError(f"{name} needs examples of at least 2 classes, got 1 class only: {only!r}")
+            classes, _ = examples.classes_for(self)
             self.classes_ = classes
         seed = int(generator(self.random_state).integers(2**63))
         client, numbers = examples.client, list(range(len(examples.parts)))
@@ -168,7 +164,7 @@ class _BudgetedOnCluster(OnCluster):
         """Give the vectors of the mean the best coefficients of each part's rows, on average by their weights."""
         machine, root, of_class = self._local, root_of(self._local), None
         if not self.numeric:
-            of_class = class_weights(self.class_weight, *examples.labels())
+            _, of_class = examples.classes_for(self)
         client, numbers = examples.client, list(range(len(examples.parts)))
         options = {"machine": machine, "root": root, "of_class": of_class, "seed": seed}
         found = client.gather(client.map(refitted, examples.parts, numbers, **options, pure=False))

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.rows import unlocked
+from ..estimators.labels import weights_that_tell_apart
 from ..files import digest
 from ..problems.layout import largest_entry
 
@@ -213,13 +214,16 @@ class Examples:
         """The largest absolute target."""
         return max(each.largest for each in self.summaries)
 
-    def labels(self) -> tuple[np.ndarray, np.ndarray]:
-        """(The labels there are, how many examples of each, by weight)."""
+    def classes_for(self, classifier: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(The labels there are, the weights of their classes); refuses what leaves one class."""
         classes = np.unique(np.concatenate([each.labels for each in self.summaries]))
         counts = np.zeros(classes.size)
         for each in self.summaries:
             counts[np.searchsorted(classes, each.labels)] += each.counts
-        return classes, counts
+        if classes.size < 2:
+            name, only = type(classifier).__name__, classes.tolist()[0]
+            raise ValueError(f"{name} needs examples of at least 2 classes, got 1 class only: {only!r}")
+        return classes, weights_that_tell_apart(classifier, classes, counts)
 
     def mapped(self, function: Any, *given: Any) -> list[Any]:
         """Futures of what a function makes of each part's examples."""

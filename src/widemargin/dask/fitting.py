@@ -17,7 +17,7 @@ from ..core import losses
 from ..core.rows import as_rows, unlocked
 from ..estimators.checkpointing import opened_for
 from ..estimators.fitting import TrainedByRun, all_or_nothing, now
-from ..estimators.labels import class_weights, weighted
+from ..estimators.labels import weighted
 from ..estimators.multiclass import target_of, targets_of
 from ..problems.layout import refuse_overflow
 from ..problems.linear import Problem
@@ -249,11 +249,7 @@ class ClusterClassifier(ClassifierMixin, OnCluster):
     loss: str
 
     def _encode_parts(self, examples: Examples) -> tuple[list, Any, int]:  # type: ignore[override]
-        self.classes_, counts = examples.labels()
-        if self.classes_.size < 2:
-            name, only = type(self).__name__, self.classes_.tolist()[0]
-            raise ValueError(f"{name} needs examples of at least 2 classes, got 1 class only: {only!r}")
-        of_class = class_weights(self.class_weight, self.classes_, counts)
+        self.classes_, of_class = examples.classes_for(self)
         target, outputs = target_of(self.classes_.size, self.loss, "ovr", of_class)
         own = of_class if self.class_weight is not None and isinstance(target, losses.Single) else None
         return (

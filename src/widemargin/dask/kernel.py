@@ -18,7 +18,6 @@ from ..core import losses
 from ..core.kernels import class_of
 from ..estimators import kernel as local_kernel
 from ..estimators.fitting import Shown, Turn
-from ..estimators.labels import class_weights
 from ..estimators.machine import Task
 from ..estimators.multiclass import Binaries
 from ..models import KernelModel
@@ -219,11 +218,7 @@ class SVC(ClusterClassifier, OnCluster):
         return examples
 
     def _fit_parts(self, examples: Examples, started: float, X: Any, y: Any) -> None:  # type: ignore[override]
-        self.classes_, counts = examples.labels()
-        if self.classes_.size < 2:
-            only = self.classes_.tolist()[0]
-            raise ValueError(f"{type(self).__name__} needs examples of at least 2 classes, got 1 class only: {only!r}")
-        of_class = class_weights(self.class_weight, self.classes_, counts)
+        self.classes_, of_class = examples.classes_for(self)
         machine, rows, rng = self._machine(), ClusterRows(examples), self._generator()
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             if hasattr(self, name):

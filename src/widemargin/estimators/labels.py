@@ -49,6 +49,19 @@ def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) ->
     return weights
 
 
+def weights_that_tell_apart(estimator: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The weights of the classes, two of which at least have examples with a weight; ``counts`` are by weight."""
+    of_class = class_weights(estimator.class_weight, classes, counts)
+    there = classes[counts * of_class > 0.0]
+    if there.size < 2:
+        said = f"only {there.tolist()[0]!r} has one" if there.size else "none has one"
+        raise ValueError(
+            f"{type(estimator).__name__} needs examples of at least 2 classes with a weight > 0, and {said}: look at "
+            "sample_weight and class_weight"
+        )
+    return of_class
+
+
 def labels(classes: Any) -> np.ndarray:
     """Labels given as ``classes``, sorted; refuses what are no labels."""
     try:
@@ -159,14 +172,7 @@ class Labelled(ClassifierMixin, TrainedByRun):
         """Refuse weights, of examples or of classes, that leave less than two classes to learn."""
         if weights.size == 0 and self.class_weight is None:
             return
-        counts = self._count(codes, weights)
-        there = self.classes_[counts * class_weights(self.class_weight, self.classes_, counts) > 0.0]
-        if there.size < 2:
-            said = f"only {there.tolist()[0]!r} has one" if there.size else "none has one"
-            raise ValueError(
-                f"{type(self).__name__} needs examples of at least 2 classes with a weight > 0, and {said}: look at "
-                "sample_weight and class_weight"
-            )
+        weights_that_tell_apart(self, self.classes_, self._count(codes, weights))
 
     def _count(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Examples of each class, each counted with its weight."""
