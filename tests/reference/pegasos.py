@@ -283,7 +283,8 @@ def quadratic_program(P, q, G, h):
         complementary = slack @ dual / len(h)
         if max(np.abs(stationary).max(), np.abs(feasible).max(), 1e2 * complementary) < 1e-10:
             return u
-        target = slack * dual - 0.1 * complementary
+        # no less than half of what is enough: rounding would rule
+        target = slack * dual - max(0.1 * complementary, 5e-13)
         right = stationary + G.T @ ((dual * feasible - target) / slack)
         # the ridge serves directions that cost nothing, as a bias common to all classes; it moves no optimum
         du = -np.linalg.solve(P + 1e-8 * np.eye(len(q)) + G.T @ (G * (dual / slack)[:, None]), right)

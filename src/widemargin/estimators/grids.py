@@ -13,7 +13,7 @@ from ..backends.tensors import hosted, taken
 from ..core.kernels import class_of
 from ..core.pairs import add_votes, first_pair
 from .kernel import SVC
-from .labels import weights_that_tell_apart
+from .labels import class_weights
 from .machine import Task
 from .multiclass import Binaries
 from .sides import run_side_by_side
@@ -213,13 +213,15 @@ def _on_device(
 
 def _fold(model: SVC, binaries: Binaries, train: np.ndarray) -> Binaries:
     """The same problems with the weights that they have in a fold: 0 for what is held out."""
+    own = binaries.take(train)
     weights = np.zeros(binaries.codes.size)
-    weights[train] = binaries.weights[train] if binaries.weights.size else 1.0
-    there = np.bincount(binaries.codes[train], minlength=binaries.of_class.size) > 0
-    if not there.all():
-        missing = model.classes_[~there].tolist()[0]
+    weights[train] = own.weights if own.weights.size else 1.0
+    counts = np.bincount(own.codes, minlength=binaries.of_class.size).astype(float)
+    if not counts.all():
+        missing = model.classes_.tolist()[np.flatnonzero(counts == 0)[0]]
         raise ValueError(f"a fold has no example of class {missing!r} to train on: use fewer folds")
-    of_class = weights_that_tell_apart(model, model.classes_, model._count(binaries.codes, weights))
+    model._check_weights(own.codes, own.weights)
+    of_class = class_weights(model.class_weight, model.classes_, counts)
     return replace(binaries, weights=weights, of_class=of_class, weighted=True)
 
 
