@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from .checkpoints import Record
+from .core.blas import one_blas_thread
 from .files import dump, load, savable
 from .history import History, Stopwatch
 from .solvers.protocol import Solver
@@ -173,6 +174,7 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._previous)
 
 
+@one_blas_thread()
 def run(
     solver: Solver,
     problem: Any,

@@ -26,6 +26,7 @@ from .. import backends, solvers
 from ..arguments import generator, not_negative, one_of, positive, whole
 from ..backends.tensors import hosted, taken
 from ..checkpoints import Checkpoint, Record
+from ..core.blas import one_blas_thread
 from ..core.distant import Distant, local
 from ..core.kernels import class_of
 from ..core.rows import unlocked
@@ -280,7 +281,7 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **options: Any) -> Any:
         before = dict(vars(self))
         try:
-            with install_timer("numba:compile", partial(_say_what_compiling_took, self)):
+            with one_blas_thread(), install_timer("numba:compile", partial(_say_what_compiling_took, self)):
                 done = method(self, *args, **options)
             if self._checkpoint is not None:
                 self._checkpoint.end(self.stop_reason_ in STOPPED)

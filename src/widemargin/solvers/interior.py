@@ -58,6 +58,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from ..core import losses
+from ..core.blas import all_blas_threads
 from ..core.borrowing import borrow
 from ..core.dispatch import compiled, inlined
 from ..core.rows import CSRRows, DenseRows, as_matrix, row_add, row_scores
@@ -71,8 +72,8 @@ from . import protocol
 from .parts import HeldByParts
 from .protocol import Solver
 
-#: Most features, since a step solves as many equations.
-WIDEST = 2000
+#: Most features, since a step solves as many equations; and from how many on its products are worth BLAS's threads.
+WIDEST, WIDE = 2000, 400
 #: A step goes this share of the way to the nearest bound.
 TO_THE_BOUND = 0.995
 #: The corrector's products are kept within so many times the mean of αl and rm.
@@ -734,9 +735,10 @@ class Interior(Solver):
         if n_steps < 1 or state.ended.all():
             return min(n_steps, 1)
         work = self._work(problem, state)
-        if work.said is None:  # a part says again what it said, and nothing is new
-            work.said = added(work.parts.ask("weigh", np.flatnonzero(state.moved), state.w[state.moved]))
-        self._step(problem, state, work)
+        with all_blas_threads(worth=state.w.shape[1] >= WIDE):
+            if work.said is None:  # a part says again what it said, and nothing is new
+                work.said = added(work.parts.ask("weigh", np.flatnonzero(state.moved), state.w[state.moved]))
+            self._step(problem, state, work)
         state.counters.steps += 1
         state.counters.visits += problem.n
         state.counters.updates += problem.n
