@@ -5,12 +5,9 @@
 On an idle machine with two processors; one thread, two threads, and two processes that make the call on one thread
 each take turns, and the median of seven turns' ratios counts. What two processes get done, in the column "at most", is
 all that two processors can give at that moment: on a shared machine not twice as much. Asked: 1.6 on exact kernel
-machines and predictions with 784 features. Scores are the same bits, as is checked.
+machines and predictions with 784 features. Scores are the same bits, as is checked. BLAS has the threads that it has
+for everybody, unless OPENBLAS_NUM_THREADS says otherwise.
 """
-
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import warnings
 

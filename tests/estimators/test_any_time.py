@@ -378,7 +378,7 @@ def test_w_0_is_the_model_where_no_more_is_known_of_a_rung(clock, rng, monkeypat
 
 
 def test_pairs_for_which_there_is_no_time_are_constant(clock, rng, monkeypatch):
-    monkeypatch.setattr(multiclass, "MANY_PAIRS", 10**9)  # or they are trained together, roughly first
+    monkeypatch.setattr(multiclass, "SMALL_PAIRS", (0, 0))  # or they are trained together, roughly first
     X, y = overlapping(rng, 90, classes=5)
     clock.step = 1.0
     with warnings.catch_warnings():

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
+from widemargin.estimators import multiclass
 
 
 def inner(A, B):
@@ -77,7 +78,10 @@ def test_a_model_kept_from_a_callback_stays_what_it_was(rng):
         np.testing.assert_allclose(one.decision_function(new)[:, 0], expected, rtol=1e-12, atol=1e-12)
 
 
-def test_models_of_pairs_take_a_precomputed_kernel_of_all_examples(rng):
+@pytest.mark.parametrize("together", [False, True])
+def test_models_of_pairs_take_a_precomputed_kernel_of_all_examples(together, rng, monkeypatch):
+    if not together:
+        monkeypatch.setattr(multiclass, "SMALL_PAIRS", (0, 0))
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
     new, problems, scores = rng.normal(size=(5, 3)) @ X.T, [], []
 
@@ -85,7 +89,8 @@ def test_models_of_pairs_take_a_precomputed_kernel_of_all_examples(rng):
         if not problems or progress.problem is not problems[-1]:
             problems.append(progress.problem)
             scores.append(None)
-        scores[-1] = progress.model().decision_function(new)[:, 0]
+        scores[-1] = progress.model().decision_function(new)
 
     model = SVC(kernel="precomputed", decision_function_shape="ovo", callbacks=look).fit(X @ X.T, y)
+    assert len(problems) == (1 if together else 3)
     np.testing.assert_allclose(np.column_stack(scores), model.decision_function(new), atol=1e-9)

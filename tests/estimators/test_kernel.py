@@ -189,7 +189,7 @@ def test_each_binary_problem_has_its_certificate_and_its_number_in_the_history(r
     assert [c.primal for c in together.certificate_] == pytest.approx(
         [c.primal for c in SVC(tol=1e-6).fit(X, y).certificate_], rel=1.1e-3
     )
-    monkeypatch.setattr(multiclass, "MANY_PAIRS", 10**9)
+    monkeypatch.setattr(multiclass, "SMALL_PAIRS", (0, 0))
     model = SVC(tol=1e-3).fit(X, y)
     assert len(model.certificate_) == 6
     assert all(0.0 <= c.gap <= 1e-3 * c.primal for c in model.certificate_)
@@ -424,7 +424,7 @@ def test_ctrl_c_leaves_a_model(rng):
 
 def test_one_ctrl_c_ends_the_training_of_all_pairs(rng, monkeypatch):
     """Either no further pair is begun (and none is without a model), or the interrupt is passed on."""
-    monkeypatch.setattr(multiclass, "MANY_PAIRS", 10**9)
+    monkeypatch.setattr(multiclass, "SMALL_PAIRS", (0, 0))
     X, y, _ = data(rng, 200, classes=5)
     seen = []
 

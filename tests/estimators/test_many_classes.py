@@ -35,7 +35,7 @@ def data(rng, k=K, size=5, d=4):
 
 
 def one_by_one(monkeypatch):
-    monkeypatch.setattr(estimator, "MANY_PAIRS", 10**9)
+    monkeypatch.setattr(estimator, "SMALL_PAIRS", (0, 0))
 
 
 def dual_values(model, X, y, gamma):
@@ -80,7 +80,6 @@ def test_many_classes_have_the_scores_of_scikit_learn(rng):
     ids=lambda value: next(iter(value)) + str(next(iter(value.values())))[:12] if isinstance(value, dict) else None,
 )
 def test_pairs_of_one_run_are_the_pairs_of_separate_runs(parameters, sparse, rng, monkeypatch):
-    monkeypatch.setattr(estimator, "MANY_PAIRS", 20)
     X, y = data(rng, 7)
     X = sp.csr_matrix(X) if sparse else X
     weights = rng.uniform(0.2, 2.0, y.size)

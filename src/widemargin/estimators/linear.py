@@ -352,7 +352,8 @@ class LinearSVC(StreamedClassifier, _Linear):
     n_jobs : int or None, default=None
         The number of threads of "sdca" on sparse data with more features than examples; −1 is all
         processors. The result depends on their number, within ``tol``, and never on timing. Everything
-        else uses one thread.
+        else uses one thread, but for the products of "interior" on 400 features or more, which have those
+        of BLAS.
     random_state : int, Generator, RandomState or None, default=None
         The source of random numbers. The same integer gives the same model again; None draws a new seed
         in each call.
@@ -645,7 +646,8 @@ class LinearSVR(StreamedRegressor, _Linear):
     n_jobs : int or None, default=None
         The number of threads of "sdca" on sparse data with more features than examples; −1 is all
         processors. The result depends on their number, within ``tol``, and never on timing. Everything
-        else uses one thread.
+        else uses one thread, but for the products of "interior" on 400 features or more, which have those
+        of BLAS.
     random_state : int, Generator, RandomState or None, default=None
         The source of random numbers. The same integer gives the same model again; None draws a new seed
         in each call.

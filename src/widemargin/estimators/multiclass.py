@@ -45,10 +45,9 @@ from .sides import Sides
 
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
 SHARED = 0.6
-#: More pairs of classes than this are trained in one run, where their kernel matrices have at most so many values, on
-#: the average (docs/notes/smo.md has what that saves).
-MANY_PAIRS = 5
-SMALL_PAIR = 2**18
+#: Pairs of classes are trained in one run where their kernel matrices have at most so many values, on the average: those
+#: of three classes, and of more, which have more rows in common (docs/notes/smo.md has what that saves).
+SMALL_PAIRS = 2**16, 2**18
 #: The part of the cache that the kernel matrix of the largest such pair, and the rows of the largest class, may take.
 PAIR_SHARE = 0.25
 #: The part of the cache that a pair trained by itself has: two can be trained at a time.
@@ -186,7 +185,7 @@ class Decomposed(Labelled, KernelMachine):
         shares_time = self.max_seconds is not None and solver.exact
         if solver.joins and several and not shares_time and task.start is None:
             self._train_together(task, binaries, others)
-        elif self._has_many_small_pairs(binaries):
+        elif self._has_small_pairs(binaries):
             self._train_pairs(task, binaries)
         elif solver.for_many and len(binaries) > 1 and others is None:
             self._train_side_by_side(task, binaries)
@@ -391,18 +390,18 @@ class Decomposed(Labelled, KernelMachine):
         """Run all binary problems on a device at once, with every kernel row shared."""
         Sides(task, [(self, binaries)]).train(self)
 
-    def _has_many_small_pairs(self, binaries: Binaries) -> bool:
-        """Whether pairs of classes are so many and so small that a run for each is mostly overhead."""
+    def _has_small_pairs(self, binaries: Binaries) -> bool:
+        """Whether pairs of classes are so small that a run for each is mostly overhead."""
         sizes = np.bincount(binaries.codes).astype(float)
         k, pairs = sizes.size, sizes.size * (sizes.size - 1) / 2
         own = self._configured()
         # under a time limit the hinge is solved by what has models soonest, for many small pairs as for large ones
         exact = (own.for_pairs or (own.exact and self.max_seconds is not None)) and not self.early_stopping
-        if not exact or self.multi_class != "ovo" or pairs <= MANY_PAIRS:
+        if not exact or self.multi_class != "ovo" or k == 2:
             return False
         values = ((k - 2) * np.sum(sizes**2) + np.sum(sizes) ** 2) / pairs  # the mean of (s + t)² over the pairs
         largest = max(np.sort(sizes)[-2:].sum() ** 2, sizes.max() * binaries.codes.size)
-        return values <= SMALL_PAIR and 4.0 * largest <= PAIR_SHARE * self._cache_bytes()
+        return values <= SMALL_PAIRS[k > 3] and 4.0 * largest <= PAIR_SHARE * self._cache_bytes()
 
     def _train_pairs(self, task: Task, binaries: Binaries) -> None:
         """Train the pairs of many small classes in one run."""
