@@ -45,8 +45,8 @@ from .sides import Sides
 
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
 SHARED = 0.6
-#: Pairs of classes are trained in one run where their kernel matrices have at most so many values, on the average: those
-#: of three classes, and of more, which have more rows in common (docs/notes/smo.md has what that saves).
+#: Pairs of classes are trained in one run where their kernel matrices have at most so many values, on the average:
+#: those of three classes, and of more, which have more rows in common (docs/notes/smo.md has what that saves).
 SMALL_PAIRS = 2**16, 2**18
 #: The part of the cache that the kernel matrix of the largest such pair, and the rows of the largest class, may take.
 PAIR_SHARE = 0.25
@@ -443,10 +443,10 @@ class Decomposed(Labelled, KernelMachine):
         reasons: list[str], certificates: Certificates,
     ) -> None:  # fmt: skip
         """Compute anew, in place, the certificates for which errors of float32 kernel values may matter."""
-        k, ends, beta, biases = problem.n_classes, problem.ends, results.beta, results.bias
+        ends, beta, biases = problem.ends, results.beta, results.bias
         # ‖α‖² of a class against another
         of_classes = np.stack([np.add.reduceat(row**2, ends - problem.sizes) for row in beta])
-        first, second = np.triu_indices(k, 1)
+        first, second = problem.pairs
         norms2 = of_classes[second - 1, first] + of_classes[first, second]
         error = np.sqrt(norms2 / problem.over_pairs(problem.sizes))
         error *= self._kernel_error + FLOAT32_ROUNDING * problem.whole.constant
