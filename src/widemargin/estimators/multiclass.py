@@ -25,7 +25,7 @@ from ..backends.tensors import as_given
 from ..core import losses
 from ..core.distant import Distant, local, local_rows
 from ..core.kernel_cache import RowCache
-from ..core.pairs import add_votes, first_pair
+from ..core.pairs import add_votes, first_pair, pairs_of
 from ..core.rows import unlocked
 from ..core.sharing import in_turn, share_out
 from ..history import History
@@ -446,7 +446,7 @@ class Decomposed(Labelled, KernelMachine):
         ends, beta, biases = problem.ends, results.beta, results.bias
         # ‖α‖² of a class against another
         of_classes = np.stack([np.add.reduceat(row**2, ends - problem.sizes) for row in beta])
-        first, second = problem.pairs
+        first, second = pairs_of(problem.n_classes)
         norms2 = of_classes[second - 1, first] + of_classes[first, second]
         error = np.sqrt(norms2 / problem.over_pairs(problem.sizes))
         error *= self._kernel_error + FLOAT32_ROUNDING * problem.whole.constant

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.borrowing import borrow, square
 from ..core.dispatch import compiled, inlined
-from ..core.pairs import first_pair
+from ..core.pairs import first_pair, pairs_of
 from ..files import savable
 from ..history import Counters
 from ..models import PairsModel
@@ -226,21 +225,17 @@ class PairsProblem:
         weights = self.whole.sample_weight
         return weights if weights.size else np.ones(int(self.ends[-1]))
 
-    @cached_property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The first and the second class of each pair."""
-        first, second = np.triu_indices(self.n_classes, 1)
-        return first, second
-
     def over_pairs(self, of_class: np.ndarray) -> np.ndarray:
         """The sum of two classes' values, for each pair."""
-        first, second = self.pairs
+        first, second = pairs_of(self.n_classes)
         return of_class[first] + of_class[second]
 
-    @cached_property
+    @property
     def sizes(self) -> np.ndarray:
         """The number of examples of each class."""
-        return np.diff(self.ends, prepend=0)
+        sizes = self.ends.copy()
+        sizes[1:] -= self.ends[:-1]
+        return sizes
 
     def lams(self) -> np.ndarray:
         """The regularisation λ of each pair."""
@@ -322,7 +317,7 @@ class PairwiseSMO(Solver):
 
     def _at_zero(self, problem: PairsProblem) -> tuple[np.ndarray, np.ndarray]:
         """(bias, primal value) of β = 0 for each pair: a free bias is the sign of the heavier class."""
-        first, second = problem.pairs
+        first, second = pairs_of(problem.n_classes)
         of_class = np.add.reduceat(problem.weights, problem.ends - problem.sizes)
         C = problem.C if problem.C > 0.0 else 1.0 / (problem.lam * problem.over_pairs(problem.sizes))
         if not problem.whole.has_free_bias:
@@ -373,7 +368,7 @@ class PairwiseSMO(Solver):
         """Set pairs that are worse than β = 0 to it."""
         results, ends, sizes = state.results, problem.ends, problem.sizes
         bias, at_zero = self._at_zero(problem)
-        first, second = problem.pairs
+        first, second = pairs_of(problem.n_classes)
         for p in np.flatnonzero(results.primal > at_zero).tolist():
             i, j = int(first[p]), int(second[p])
             results.beta[j - 1, ends[i] - sizes[i] : ends[i]] = 0.0
