@@ -9,12 +9,26 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from widemargin import SVC, BudgetedSVC, IncrementalSVC, LinearSVC, Pegasos
+from widemargin import (
+    SVC,
+    BudgetedSGD,
+    BudgetedSVC,
+    IncrementalSVC,
+    LinearSVC,
+    Pegasos,
+    svm_grid,
+    svm_path,
+)  # fmt: skip
 from widemargin.core import blas
 from widemargin.core.blas import all_blas_threads, one_blas_thread
+from widemargin.core.kernels import RBF
+from widemargin.core.losses import Hinge, Single
+from widemargin.core.rows import as_rows
+from widemargin.problems.kernel import KernelProblem
+from widemargin.running import run
 from widemargin.solvers import interior
 
-THREADS = 2
+THREADS, begin = 2, SVC._begin
 
 
 def counts():
@@ -50,6 +64,30 @@ def test_so_has_a_part_of_a_stream(model, rng, monkeypatch):
     monkeypatch.setattr(blas, "_give", lambda threads: given.append(threads) or give(threads))
     model.partial_fit(rng.normal(size=(4, 3)), np.arange(4) % 2, classes=[0, 1])
     assert given == [1, None]
+
+
+def test_paths_and_grids_have_one_thread_from_the_start(rng, monkeypatch):
+    seen, X, y = [], rng.normal(size=(40, 3)), np.arange(40) % 2
+    monkeypatch.setattr(SVC, "_begin", lambda *given: seen.append(counts()) or begin(*given))
+    for call in (lambda: svm_path(X, y, [1.0]), lambda: svm_grid(X, y, [1.0], gammas=[1.0], cv=2)):
+        call()
+    assert len(seen) == 3
+    assert all(found == {1} for found in seen)
+
+
+def test_a_run_without_an_estimator_has_one_thread_too(rng):
+    seen, rows, y = [], as_rows(rng.normal(size=(40, 3))), np.where(np.arange(40) % 2, 1.0, -1.0)
+    problem = KernelProblem(RBF(1.0), rows, y, Single(Hinge()), 1e-3, intercept="none")
+    run(BudgetedSGD(budget=20), problem, rng=rng, max_epochs=1, callbacks=[lambda progress: seen.append(counts())])
+    assert seen
+    assert all(found == {1} for found in seen)
+
+
+def test_a_step_that_fails_leaves_one_thread_to_the_fits_under_way():
+    with one_blas_thread():
+        with pytest.raises(OSError, match="full"), all_blas_threads():
+            raise OSError("full")
+        assert counts() == {1}
 
 
 def test_a_fit_that_fails_leaves_the_threads_as_they_were(rng):

@@ -3,8 +3,14 @@
 from itertools import combinations
 
 import numpy as np
+import pytest
 
-from widemargin.core.pairs import add_votes, all_combined, combine, first_pair
+from widemargin.core.pairs import add_votes, all_combined, combine, first_pair, pairs_of
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 9])
+def test_pairs_are_numbered_by_their_first_class(k):
+    assert list(zip(*(each.tolist() for each in pairs_of(k)), strict=True)) == list(combinations(range(k), 2))
 
 
 def machines(rng, k):

@@ -15,11 +15,11 @@ from sklearn.svm import SVC as RivalSVC
 
 from widemargin import SMO, SVC, compress
 from widemargin.core import losses
-from widemargin.core.kernels import RBF
+from widemargin.core.kernels import RBF, Linear
 from widemargin.core.rows import DenseRows
 from widemargin.estimators import multiclass as estimator
 from widemargin.problems.kernel import KernelProblem
-from widemargin.solvers.pairs import PairsProblem, PairwiseSMO
+from widemargin.solvers.pairs import MOVES, MOVES_A_CALL, MOVES_EACH, PairsProblem, PairwiseSMO
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -36,6 +36,26 @@ def data(rng, k=K, size=5, d=4):
 
 def one_by_one(monkeypatch):
     monkeypatch.setattr(estimator, "SMALL_PAIRS", (0, 0))
+
+
+def _seeing(method, look):
+    def seen(self, state):
+        look(state)
+        return method(self, state)
+
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("k", "three", "more", "together"),
+    [(2, 1, 1, False), (3, 1, 0, True), (3, 0, 1, False), (4, 0, 1, True), (4, 1, 0, False)],
+)
+def test_pairs_of_three_classes_and_of_more_have_bounds_of_their_own(k, three, more, together, rng, monkeypatch):
+    monkeypatch.setattr(estimator, "SMALL_PAIRS", (2**18 * three, 2**18 * more))
+    seen = []
+    callback = {"callbacks": lambda progress: seen.append(isinstance(progress.problem, PairsProblem))}
+    SVC(**callback).fit(rng.normal(size=(40, 3)), np.arange(40) % k)
+    assert set(seen) == {together}
 
 
 def dual_values(model, X, y, gamma):
@@ -196,6 +216,77 @@ def test_slices_of_pairs_make_the_same_machines(rng):
             np.testing.assert_array_equal(one, other)
         assert state.counters.updates == states[0].counters.updates
         assert state.counters.steps == states[0].counters.steps
+
+
+def overlapping(rng, k, size):
+    """Classes that differ in nothing: with a large C and a linear kernel, pairs take thousands of moves an example."""
+    y = np.repeat(np.arange(k), size)
+    return rng.normal(size=(y.size, 4)), y
+
+
+@pytest.mark.parametrize("k", [3, 5])
+def test_hard_pairs_have_runs_of_their_own(k, rng, monkeypatch):
+    X, y = overlapping(rng, k, 20)
+    X[y == 0] += 10.0  # its pairs are easy
+    parameters = {"kernel": "linear", "C": 1e4, "tol": 1e-2, "max_iter": 10**6}
+    together = SVC(**parameters).fit(X, y)
+    rows = together.history_["problem"]
+    hard = set(range(k - 1, k * (k - 1) // 2))
+    assert rows[0] == -1
+    assert set(rows.tolist()) == {-1, *hard}
+    assert together.stop_reason_ == "tol"
+    assert (together.n_iter_[: k - 1] < together.n_iter_[k - 1 :].min()).all()
+    one_by_one(monkeypatch)
+    apart = SVC(**parameters).fit(X, y)
+    for p, (one, other) in enumerate(zip(together.certificate_, apart.certificate_, strict=True)):
+        assert p not in hard or one.gap <= 1e-2 * one.primal
+        assert max(one.dual, other.dual) <= min(one.primal, other.primal) * (1.0 + 1e-6)
+    scores = together.decision_function(X)
+    assert np.mean(scores.argmax(axis=1) == together.predict(X)) > 0.9
+    assert np.mean(together.predict(X) == apart.predict(X)) > 0.8
+    own = together.set_params(decision_function_shape="ovo").decision_function(X)
+    for p, (i, j) in enumerate(combinations(range(k), 2)):  # the certificate is that of the model
+        chosen = (y == i) | (y == j)
+        z = np.where(y[chosen] == i, 1.0, -1.0) * own[chosen, p]
+        loss = np.maximum(0.0, 1.0 - z).mean()
+        assert loss <= together.certificate_[p].primal * (1.0 + 1e-5) + 1e-7
+
+
+def test_a_call_ends_after_so_many_moves_and_calls_after_it_go_on(rng):
+    X, y = overlapping(rng, 12, 60)
+    whole = KernelProblem(Linear(), DenseRows(X), y.astype(float), losses.Single(losses.Hinge()), 1.0)
+    problem, solver = PairsProblem(whole, np.cumsum(np.bincount(y)), 1e4, 0.0), PairwiseSMO(tol=1e-4)
+    state, calls = solver.init(problem), 0
+    solver.advance(problem, state, 0)
+    while state.done < problem.n_pairs:
+        before, done = state.counters.updates, state.done
+        taken = solver.advance(problem, state, 10**6)
+        assert taken == state.done - done > 0
+        assert state.counters.updates - before < 2 * MOVES_A_CALL + MOVES + MOVES_EACH * 120
+        calls += 1
+    assert calls > 1
+    np.testing.assert_array_equal(solver.hard(state), np.arange(problem.n_pairs))
+
+
+def test_no_pair_is_worse_than_nothing(rng):
+    X, y = overlapping(rng, 4, 15)
+    model = SVC(kernel="linear", C=1e9, max_iter=3).fit(X, y)
+    for certificate in model.certificate_:
+        assert certificate.primal <= 1.0 + 1e-6  # of w = 0 and b = ±1
+
+
+def test_a_hard_pair_keeps_the_better_model(rng, monkeypatch):
+    """A run of its own that ends at once is no better than the moves that were made."""
+    X, y = overlapping(rng, 3, 40)
+    states, ends = [], lambda progress: isinstance(progress.problem, KernelProblem)
+    monkeypatch.setattr(PairwiseSMO, "hard", _seeing(PairwiseSMO.hard, lambda state: states.append(
+        (state.results.primal.copy(), state.results.dual.copy())
+    )))  # fmt: skip
+    model = SVC(kernel="linear", C=1e4, max_seconds=1e9, callbacks=ends).fit(X, y)
+    (primal, dual), lams = states[0], 1.0 / (1e4 * 80)
+    for p, certificate in enumerate(model.certificate_):
+        assert certificate.primal <= lams * primal[p] * (1.0 + 1e-6)
+        assert certificate.dual >= lams * dual[p] * (1.0 - 1e-6)
 
 
 def test_pairs_are_treated_roughly_first_and_then_to_the_end(rng):

@@ -10,7 +10,8 @@ from hypothesis.extra.numpy import from_dtype
 from widemargin.estimators.fitting import _is_plain
 from widemargin.estimators.labels import whole_labels
 
-DTYPES = [bool, np.int8, np.uint8, np.int16, np.uint16, np.int64, np.uint64, np.float32, np.float64]
+DTYPES = [bool, np.int8, np.uint8, np.int16, np.uint16, np.int64, np.uint64, np.float16, np.float32,
+          np.float64]  # fmt: skip
 
 
 @given(st.sampled_from(DTYPES), st.data())
@@ -33,11 +34,28 @@ def test_whole_labels_are_those_of_sorting(dtype, data):
 @pytest.mark.parametrize(
     "y",
     [[0, 0], [0, 1, 2], [0.0, 0.5], [0.0, 0.5, 1.0] * 3, [0.0, np.nan], [0.0, np.inf], ["a", "b"], [], [[0, 1], [1, 0]],
-     [0, 1, 2000] * 3, [0, 2**60]],
+     [0, 1, 2000] * 3, [0, 2**60], [0.5, 1.0], [-(2**60), 0], [0, 2**53]],
     ids=str,
 )  # fmt: skip
 def test_other_targets_are_left_to_the_checks(y):
     assert whole_labels(np.array(y)) is None
+
+
+def test_labels_too_far_apart_for_their_own_type_are_left_to_the_checks():
+    assert whole_labels(np.array([-(2**15), 0, 2**15 - 1] * 3, np.int16)) is None
+
+
+def test_labels_half_as_many_as_examples_are_counted():
+    classes, codes = whole_labels(np.array([5, 3, 9, 3, 5, 9]))
+    np.testing.assert_array_equal(classes, [3, 5, 9])
+    np.testing.assert_array_equal(codes, [1, 0, 2, 0, 1, 2])
+
+
+@pytest.mark.filterwarnings("error")
+def test_small_numbers_are_compared_without_a_warning():
+    classes, codes = whole_labels(np.array([1.0, 0.0, 1.0], np.float16))
+    assert classes.dtype == np.float16
+    np.testing.assert_array_equal(codes, [1, 0, 1])
 
 
 def test_plain_arrays_are_finite_canonical_and_of_one_length(rng):

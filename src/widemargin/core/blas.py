@@ -47,20 +47,23 @@ def _give(threads: int | None) -> None:
 def one_blas_thread() -> Generator[None]:
     """BLAS has one thread until the last of those who asked for it leaves."""
     global _fits
-    with _lock:
-        if _fits == 0:
-            there = [(library, library.get_num_threads() or 1) for library in _libraries()]
-            _had[:] = [(library, threads) for library, threads in there if threads > 1]
-            _give(1)
-        _fits += 1
-    try:
+    counted = False
+    try:  # Ctrl-C may come anywhere
+        with _lock:
+            if _fits == 0:
+                there = [(library, library.get_num_threads() or 1) for library in _libraries()]
+                _had[:] = [(library, threads) for library, threads in there if threads > 1]
+            _fits, counted = _fits + 1, True
+            if _fits == 1:
+                _give(1)
         yield
     finally:
-        with _lock:
-            _fits -= 1
-            if _fits == 0:
-                _give(None)
-                _had.clear()
+        if counted:
+            with _lock:
+                _fits -= 1
+                if _fits == 0:
+                    _give(None)
+                    _had.clear()
 
 
 @contextmanager

@@ -4,26 +4,23 @@ Vectors stand by class; ``ends[c]`` is where class c ends. Vector v of class i h
 against class j stands in row j − (j > i). Pairs (i, j) with i < j are numbered in that order.
 """
 
-from functools import lru_cache
-
 import numpy as np
 
 from .borrowing import borrow
 from .dispatch import compiled
 
 
-@lru_cache(maxsize=1)
-def pairs_of(k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the second class of each pair of k; a fit asks for them several times."""
-    first, second = np.triu_indices(k, 1)
-    first.flags.writeable = second.flags.writeable = False
-    return first, second
-
-
 @compiled
 def first_pair(i, k):
     """The number of the pair (i, i + 1)."""
     return i * (2 * k - i - 1) // 2
+
+
+def pairs_of(k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the second class of each pair of k."""
+    others = np.arange(k)[::-1]  # that each class comes before
+    first = np.repeat(np.arange(k), others)
+    return first, np.arange(first.size) - np.repeat(np.cumsum(others) - others, others) + first + 1
 
 
 @compiled

@@ -10,6 +10,7 @@ from sklearn.model_selection import check_cv
 
 from ..arguments import positive
 from ..backends.tensors import hosted, taken
+from ..core.blas import one_blas_thread
 from ..core.kernels import class_of
 from ..core.pairs import add_votes, first_pair
 from .kernel import SVC
@@ -76,6 +77,7 @@ class SVMGrid:
         return float(np.nanmax(self.mean))
 
 
+@one_blas_thread()
 def svm_grid(
     X: Any,
     y: Any,

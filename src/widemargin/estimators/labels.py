@@ -92,13 +92,13 @@ def whole_labels(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """
     if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "biuf" or y.size == 0:
         return None
-    low, high = y.min(), y.max()
+    low, high = y.min().item(), y.max().item()
     if not -LARGEST_LABEL < low < high < LARGEST_LABEL or low != int(low) or high != int(high):
         return None
     second = y == high
     if (second | (y == low)).all():
         return np.array([low, high], y.dtype), second.astype(np.intp)
-    if int(high) - int(low) > LABELS_APART + y.size:
+    if high - low > LABELS_APART + y.size:
         return None
     places = y.astype(np.intp)
     if y.dtype.kind == "f" and not (places == y).all():

@@ -262,7 +262,7 @@ class Decomposed(Labelled, KernelMachine):
         if at_once > 1:
             solved = self._solved_side_by_side(task, problems, begin, at_once, interrupts)
         else:
-            solved = self._solved_in_turn(task, binaries, others, problems, begin)
+            solved = self._solved_in_turn(task, len(binaries), others, problems, begin)
         with closing(solved):  # an error's frames may keep them
             for k, (chosen, problem, found) in enumerate(solved):
                 if found is None:
@@ -283,11 +283,11 @@ class Decomposed(Labelled, KernelMachine):
         return outcome.state
 
     def _solved_in_turn(
-        self, task: Task, binaries: Binaries, others: Any, problems: Iterable[tuple[np.ndarray, KernelProblem]],
+        self, task: Task, count: int, others: Any, problems: Iterable[tuple[np.ndarray, KernelProblem]],
         begin: Callable[..., tuple[np.random.Generator, Any]],
     ) -> Generator[tuple[np.ndarray, KernelProblem, Any]]:  # fmt: skip
         """(examples, problem, what :meth:`_solve` found) of each problem; nothing was found where there was no time."""
-        solver, count, stopped = self._configured(), len(binaries), False
+        solver, stopped = self._configured(), False
         for k, (chosen, problem) in enumerate(problems):
             if k > 0 and solver.exact and not stopped and now() >= task.deadline:
                 yield chosen, problem, None
@@ -395,7 +395,7 @@ class Decomposed(Labelled, KernelMachine):
         sizes = np.bincount(binaries.codes).astype(float)
         k, pairs = sizes.size, sizes.size * (sizes.size - 1) / 2
         own = self._configured()
-        # under a time limit the hinge is solved by what has models soonest, for many small pairs as for large ones
+        # under a time limit the hinge is solved by what has models soonest, for small pairs as for large ones
         exact = (own.for_pairs or (own.exact and self.max_seconds is not None)) and not self.early_stopping
         if not exact or self.multi_class != "ovo" or k == 2:
             return False
@@ -404,7 +404,7 @@ class Decomposed(Labelled, KernelMachine):
         return values <= SMALL_PAIRS[k > 3] and 4.0 * largest <= PAIR_SHARE * self._cache_bytes()
 
     def _train_pairs(self, task: Task, binaries: Binaries) -> None:
-        """Train the pairs of many small classes in one run."""
+        """Train the pairs of small classes in one run, and then those that are too hard for it by themselves."""
         codes, weights = binaries.codes, binaries.weights
         order = np.argsort(codes, kind="stable")
         of_example = (weights if weights.size else 1.0) * binaries.of_class[codes]
@@ -423,20 +423,58 @@ class Decomposed(Labelled, KernelMachine):
             shown = Shown(task.X, task.y, finish=partial(self._finished, own=order))
             outcome = self._run(solver, problem, limits, shown, state=state)
             state = outcome.state
+        reasons, estimated, ended = state.reasons.tolist(), False, outcome.stop_reason in ("tol", "max_iter")
+        history = History([{"problem": -1, **row} for row in outcome.history])
+        if ended:
+            hard = solver.hard(state).tolist()
+            estimated = self._train_hard_pairs(task, binaries, problem, order, hard, state.results, reasons, history)
         with Interrupts() as interrupts:  # Ctrl-C no longer needs to end anything
-            if outcome.state.done < problem.n_pairs:
-                solver.settle(problem, state)
-            model, reasons, lams = solver.model(problem, state), state.reasons, problem.lams()
-            short = next((reason for reason in np.unique(reasons).tolist() if reason != "tol"), "tol")
-            reason = short if outcome.stop_reason in ("tol", "max_iter") else outcome.stop_reason
+            solver.settle(problem, state)
+            model, lams = solver.model(problem, state), problem.lams()
+            short = next((reason for reason in sorted(set(reasons)) if reason != "tol"), "tol")
+            reason = short if ended else outcome.stop_reason
             certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
             if not task.indefinite:
                 self._check_pairs(task, binaries, problem, order, state.results, reasons, certificates)
-            history = History([{"problem": -1, **row} for row in outcome.history])
-            self._conclude(task, history, reason, state.results.rounds, certificates, reasons)
+            self._conclude(task, history, reason, state.results.rounds, certificates, reasons, estimated)
             self._adopt(task, codes, order[model.support], model.coef, model.intercept, True)
         if interrupts.seen:
             self.stop_reason_ = "interrupted"
+
+    def _train_hard_pairs(
+        self, task: Task, binaries: Binaries, problem: PairsProblem, order: np.ndarray, hard: list[int], results: Any,
+        reasons: list[str], history: History,
+    ) -> bool:  # fmt: skip
+        """Run some pairs by themselves, and put what is found, if it is better, into ``results``, and ``reasons`` and
+        ``history``; returns whether a certificate is a guess.
+
+        They start anew: from where they are it takes as long or longer (docs/notes/smo.md).
+        """
+        seed, lams, estimated = int(task.rng.integers(2**63)), problem.lams(), False
+        place = np.empty(order.size, np.int64)
+        place[order] = np.arange(order.size)
+
+        def begin(*given: Any) -> tuple[np.random.Generator, None]:
+            return np.random.default_rng(seed), None
+
+        solved = self._solved_in_turn(task, len(hard), None, self._problems(task, binaries, hard), begin)
+        for p, (chosen, own, found) in zip(hard, solved, strict=True):
+            if found is None:
+                reasons[p] = "max_seconds"
+                continue
+            outcome, certificate, is_guess = self._with_proof(task, own, chosen, *found)
+            if certificate is None or certificate.primal <= lams[p] * results.primal[p]:
+                coef = np.zeros(chosen.size)
+                coef[outcome.model.support] = outcome.model.coef[0]
+                results.beta[binaries.rows_of(p, chosen), place[chosen]] = coef
+                results.bias[p] = outcome.model.intercept[0]
+            if certificate is not None:
+                results.primal[p] = min(results.primal[p], certificate.primal / lams[p])
+                results.dual[p] = max(results.dual[p], certificate.dual / lams[p])
+            results.rounds[p] += outcome.state.counters.steps
+            reasons[p], estimated = outcome.stop_reason, estimated or is_guess
+            history.rows += [{"problem": p, **row} for row in outcome.history]
+        return estimated
 
     def _check_pairs(
         self, task: Task, binaries: Binaries, problem: PairsProblem, order: np.ndarray, results: Any,

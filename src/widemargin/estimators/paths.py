@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arguments import not_negative, positive
 from ..backends.tensors import hosted, taken
+from ..core.blas import one_blas_thread
 from ..solvers import make
 from .fitting import check_sample_weight
 from .kernel import SVC
@@ -18,6 +19,7 @@ from .labels import class_weights
 from .sides import Sides
 
 
+@one_blas_thread()
 def svm_path(X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, **parameters: Any) -> list[SVC]:
     """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before.
 
@@ -142,6 +144,7 @@ class ParetoPath:
         return len(self.models)
 
 
+@one_blas_thread()
 def pareto_path(
     X: Any, y: Any, *, nus: Any = None, Cs: Any = None, sample_weight: Any = None, **parameters: Any
 ) -> ParetoPath:

@@ -1,9 +1,10 @@
-"""SMO on every pair of many small classes.
+"""SMO on every pair of small classes.
 
 Each pair of classes is a problem of :mod:`.smo` on its own examples. Where these are few, a round takes all of them as
 its working set, so that SMO is its inner loop alone: pairs of variables chosen with second-order information
 (:func:`.smo.solve_pairs`; single ones without a free bias), until the gap is closed. A pair then costs microseconds,
-and one compiled call treats many.
+and one compiled call treats many. A pair that takes many moves is left to who runs this: SMO itself, which looks at the
+clock between its rounds, brings it to its end.
 
 Kernel values are shared: class i is held against the classes before it in one block of rows of the kernel matrix of all
 examples, and the block of each class against itself is kept. k classes of s examples take k²s² kernel values, half of
@@ -32,9 +33,15 @@ from . import protocol
 from .protocol import Solver
 from .smo import DIAGONAL, ROUNDING, Pairs, Singles, excess, line, middle, solve, violations, way_of
 
-#: How a pair ended: not begun; its gap is closed; all its rounds made; rounding allows no further progress.
-WAITING, CLOSED, ALL_ROUNDS, STALLED = 0, 1, 2, 3
-ENDS = ("", "tol", "max_iter", "stalled")
+#: How a pair ended: not begun; its gap is closed; all its rounds made; rounding allows no further progress; it is too
+#: hard for the inner loop alone.
+WAITING, CLOSED, ALL_ROUNDS, STALLED, HARD = 0, 1, 2, 3, 4
+ENDS = ("", "tol", "max_iter", "stalled", "")
+#: A pair is hard that takes more moves than so many, and so many for each example. Most take less than one and few more
+#: than ten, or thousands (docs/notes/smo.md).
+MOVES, MOVES_EACH = 10_000, 50
+#: A compiled call begins no further pair after so many moves: it hears of no limit and of no Ctrl-C.
+MOVES_A_CALL = 2**17
 #: The first checkpoint comes after this many pairs, the others when their number has doubled.
 FIRST_CHECKPOINT = 2**14
 
@@ -119,12 +126,14 @@ def lay_out(classes, i, j, constant, K):
 def solve_against(classes, i, first, last, rule, results, space):
     """Solve the pairs of class i with the classes j from ``first`` up to ``last`` (< i), from the β that results hold.
 
-    Changes ``results`` in place; returns (examples visited, pairs of variables or variables moved).
+    Changes ``results`` in place; returns (the class that is next, ``last`` if there was no end of moves, examples
+    visited, pairs of variables or variables moved).
     """
     classes, results, space = borrow(classes), borrow(results), borrow(space)
     ends, weight = classes.ends, classes.weight
     k, start, visits, moves = ends.size, ends[i - 1], 0, 0
-    for j in range(first, last):
+    j = first
+    while j < last and moves < MOVES_A_CALL:
         before = ends[j - 1] if j > 0 else 0
         n = ends[j] - before
         m = n + ends[i] - start
@@ -151,7 +160,7 @@ def solve_against(classes, i, first, last, rule, results, space):
             for v in range(m):
                 for w in range(m):
                     f[w] += s[v] * a[v] * K[v, w]
-        rounds, ended, b = 0, WAITING, 0.0
+        rounds, ended, b, left = 0, WAITING, 0.0, MOVES + MOVES_EACH * m
         while ended == WAITING:
             top, bottom = violations(s, s, cap, row, a, f, up, down)
             violation = max(top, -bottom, 0.0)
@@ -164,16 +173,19 @@ def solve_against(classes, i, first, last, rule, results, space):
                 ended = ALL_ROUNDS
             elif not np.isfinite(gap):
                 ended = STALLED
+            elif left <= 0:
+                ended = HARD
             else:
                 for v in range(m):
                     e[v] = s[v] - f[v]
                 tolerance = max(rule.tightening * violation, ROUNDING)
-                moved = solve(rule.way, K, s, cap, a, e, values, tolerance, 100 * m)
+                moved = solve(rule.way, K, s, cap, a, e, values, tolerance, left)
                 for v in range(m):
                     f[v] = s[v] - e[v]
                 rounds += 1
                 visits += m
                 moves += moved
+                left -= moved
                 if moved == 0:
                     ended = STALLED
         losses, linear, norm2 = primal_and_dual(s, s, cap, row, a, f, b)
@@ -185,7 +197,8 @@ def solve_against(classes, i, first, last, rule, results, space):
             results.beta[i - 1, before + v] = a[v]
         for v in range(n, m):
             results.beta[j, start + v - n] = -a[v]
-    return visits, moves
+        j += 1
+    return j, visits, moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +339,7 @@ class PairwiseSMO(Solver):
 
     def advance(self, problem: PairsProblem, state: State, n_steps: int) -> int:
         """Treat up to n_steps pairs, stopping at a checkpoint; returns their number."""
-        taken, kept = 0, state.work(problem, lambda: Kept.of(problem))
+        taken, spent, kept = 0, 0, state.work(problem, lambda: Kept.of(problem))
         whole = problem.whole
         rule = Rule(
             way_of(whole), whole.has_free_bias, whole.constant, problem.C, problem.lam, 0.95 * self.tol,
@@ -344,14 +357,15 @@ class PairwiseSMO(Solver):
             if first == 0:  # the rows of a class, and of the first two with the second
                 rows = problem.sizes[i] + (problem.sizes[0] if i == 1 else 0)
                 state.counters.kernel_evals += int(rows) * int(problem.ends[-1])
-            visits, moves = solve_against(classes, i, first, last, rule, state.results, kept.space)
-            state.done += last - first
-            taken += last - first
+            done, visits, moves = solve_against(classes, i, first, last, rule, state.results, kept.space)
+            state.done += done - first
+            taken += done - first
             counters = state.counters
             counters.kernel_computed += kept.matrix.evaluations - before
             counters.visits += int(visits)
             counters.updates += int(moves)
-            if self.at_checkpoint(state):
+            spent += moves
+            if spent >= MOVES_A_CALL or self.at_checkpoint(state):
                 break
         state.counters.steps = int(state.results.rounds.sum())
         return taken
@@ -363,6 +377,10 @@ class PairwiseSMO(Solver):
     def again(self, state: State) -> State:
         """A state that treats all pairs once more, from where they are."""
         return State(state.results, 0, state.counters)
+
+    def hard(self, state: State) -> np.ndarray:
+        """The pairs that were left as too hard for this solver."""
+        return np.flatnonzero(state.results.ended == HARD)
 
     def settle(self, problem: PairsProblem, state: State) -> None:
         """Set pairs that are worse than β = 0 to it."""

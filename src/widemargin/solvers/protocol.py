@@ -90,7 +90,7 @@ class Solver:
     #: Pegasos' last iterate is its paper's choice, budgeted SGD only estimates its objective, and the Perceptron and
     #: the ν-form have another aim.
     exact: ClassVar[Any] = False
-    #: The name of the solver of its kind that trains many small pairs of classes at once; "" if there is none.
+    #: The name of the solver of its kind that trains small pairs of classes at once; "" if there is none.
     for_pairs: ClassVar[str] = ""
     #: The name of the solver of the same problems on a GPU; "" if there is none.
     for_device: ClassVar[str] = ""
