@@ -276,12 +276,12 @@ class _Count(event.Listener):
 
 
 def _warm(part: _Part) -> Warmed:
-    """Fit, go on and predict, on little data of the kind, of two classes, three and four (whose pairs have one run)."""
+    """Fit, go on and predict, on little data of the kind, of two classes and of three, whose pairs have one run."""
     rng, since, count = np.random.default_rng(0), time.perf_counter(), _Count()
     n = 240  # of fewer, buffers would not grow
     X = rng.normal(size=(n, 4)) * (rng.random((n, 4)) < 0.5)
     y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=n)
-    classes = [np.digitize(y, np.quantile(y, cuts)) for cuts in ([0.5], [0.3, 0.6], [0.2, 0.5, 0.8])]
+    classes = [np.digitize(y, np.quantile(y, cuts)) for cuts in ([0.5], [0.3, 0.6])]
     X = X.astype(part.dtype)
     if part.layout == "sparse":
         X = sp.csr_matrix(X)

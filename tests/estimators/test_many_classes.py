@@ -237,15 +237,19 @@ def test_hard_pairs_have_runs_of_their_own(k, rng, monkeypatch):
     assert together.stop_reason_ == "tol"
     one_by_one(monkeypatch)
     apart = SVC(**parameters).fit(X, y)
-    for p, (one, other) in enumerate(zip(together.certificate_, apart.certificate_, strict=True)):
-        assert p not in hard or one.gap <= 2e-2 * one.primal  # made anew in float64: float32 is coarse for such α
+    for one, other in zip(together.certificate_, apart.certificate_, strict=True):
         assert max(one.dual, other.dual) <= min(one.primal, other.primal) * (1.0 + 1e-6)
-    own = together.set_params(decision_function_shape="ovo").decision_function(X)
-    for p, (i, j) in enumerate(combinations(range(k), 2)):  # the certificate is that of the model
+    are_certified(together, X, y)
+
+
+def are_certified(model, X, y):
+    """The primal values of certificates are those of the model of a linear kernel, up to float32 with large α."""
+    scores = model.set_params(decision_function_shape="ovo").decision_function(X)
+    for p, (i, j) in enumerate(combinations(range(y.max() + 1), 2)):
         chosen = (y == i) | (y == j)
-        z = np.where(y[chosen] == i, 1.0, -1.0) * own[chosen, p]
-        loss = np.maximum(0.0, 1.0 - z).mean()
-        assert loss <= together.certificate_[p].primal * (1.0 + 1e-5) + 1e-7
+        losses_there = np.maximum(0.0, 1.0 - np.where(y[chosen] == i, 1.0, -1.0) * scores[chosen, p])
+        penalty = model.coef_[p] @ model.coef_[p] / (2.0 * model.C * chosen.sum())
+        assert model.certificate_[p].primal == pytest.approx(losses_there.mean() + penalty, rel=1e-2, abs=1e-7)
 
 
 def test_a_call_ends_after_so_many_moves_and_calls_after_it_go_on(rng):
@@ -281,8 +285,49 @@ def test_a_hard_pair_keeps_the_better_model(rng, monkeypatch):
     model = SVC(kernel="linear", C=1e4, max_seconds=1e9, callbacks=ends).fit(X, y)
     (primal, dual), lams = states[0], 1.0 / (1e4 * 80)
     for p, certificate in enumerate(model.certificate_):
-        assert certificate.primal <= lams * primal[p] * (1.0 + 1e-6)
-        assert certificate.dual >= lams * dual[p] * (1.0 - 1e-6)
+        assert certificate.primal <= lams * primal[p] * (1.0 + 1e-3)
+        assert certificate.dual >= lams * dual[p] * (1.0 - 1e-3)
+    are_certified(model, X, y)
+
+
+@pytest.mark.parametrize("is_guess", [False, True])
+def test_a_hard_pair_whose_model_has_no_certificate_has_the_value_of_its_model(is_guess, rng, monkeypatch):
+    """Under a time limit it may be the model of a sample, of which no value is known: then it is not taken."""
+    X, y = overlapping(rng, 3, 40)
+    parameters = {"kernel": "linear", "C": 1e4, "tol": 1e-2, "max_iter": 10**6}
+    solve, known = SVC._solve, SVC(**parameters).fit(X, y)
+
+    def unproven(*given, **more):
+        return solve(*given, **more)[0], None, is_guess
+
+    monkeypatch.setattr(SVC, "_solve", unproven)
+    model = SVC(**parameters).fit(X, y)
+    are_certified(model, X, y)
+    for one, other in zip(model.certificate_, known.certificate_, strict=True):
+        assert (one.primal > 1.005 * other.primal) or not is_guess
+        assert one.primal <= 1.02 * other.primal or is_guess
+        assert one.dual <= other.primal * (1.0 + 1e-6)
+
+
+def test_a_hard_pair_begins_where_the_fit_began(rng, monkeypatch):
+    X, y = overlapping(rng, 3, 40)
+    starts, init = [], SMO.init
+
+    def seen(self, problem, rng=None, duals=None, **more):
+        starts.append(duals)
+        return init(self, problem, rng, duals=duals, **more)
+
+    monkeypatch.setattr(SMO, "init", seen)
+    model = SVC(kernel="linear", C=1e4, tol=1e-2, warm_start=True).fit(X, y)
+    assert len(starts) == 3
+    assert all(start is None for start in starts)
+    starts.clear()
+    beta = np.zeros((2, 120))
+    beta[:, model.support_] = model.dual_coef_
+    model.set_params(tol=1e-6, max_iter=5).fit(X, y)
+    for start, (i, j) in zip(starts, combinations(range(3), 2), strict=True):
+        expected = np.concatenate([beta[j - 1, y == i], beta[i, y == j]])
+        np.testing.assert_allclose(np.sort(start), np.sort(expected), rtol=1e-6)
 
 
 def test_pairs_are_treated_roughly_first_and_then_to_the_end(rng):

@@ -139,9 +139,9 @@ class _BudgetedOnCluster(OnCluster):
         return 1.0 / (examples.d * variance) if variance > 0.0 else 1.0
 
     def _fit_parts(self, examples: Examples, started: float, X: Any, y: Any) -> None:  # type: ignore[override]
-        machine, classes = self._machine(self._gamma_of(examples)), None
+        machine, classes, of_class = self._machine(self._gamma_of(examples)), None, None
         if not self.numeric:
-            classes, _ = examples.classes_for(self)
+            classes, of_class = examples.classes_for(self)
             self.classes_ = classes
         seed = int(generator(self.random_state).integers(2**63))
         client, numbers = examples.client, list(range(len(examples.parts)))
@@ -149,7 +149,7 @@ class _BudgetedOnCluster(OnCluster):
         machines = client.gather(client.map(trained, examples.parts, numbers, **options, pure=False))
         self._local = budgeted.average(machines, self.budget)
         if self.refit and self._local._trained_kernel.is_definite and self._local._state.support:
-            self._refit(examples, seed)
+            self._refit(examples, of_class, seed)
         self._local.set_params(max_iter=self.max_iter, random_state=self.random_state)
         self.n_iter_, self.stop_reason_, self.certificate_ = self.max_iter, "max_iter", None
         self.history_ = History()
@@ -160,11 +160,9 @@ class _BudgetedOnCluster(OnCluster):
         for name in ("n_iter_", "stop_reason_", "history_", "certificate_", "n_features_in_"):
             setattr(self._local, name, getattr(self, name))
 
-    def _refit(self, examples: Examples, seed: int) -> None:
+    def _refit(self, examples: Examples, of_class: np.ndarray | None, seed: int) -> None:
         """Give the vectors of the mean the best coefficients of each part's rows, on average by their weights."""
-        machine, root, of_class = self._local, root_of(self._local), None
-        if not self.numeric:
-            _, of_class = examples.classes_for(self)
+        machine, root = self._local, root_of(self._local)
         client, numbers = examples.client, list(range(len(examples.parts)))
         options = {"machine": machine, "root": root, "of_class": of_class, "seed": seed}
         found = client.gather(client.map(refitted, examples.parts, numbers, **options, pure=False))

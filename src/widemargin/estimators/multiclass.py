@@ -237,7 +237,7 @@ class Decomposed(Labelled, KernelMachine):
     ) -> Any:  # fmt: skip
         """Run each binary problem and put their support vectors together, from ``promising`` examples or the start of
         the task; returns the state of the last one."""
-        history, solver = History() if history is None else history, self._configured()
+        history = History() if history is None else history
         coefficients, intercepts, reasons, rounds = [], [], [], []
         certificates: list[Certificate | None] = []
 
@@ -250,14 +250,8 @@ class Decomposed(Labelled, KernelMachine):
             certificates.append(certificate)
             rounds.append(steps)
 
-        seed, unfinished, estimated = int(task.rng.integers(2**63)), None, False
-
-        def begin(k: int, chosen: np.ndarray, problem: KernelProblem) -> tuple[np.random.Generator, Any]:
-            rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
-            given = isinstance(task.start, np.ndarray)
-            start = task.start[binaries.rows_of(k, chosen), chosen] if given else task.start
-            return rng, self._state_from(solver, problem, rng, start, None if promising is None else promising[k])
-
+        unfinished, estimated = None, False
+        begin = self._beginner(task, binaries, range(len(binaries)), promising)
         at_once, interrupts = self._pairs_at_once(task, binaries, others), Interrupts()
         if at_once > 1:
             solved = self._solved_side_by_side(task, problems, begin, at_once, interrupts)
@@ -281,6 +275,20 @@ class Decomposed(Labelled, KernelMachine):
             self._warn_if_unfinished(unfinished)
         self._put_together(task, binaries, coefficients, np.array(intercepts))
         return outcome.state
+
+    def _beginner(
+        self, task: Task, binaries: Binaries, which: Sequence[int], promising: list[np.ndarray] | None = None
+    ) -> Callable[..., tuple[np.random.Generator, Any]]:
+        """What makes (random numbers, state or None) from the place of a binary problem among some, and the problem."""
+        solver, seed = self._configured(), int(task.rng.integers(2**63))
+
+        def begin(place: int, chosen: np.ndarray, problem: KernelProblem) -> tuple[np.random.Generator, Any]:
+            rng = np.random.default_rng(seed)  # the same for all, so that problems which share rows ask for the same
+            k, given = which[place], isinstance(task.start, np.ndarray)
+            start = task.start[binaries.rows_of(k, chosen), chosen] if given else task.start
+            return rng, self._state_from(solver, problem, rng, start, None if promising is None else promising[k])
+
+        return begin
 
     def _solved_in_turn(
         self, task: Task, count: int, others: Any, problems: Iterable[tuple[np.ndarray, KernelProblem]],
@@ -423,11 +431,11 @@ class Decomposed(Labelled, KernelMachine):
             shown = Shown(task.X, task.y, finish=partial(self._finished, own=order))
             outcome = self._run(solver, problem, limits, shown, state=state)
             state = outcome.state
-        reasons, estimated, ended = state.reasons.tolist(), False, outcome.stop_reason in ("tol", "max_iter")
+        reasons, ended = state.reasons.tolist(), outcome.stop_reason in ("tol", "max_iter")
         history = History([{"problem": -1, **row} for row in outcome.history])
         if ended:
             hard = solver.hard(state).tolist()
-            estimated = self._train_hard_pairs(task, binaries, problem, order, hard, state.results, reasons, history)
+            self._train_hard_pairs(task, binaries, problem, order, hard, state.results, reasons, history)
         with Interrupts() as interrupts:  # Ctrl-C no longer needs to end anything
             solver.settle(problem, state)
             model, lams = solver.model(problem, state), problem.lams()
@@ -436,7 +444,7 @@ class Decomposed(Labelled, KernelMachine):
             certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
             if not task.indefinite:
                 self._check_pairs(task, binaries, problem, order, state.results, reasons, certificates)
-            self._conclude(task, history, reason, state.results.rounds, certificates, reasons, estimated)
+            self._conclude(task, history, reason, state.results.rounds, certificates, reasons)
             self._adopt(task, codes, order[model.support], model.coef, model.intercept, True)
         if interrupts.seen:
             self.stop_reason_ = "interrupted"
@@ -444,37 +452,32 @@ class Decomposed(Labelled, KernelMachine):
     def _train_hard_pairs(
         self, task: Task, binaries: Binaries, problem: PairsProblem, order: np.ndarray, hard: list[int], results: Any,
         reasons: list[str], history: History,
-    ) -> bool:  # fmt: skip
-        """Run some pairs by themselves, and put what is found, if it is better, into ``results``, and ``reasons`` and
-        ``history``; returns whether a certificate is a guess.
+    ) -> None:  # fmt: skip
+        """Run some pairs by themselves, and put what is found into ``results``, where it is known to be better, and
+        into ``reasons`` and ``history``.
 
-        They start anew: from where they are it takes as long or longer (docs/notes/smo.md).
+        They begin where the fit began: from where they are it takes as long or longer (docs/notes/smo.md).
         """
-        seed, lams, estimated = int(task.rng.integers(2**63)), problem.lams(), False
-        place = np.empty(order.size, np.int64)
+        lams, place = problem.lams(), np.empty(order.size, np.int64)
         place[order] = np.arange(order.size)
-
-        def begin(*given: Any) -> tuple[np.random.Generator, None]:
-            return np.random.default_rng(seed), None
-
+        begin = self._beginner(task, binaries, hard)
         solved = self._solved_in_turn(task, len(hard), None, self._problems(task, binaries, hard), begin)
         for p, (chosen, own, found) in zip(hard, solved, strict=True):
             if found is None:
                 reasons[p] = "max_seconds"
                 continue
             outcome, certificate, is_guess = self._with_proof(task, own, chosen, *found)
-            if certificate is None or certificate.primal <= lams[p] * results.primal[p]:
+            primal = outcome.objective if certificate is None else certificate.primal
+            if not is_guess and primal <= lams[p] * results.primal[p]:
                 coef = np.zeros(chosen.size)
                 coef[outcome.model.support] = outcome.model.coef[0]
                 results.beta[binaries.rows_of(p, chosen), place[chosen]] = coef
-                results.bias[p] = outcome.model.intercept[0]
+                results.bias[p], results.primal[p] = outcome.model.intercept[0], primal / lams[p]
             if certificate is not None:
-                results.primal[p] = min(results.primal[p], certificate.primal / lams[p])
                 results.dual[p] = max(results.dual[p], certificate.dual / lams[p])
             results.rounds[p] += outcome.state.counters.steps
-            reasons[p], estimated = outcome.stop_reason, estimated or is_guess
+            reasons[p] = outcome.stop_reason
             history.rows += [{"problem": p, **row} for row in outcome.history]
-        return estimated
 
     def _check_pairs(
         self, task: Task, binaries: Binaries, problem: PairsProblem, order: np.ndarray, results: Any,
