@@ -20,6 +20,7 @@ STOP_REASONS = {
     "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled "
     "and the solver knows no better point",
     "max_iter": "all epochs done",
+    "precision": "the gap that can be reached in this arithmetic is above tol",
     "stalled": "rounding allows no further progress",
     "max_seconds": "the time limit was reached",
     "max_feature_reads": "as many entries of the data as allowed were read",
@@ -74,6 +75,19 @@ class Limits:
         while True:
             yield epochs * per_epoch
             epochs *= 2
+
+
+def short_of_tol(name: str, gap: float, tol: float, remedy: str) -> str:
+    """The sentence of the reason "precision": the relative gap that was reached, and what to do.
+
+    >>> short_of_tol("SVC", 3.9e-8, 1e-9, "raise tol")
+    "SVC reached a relative duality gap of 3.9e-08, and rounding allows none of tol=1e-09 (stop_reason_='precision'): \
+raise tol"
+    """
+    return (
+        f"{name} reached a relative duality gap of {gap:.1e}, and rounding allows none of tol={tol:g} "
+        f"(stop_reason_='precision'): {remedy}"
+    )
 
 
 @savable()

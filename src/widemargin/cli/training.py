@@ -34,7 +34,9 @@ from .speaking import options_of, spoken
 
 LOGGER = logging.getLogger("widemargin")
 #: Reasons to stop that are no convergence.
-UNMET = ("max_iter", "stalled", "max_seconds", "max_feature_reads", "interrupted", "partial_fit", "callback")
+UNMET = (
+    "max_iter", "precision", "stalled", "max_seconds", "max_feature_reads", "interrupted", "partial_fit", "callback",
+)  # fmt: skip
 
 OPTIONS = [
     argument("data", str, "The file to train on; '-' is standard input."),

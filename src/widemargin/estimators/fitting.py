@@ -35,6 +35,7 @@ from ..history import History
 from ..problems.layout import refuse_unless_finite
 from ..progress import ProgressBar
 from ..running import STOPPED, Interrupts, Outcome, Progress, run
+from ..stopping import short_of_tol
 from ..warning import warn
 from .checkpointing import opened
 from .expected import ExpectedElsewhere
@@ -576,6 +577,10 @@ class TrainedByRun(SavedEstimator, ShownInNotebooks, ExpectedElsewhere, Callback
 
     def _warn_if_unfinished(self, outcome: Outcome) -> None:
         """Warn when ``tol`` was asked for and something else ended training first."""
+        if outcome.stop_reason == "precision":
+            reached = float(outcome.history.last("gap")) / max(abs(outcome.objective), 1e-300)
+            remedy = "scale the features, raise tol, or take a smaller C"
+            warn(short_of_tol(type(self).__name__, reached, self.tol, remedy), ConvergenceWarning)
         if outcome.stop_reason not in UNFINISHED or self.tol <= 0 or self.max_iter <= 1:
             return
         objectives = outcome.history["objective"]

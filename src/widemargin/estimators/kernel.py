@@ -150,8 +150,9 @@ class SVC(Decomposed):
         ``seconds``, ``objective``, ``gap``, ``kernel_evals`` and other counters of work.
         ``history_["gap"]`` is a column, ``history_.to_frame()`` a pandas frame.
     stop_reason_ : str
-        Why training ended: "tol", "max_iter", "max_seconds", "early_stopping", "stalled" (rounding
-        allows no progress), "callback" or "interrupted" (Ctrl-C).
+        Why training ended: "tol", "max_iter", "max_seconds", "early_stopping", "precision"
+        (rounding allows no gap as small as ``tol``), "stalled" (rounding allows no progress), "callback" or
+        "interrupted" (Ctrl-C).
     n_iter_ : ndarray of shape (n_problems,)
         The number of rounds ("smo") or steps of each binary problem.
     n_features_in_ : int
@@ -393,8 +394,8 @@ class SVR(Numeric, KernelMachine):
         ``gap`` and the counters of work. ``history_["objective"]`` is a column, ``history_.to_frame()``
         a pandas frame.
     stop_reason_ : str
-        Why training ended: "tol", "max_iter", "max_seconds", "stalled" (rounding allows no progress),
-        "callback" or "interrupted" (Ctrl-C).
+        Why training ended: "tol", "max_iter", "max_seconds", "precision" (rounding allows no gap as small as
+        ``tol``), "stalled" (rounding allows no progress), "callback" or "interrupted" (Ctrl-C).
     n_iter_ : int
         The number of epochs done, rounded up.
     n_features_in_ : int

@@ -387,7 +387,8 @@ class LinearSVC(StreamedClassifier, _Linear):
         it. It is None after ``partial_fit`` and where the solver proves nothing.
     stop_reason_ : str
         Why training ended: "tol", "max_iter", "max_seconds", "max_feature_reads", "early_stopping",
-        "stalled" (rounding allows no progress), "callback", "interrupted" (Ctrl-C) or "partial_fit".
+        "precision" (rounding allows no gap as small as ``tol``), "stalled" (rounding allows no
+        progress), "callback", "interrupted" (Ctrl-C) or "partial_fit".
     n_iter_ : int
         The number of epochs done, rounded up.
     n_features_in_ : int
@@ -679,7 +680,8 @@ class LinearSVR(StreamedRegressor, _Linear):
         it. It is None after ``partial_fit`` and where the solver proves nothing.
     stop_reason_ : str
         Why training ended: "tol", "max_iter", "max_seconds", "max_feature_reads", "early_stopping",
-        "stalled" (rounding allows no progress), "callback", "interrupted" (Ctrl-C) or "partial_fit".
+        "precision" (rounding allows no gap as small as ``tol``), "stalled" (rounding allows no
+        progress), "callback", "interrupted" (Ctrl-C) or "partial_fit".
     n_iter_ : int
         The number of epochs done, rounded up.
     n_features_in_ : int

@@ -23,6 +23,7 @@ REASONS = {
     "early_stopping": "the validation error no longer improves",
     "callback": "a callback asked for it",
     "interrupted": "it was interrupted",
+    "precision": "rounding allows no gap as small as tol",
     "stalled": "rounding allows no further progress",
 }
 
