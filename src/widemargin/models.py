@@ -13,7 +13,7 @@ from .core.distant import Distant
 from .core.kernel_matrix import KernelMatrix
 from .core.kernels import is_kernel
 from .core.pairs import all_combined, combine, first_pair
-from .core.rows import CSRRows, DenseRows, as_rows, shape, some_rows, unlocked
+from .core.rows import CSRRows, DenseRows, as_rows, checked_sparse, shape, some_rows, unlocked
 from .core.sharing import share_out
 from .files import Saved, savable
 
@@ -43,8 +43,10 @@ class LinearModel(Saved):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows, of shape (n, n_outputs)."""
-        if self.prepare is not None:
-            X = self.prepare(X)
+        return self.scores(checked_sparse(X) if self.prepare is None else self.prepare(X))
+
+    def scores(self, X: Any) -> np.ndarray:
+        """Scores of rows that were checked and prepared."""
         return np.asarray(X @ self.coef.T) + self.intercept
 
     def _to_parts(self) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
         if model.prepare is not None:
             X = model.prepare(X)
         elif not model.kernel.is_function:
-            X = as_rows(X)
+            X = as_rows(checked_sparse(X))
     return X, X.shape[0] if hasattr(X, "shape") else shape(X)[0]
 
 

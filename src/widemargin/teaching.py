@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .arguments import generator, not_negative, positive, whole
-from .core.rows import as_matrix
+from .core.rows import as_matrix, checked_sparse
 from .history import History
 from .running import Interrupts
 
@@ -65,7 +65,7 @@ class Pool:
     """
 
     def __init__(self, X: Any, rng: np.random.Generator) -> None:
-        self.X, self.rng = as_matrix(X) if sp.issparse(X) else np.asarray(X), rng
+        self.X, self.rng = as_matrix(checked_sparse(X)) if sp.issparse(X) else np.asarray(X), rng
         self.unseen = np.ones(self.X.shape[0], bool)
         self.kernel_evals, self.seconds = 0, 0.0
         # the places of those left stand in front; where each stands

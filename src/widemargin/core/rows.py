@@ -372,6 +372,66 @@ def touch(y, s, order, p, end):
 # ---------------------------------------------------------------- at the door
 
 
+def checked_sparse(X: Any, name: str = "X") -> Any:
+    """X; refuses a sparse matrix that names rows or columns it does not have, or whose arrays do not fit together.
+
+    SciPy checks none of this once a matrix is made, and compiled code, SciPy's as ours, follows every index. So all
+    that takes a sparse matrix of a user calls this first. Two passes over the indices and one over ``indptr``.
+    """
+    if not sp.issparse(X) or X.ndim != 2:
+        return X
+    if X.format == "lil":  # lists, which have no such arrays
+        X = X.tocsr()
+    if X.format == "coo":
+        if not X.row.shape == X.col.shape == X.data.shape:
+            raise _misfit(name, f"has {X.row.size} rows, {X.col.size} columns and {X.data.size} values")
+        for axis, places in enumerate((X.row, X.col)):
+            at = _first_outside(name, places, X.shape[axis])
+            if at is not None:
+                raise _stray(name, X, axis, int(places[at]), f"entry {at}")
+    elif X.format in ("csr", "csc", "bsr"):
+        _check_compressed(name, X)
+    return X
+
+
+def _check_compressed(name: str, X: Any) -> None:
+    """Refuse indices outside of the matrix, and an ``indptr`` that does not rise from 0 to their number."""
+    along = 1 if X.format == "csc" else 0
+    block = X.blocksize if X.format == "bsr" else (1, 1)
+    lines, width = X.shape[along] // block[along], X.shape[1 - along] // block[1 - along]
+    data, indices, indptr = X.data, X.indices, X.indptr
+    if indices.ndim != 1 or len(data) != indices.size or data.ndim != (3 if X.format == "bsr" else 1):
+        raise _misfit(name, f"has data of shape {data.shape} and indices of shape {indices.shape}")
+    if indptr.shape != (lines + 1,) or indptr.dtype.kind not in "iu":
+        raise _misfit(name, f"needs an indptr of {lines + 1} whole numbers, and has {indptr.size} of {indptr.dtype}")
+    if indptr[0] != 0 or indptr[-1] > indices.size or (indptr[1:] < indptr[:-1]).any():
+        raise _misfit(name, f"has an indptr that does not rise from 0 to {indices.size}, the number of its entries")
+    at = _first_outside(name, indices[: indptr[-1]], width)
+    if at is not None:
+        line = int(np.searchsorted(indptr, at, side="right")) - 1
+        said = "block of rows" if X.format == "bsr" else "row" if along == 0 else "column"
+        raise _stray(name, X, 1 - along, int(indices[at]) * block[1 - along], f"{said} {line}")
+
+
+def _first_outside(name: str, places: np.ndarray, size: int) -> int | None:
+    """Where the first place stands that is not within 0 to size − 1; None if there is none."""
+    if places.dtype.kind not in "iu":
+        raise _misfit(name, f"has indices of {places.dtype}, which are no whole numbers")
+    if not places.size or (places.min() >= 0 and places.max() < size):
+        return None
+    return int(np.argmax((places < 0) | (places >= size)))
+
+
+def _stray(name: str, X: Any, axis: int, place: int, who: str) -> ValueError:
+    what, size = ("row", "column")[axis], X.shape[axis]
+    has = f"{size} {what}s (0..{size - 1})" if size else f"no {what}s"
+    return ValueError(f"{who} names {what} {place}, but {name} has {has}: mend its indices, or give it another shape")
+
+
+def _misfit(name: str, said: str) -> ValueError:
+    return ValueError(f"{name} {said}: its arrays were changed after it was made, so make it anew")
+
+
 class _Unlocked:
     """The memory of a read-only array, kept alive, as NumPy takes it for one that may be written to."""
 

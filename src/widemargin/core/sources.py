@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .columns import as_columns
-from .rows import CSRRows, DenseRows, as_rows, unlocked
+from .rows import CSRRows, DenseRows, as_rows, checked_sparse, unlocked
 
 
 @runtime_checkable
@@ -129,6 +129,7 @@ class TwoWays:
     @staticmethod
     def _check(name: str, given: Any) -> None:
         if sp.issparse(given):
+            checked_sparse(given, name)
             wanted = "csr" if name == "rows" else "csc"
             if given.format != wanted or not given.has_canonical_format:
                 raise ValueError(
@@ -234,6 +235,7 @@ class Remote:
         name = f"{type(self.source).__name__}.{kind}({k})"
         try:
             if sp.issparse(line):
+                line = checked_sparse(line, "the line")
                 line = sp.csr_array(line.reshape(1, -1) if line.ndim == 1 or line.shape[0] != 1 else line).astype(
                     np.float64
                 )

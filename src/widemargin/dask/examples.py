@@ -16,7 +16,7 @@ import distributed
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.rows import unlocked
+from ..core.rows import checked_sparse, unlocked
 from ..estimators.labels import weights_that_tell_apart
 from ..files import digest
 from ..problems.layout import largest_entry
@@ -98,7 +98,7 @@ def assembled(xs: list, ys: list, weights: list, numeric: bool) -> tuple[Any, np
         for name, values in (("y", y), ("sample_weight", s)):
             if values is not None and len(values) != x.shape[0]:
                 raise ValueError(f"a chunk of X has {x.shape[0]} rows and that of {name} {len(values)}: align them")
-    xs = [x if sp.issparse(x) else np.asarray(x) for x in xs]
+    xs = [checked_sparse(x) if sp.issparse(x) else np.asarray(x) for x in xs]
     X: Any = sp.vstack(xs, format="csr") if any(map(sp.issparse, xs)) else np.concatenate(xs)
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X must hold numbers, got {X.dtype}: encode text or categories as numbers first")

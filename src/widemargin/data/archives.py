@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.rows import checked_sparse
 from ..files import UNREADABLE
 from .chunks import COPIES, MAX_MEMORY, ChunkedSource, Piece
 from .lines import name_of, writing
@@ -140,7 +141,7 @@ def write_archive(path: str | os.PathLike[str], X: Any, y: Any) -> None:
     """Write X and y as ``.npz``."""
     with writing(path) as file:
         if sp.issparse(X):
-            X = X.tocsr()
+            X = checked_sparse(X).tocsr()
             arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape, "format": b"csr"}
             np.savez(file, y=y, **arrays)
         else:

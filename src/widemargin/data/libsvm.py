@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from ..arguments import one_of, threads, whole
 from ..core.borrowing import borrow
 from ..core.dispatch import compiled, inlined
+from ..core.rows import checked_sparse
 from .chunks import COPIES, MAX_MEMORY, MIXED, ChunkedSource, Gathered, Piece, Summary
 from .decimals import HARD, LARGE, NO_NUMBER, number
 from .lines import blocks, compression_of, name_of, reading, writing
@@ -608,6 +609,7 @@ class LibsvmWriter:
 
     def write(self, X: Any, y: Any, qid: Any = None) -> None:
         """Append examples."""
+        X = checked_sparse(X)
         X = sp.csr_matrix(X) if not sp.issparse(X) or X.format != "csr" else X
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)

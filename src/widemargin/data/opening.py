@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..arguments import one_of
+from ..core.rows import checked_sparse
 from .archives import Archive, write_archive
 from .chunks import MAX_MEMORY, ChunkedSource, Piece
 from .libsvm import LibsvmText, write_libsvm
@@ -52,7 +53,7 @@ class InMemory(ChunkedSource):
 
     def __init__(self, X: Any, y: Any, max_memory: Any = MAX_MEMORY) -> None:
         super().__init__(max_memory)
-        self.X, self.y = X.tocsr() if sp.issparse(X) else np.asarray(X), np.asarray(y)
+        self.X, self.y = checked_sparse(X).tocsr() if sp.issparse(X) else np.asarray(X), np.asarray(y)
         if self.X.ndim != 2 or self.y.shape != (self.X.shape[0],):
             raise ValueError(f"X and y must have as many rows, got shapes {self.X.shape} and {self.y.shape}")
         self.n_features, self.name = self.X.shape[1], "the data"

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..arguments import generator, positive, whole
+from ..core.rows import checked_sparse
 from ..core.sources import Source
 
 
@@ -175,7 +176,7 @@ class FourierFeatures:
     def __init__(self, X: Any, n_features: int, gamma: float, random_state: Any = None) -> None:
         rng = generator(random_state)
         width = whole("n_features", n_features)
-        self.X: Any = X if sp.issparse(X) else np.asarray(X)
+        self.X = _matrix(X)
         self.shape = self.X.shape[0], width
         self.directions = rng.normal(size=(width, self.X.shape[1])) * math.sqrt(2.0 * positive("gamma", gamma))
         self.phases = rng.uniform(0.0, 2.0 * math.pi, width)
@@ -201,7 +202,7 @@ class FourierFeatures:
         True
         """
         other = object.__new__(FourierFeatures)
-        other.X, other.directions, other.phases = X if sp.issparse(X) else np.asarray(X), self.directions, self.phases
+        other.X, other.directions, other.phases = _matrix(X), self.directions, self.phases
         other.shape = other.X.shape[0], self.shape[1]
         return other
 
@@ -249,3 +250,8 @@ class FourierFeatures:
         (2,)
         """
         return math.sqrt(2.0 / self.shape[1]) * np.cos(self.X @ self.directions[j] + self.phases[j])
+
+
+def _matrix(X: Any) -> Any:
+    """X as a matrix whose rows can be taken."""
+    return checked_sparse(X) if sp.issparse(X) else np.asarray(X)

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..arguments import one_of
+from ..core.rows import checked_sparse
 from .chunks import COPIES, MAX_MEMORY, ChunkedSource, Piece
 from .lines import name_of, reading, writing
 
@@ -462,7 +463,7 @@ def batches_of(pieces: Iterable[tuple], names: Sequence[str] | None, target: str
     """Arrow batches of (X, y), one after the other."""
     pa = arrow()
     for X, y, *_ in pieces:
-        step = max(1, ROWS * 64 // max(1, X.shape[1]))
+        X, step = checked_sparse(X), max(1, ROWS * 64 // max(1, X.shape[1]))
         known = list(names) if names is not None else [f"x{k}" for k in range(X.shape[1])]
         if len(known) != X.shape[1]:
             raise ValueError(f"feature_names must name {X.shape[1]} features, got {len(known)}")

@@ -29,7 +29,7 @@ from ..checkpoints import Checkpoint, Record
 from ..core.blas import one_blas_thread
 from ..core.distant import Distant, local
 from ..core.kernels import class_of
-from ..core.rows import unlocked
+from ..core.rows import checked_sparse, unlocked
 from ..core.sources import Remote, TwoWays, is_source
 from ..history import History
 from ..problems.layout import refuse_unless_finite
@@ -75,7 +75,7 @@ def check_rows(
     Repeated entries of sparse rows are summed, and their indices sorted, in a copy. Tensors are taken where they stand;
     those on a GPU only by who can compute there, ``distant``.
     """
-    X, y = taken(X), y if isinstance(y, str) else hosted(y)
+    X, y = checked_sparse(taken(X)), y if isinstance(y, str) else hosted(y)
     if isinstance(X, Distant):
         if not distant:
             raise TypeError(f"X stands on {X.place}, and {type(estimator).__name__} computes on the CPU: give X.cpu()")

@@ -13,6 +13,7 @@ from ..backends.tensors import hosted, taken
 from ..core.blas import one_blas_thread
 from ..core.kernels import class_of
 from ..core.pairs import add_votes, first_pair
+from ..core.rows import checked_sparse
 from .kernel import SVC
 from .labels import class_weights
 from .machine import Task
@@ -139,7 +140,7 @@ def svm_grid(
         if isinstance(values, (int, float, str)) or len(values) == 0:
             raise ValueError(f"{name} must be a sequence, got {values!r}: give a list such as [0.1, 1, 10]")
     Cs, gammas = [positive("each of Cs", C) for C in Cs], list(gammas)
-    X, y, sample_weight = taken(X), hosted(y), hosted(sample_weight, "sample_weight")
+    X, y, sample_weight = checked_sparse(taken(X)), hosted(y), hosted(sample_weight, "sample_weight")
     folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
     scores, gaps = np.full((2, len(gammas), len(Cs), len(folds)), np.nan)
     for g, gamma in enumerate(gammas):

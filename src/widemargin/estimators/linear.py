@@ -266,7 +266,7 @@ class _Linear(Streamed):
             return self._scores_of_source(check_source(self, X, reset=False))
         X = check_rows(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            return finite(LinearModel(np.atleast_2d(self.coef_), self.intercept_).decision_function(X), X)
+            return finite(LinearModel(np.atleast_2d(self.coef_), self.intercept_).scores(X), X)
 
     def _scores_of_source(self, X: Any) -> np.ndarray:
         """Scores of rows that are fetched, some at a time."""
