@@ -6,7 +6,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 # byte code is kept even where Python is told not to: tests start many processes, and each would read all sources anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-gpu test-kill test-versions check docs dist bench clean
+.PHONY: demo test test-checked test-gpu test-kill test-versions check docs dist bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,6 +23,10 @@ demo: $(VENV)/.base
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# all tests, or those named by ONLY="tests/theory tests/core/test_rows.py", with loops that test every index
+test-checked: $(VENV)/.dev
+	WIDEMARGIN_CHECKED=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ONLY)
 
 $(VENV)/.gpu: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gpu]'

@@ -12,7 +12,7 @@ from numba.core.compiler import Flags
 from numba.core.registry import cpu_target
 
 from widemargin.core import compiling, sharing
-from widemargin.core.borrowing import borrow, flat
+from widemargin.core.borrowing import borrow
 from widemargin.core.dispatch import apart, compiled, inlined
 
 NUMBERS = (types.int64, types.int32, types.float32, types.float64, types.boolean)
@@ -77,36 +77,6 @@ def test_options_that_calls_have_no_part_in_are_not_compared():
     assert hash(loop) == hash(part)
     assert loop != other
     assert loop != Flags()  # others never take what is ours
-
-
-@compiled
-def cut(cube, i, first, last):
-    cube = borrow(cube)
-    row, piece = cube[i], cube[i, first:last]
-    line = flat(cube)[first:]
-    return row[-1][0], row.size, piece.shape[0], piece.shape[1], piece[0, 1], line[0], line.size, cube[i, first][1]
-
-
-@compiled
-def cut_columns(matrix, i, first, last):
-    matrix = borrow(matrix)
-    row, rest = matrix[i], matrix[i, first:last]
-    return row[first], row.size, rest.size, rest[0], matrix[-1][-2]
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32, np.bool_])
-def test_borrowed_arrays_are_cut_as_arrays_of_numpy_are(rng, kind):
-    cube = rng.integers(0, 2 if kind is np.bool_ else 100, size=(3, 4, 5)).astype(kind)
-    for first, last in ((0, 4), (1, 2), (2, 9)):
-        piece, line = cube[1, first:last], cube.ravel()[first:]
-        whole = cube[1, -1, 0], 20, piece.shape[0], 5, piece[0, 1], line[0], line.size, cube[1, first, 1]
-        assert cut(cube, 1, first, last) == whole
-        for matrix in (cube[0], cube[0].T, cube[:, ::2, 1]):  # in order of rows, of columns, and in none
-            rest = matrix[1, first:last]
-            if rest.size:
-                expected = matrix[1, first], matrix.shape[1], rest.size, rest[0], matrix[-1][-2]
-                assert cut_columns(matrix, 1, first, last) == expected
-    assert cut_columns(cube[0], 1, 3, 2)[2] == 0
 
 
 @inlined

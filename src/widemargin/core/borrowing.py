@@ -7,16 +7,25 @@ with :func:`borrow` on its arguments: an array is the same memory, not counted; 
 fields, which are borrowed as they are named. The caller holds the arrays for as long as the loop runs, so only
 arguments may be borrowed, never arrays made inside; and what is borrowed is not returned.
 
-An index into a borrowed array is a place: only one that stands alone and is written as a number may be negative, and
-no end of a slice. Numba would look at the sign of every other one. What is not needed of an array is not named: Numba
-takes all of its numbers out of it for each entry, and LLVM reads them all, and then removes them.
+Borrowed arrays do not wrap. A negative index must be a literal (``a[-1]``); ``a[:-1]`` is not allowed. Numba would look
+at the sign of every index. What is not needed of an array is not named: Numba takes all of its numbers out of it for
+each entry, and LLVM reads them all, and then removes them.
+
+With ``WIDEMARGIN_CHECKED=1`` in the environment, when this module is imported, loops are compiled with tests of every
+index: of borrowed arrays here, of ordinary ones by Numba, of what intrinsics read and write by :func:`check_index` and
+:func:`check_range`. The first index that is out of range raises :class:`OutOfRange`. Without it none of this is
+compiled.
 """
 
+import ctypes
 import hashlib
 import operator
+import os
+import sys
 from functools import cache, reduce
 from typing import Any, NamedTuple
 
+from llvmlite import binding
 from llvmlite.ir import ArrayType, Constant
 from llvmlite.ir.instructions import LoadInstr
 from numba import types
@@ -24,9 +33,97 @@ from numba.core import cgutils
 from numba.core.datamodel.models import ArrayModel, PrimitiveModel
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin, lower_cast, lower_getattr, lower_getattr_generic
+from numba.core.lowering import BaseLower
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, register_model
 from numba.np import arrayobj
+
+#: Whether loops are compiled with tests of every index.
+CHECKED = os.environ.get("WIDEMARGIN_CHECKED", "0") not in ("", "0")
+
+# ---------------------------------------------------------------- tests of indices
+
+#: The last index that was out of range, and the size that it had to be below: compiled code writes them.
+_FOUND = (ctypes.c_int64 * 2)()
+binding.add_symbol("widemargin_out_of_range", ctypes.addressof(_FOUND))
+
+
+class OutOfRange(IndexError):
+    """An index is out of range in a loop that was compiled with tests: says the function, the line and the index."""
+
+    def __init__(self, sentence: str, index: int | None = None, size: int | None = None) -> None:
+        super().__init__(sentence, *(_FOUND if index is None else (index, size)))
+
+    def __str__(self) -> str:
+        sentence, index, size = self.args
+        return sentence.format(index=index, size=size)
+
+
+def _refuse(context: Any, builder: Any, wrong: Any, index: Any, size: Any, sentence: str) -> None:
+    """Raise where ``wrong``, with the function and the line that are being compiled before the sentence."""
+    frame: Any = sys._getframe(1)
+    while not isinstance(frame.f_locals.get("self"), BaseLower):
+        frame = frame.f_back
+    lower = frame.f_locals["self"]
+    name, found = lower.func_ir.func_id, ArrayType(index.type, 2)
+    sentence = f"{name.modname}.{name.func_qualname}, line {lower.loc.line}: {sentence}"
+    if "widemargin_out_of_range" not in builder.module.globals:
+        cgutils.add_global_variable(builder.module, found, "widemargin_out_of_range")
+    with cgutils.if_unlikely(builder, wrong):
+        values = builder.insert_value(builder.insert_value(Constant(found, None), index, 0), size, 1)
+        builder.store(values, builder.module.globals["widemargin_out_of_range"])
+        context.call_conv.return_user_exc(builder, OutOfRange, (sentence,), lower.loc, name.func_name)
+
+
+def check_index(context: Any, builder: Any, size: Any, index: Any, axis: Any = 0) -> None:
+    """Where loops are checked, emit a test that 0 ≤ index < size."""
+    if CHECKED:
+        _refuse_index(context, builder, size, index, index, axis)
+
+
+def _refuse_index(context: Any, builder: Any, size: Any, place: Any, index: Any, axis: Any) -> None:
+    """Raise where there is no such place; ``index`` is what was asked for."""
+    words = "index {index} is out of range for {size} entries"
+    if isinstance(axis, int) and axis:
+        words += f" of axis {axis}"
+    _refuse(context, builder, builder.icmp_unsigned(">=", place, size), index, size, words)
+
+
+def check_range(context: Any, builder: Any, size: Any, start: Any, stop: Any) -> None:
+    """Where loops are checked, emit a test that 0 ≤ start and stop ≤ size."""
+    if CHECKED:
+        below = builder.icmp_signed("<", start, start.type(0))
+        wrong = builder.or_(below, builder.icmp_signed(">", stop, size))
+        index = builder.select(below, start, builder.sub(stop, stop.type(1)))
+        _refuse(context, builder, wrong, index, size, "index {index} is out of range for {size} entries")
+
+
+def _check(context: Any, builder: Any, array: Any, index_kind: Any, index: Any) -> None:
+    """Test an index of a borrowed array, as far as it is made of integers and slices without a step."""
+    if not CHECKED:
+        return
+    for axis, (kind, part) in enumerate(zip(*_parts(builder, index_kind, index), strict=True)):
+        size = builder.extract_value(array, [SHAPE, axis])
+        if isinstance(kind, types.Integer):
+            place = _position(context, builder, kind, part, size)
+            _refuse_index(context, builder, size, place, context.cast(builder, part, kind, types.intp), axis)
+        elif not isinstance(kind, types.SliceType):
+            return  # Numba's
+        elif not kind.has_step:
+            for end in (builder.extract_value(part, k) for k in (0, 1)):
+                words = "a slice of {size} entries has the end {index}, and borrowed arrays do not wrap"
+                _refuse(context, builder, builder.icmp_signed("<", end, end.type(0)), end, size, words)
+
+
+def _check_ordinary(context: Any, builder: Any, place: Any, size: Any, axis: Any = None) -> None:
+    """Stands for Numba's own test, which does not say the index; Numba has added the size to a negative one."""
+    negative = builder.icmp_signed("<", place, place.type(0))
+    index = builder.select(negative, builder.sub(place, size), place)
+    _refuse_index(context, builder, size, place, index, axis)
+
+
+if CHECKED:
+    cgutils.do_boundscheck = _check_ordinary
 
 # ---------------------------------------------------------------- arrays
 
@@ -123,15 +220,16 @@ def _entry(context: Any, builder: Any, kind: Any, array: Any, index_kind: Any, i
     return _address(builder, kind, array, _positions(context, builder, array, kinds, parts))
 
 
+def _position(context: Any, builder: Any, kind: Any, part: Any, size: Any) -> Any:
+    """An index as it stands; one that is written as a negative number counts from the end, as in Python."""
+    if isinstance(part, Constant) and part.constant < 0:
+        return builder.add(part, size)
+    return context.cast(builder, part, kind, types.intp)
+
+
 def _positions(context: Any, builder: Any, array: Any, kinds: Any, parts: list[Any]) -> list[Any]:
-    """Indices as they stand; one that is written as a negative number counts from the end, as in Python."""
-    found = []
-    for axis, (kind, part) in enumerate(zip(kinds, parts, strict=True)):
-        if isinstance(part, Constant) and part.constant < 0:
-            found.append(builder.add(part, builder.extract_value(array, [SHAPE, axis])))
-        else:
-            found.append(context.cast(builder, part, kind, types.intp))
-    return found
+    sizes = (builder.extract_value(array, [SHAPE, axis]) for axis in range(len(kinds)))
+    return [_position(context, builder, *each) for each in zip(kinds, parts, sizes, strict=True)]
 
 
 def _view(context: Any, builder: Any, signature: Any, array: Any, index: Any) -> Any:
@@ -175,6 +273,7 @@ def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any], s
 @lower_builtin(operator.getitem, BorrowedArray, types.BaseTuple)
 def _get_entry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind, index_kind = signature.args
+    _check(context, builder, args[0], index_kind, args[1])
     if not isinstance(signature.return_type, types.Array):
         place = _entry(context, builder, kind, args[0], index_kind, args[1])
         return arrayobj.load_item(context, builder, kind, place)
@@ -189,6 +288,7 @@ def _get_entry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 @lower_builtin(operator.setitem, BorrowedArray, types.Any, types.Any)
 def _set_entry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind, index_kind, value_kind = signature.args
+    _check(context, builder, args[0], index_kind, args[1])
     place = _entry(context, builder, kind, args[0], index_kind, args[1])
     if place is None:
         return arrayobj.setitem_array(context, builder, signature, args)
@@ -342,6 +442,7 @@ def square(typingctx, line, size):
     def codegen(context, builder, signature, args):
         step = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(line.dtype)))
         strides = [builder.mul(args[1], step), step]
+        check_range(context, builder, builder.extract_value(args[0], ENTRIES), args[1], builder.mul(args[1], args[1]))
         return _array(context, builder, whole, builder.extract_value(args[0], DATA), [args[1], args[1]], strides)
 
     return whole(line, types.intp), codegen

@@ -25,6 +25,7 @@ from numba import config, njit, types
 from numba.core import event
 from numba.extending import intrinsic, overload
 
+from .borrowing import CHECKED
 from .compiling import INLINED_PART, LOOP, PART
 from .machine_code import GENERICS, MachineCode
 
@@ -35,6 +36,7 @@ REORDER = {"reassoc", "contract"}
 #: Loops have nothing for debuggers, whatever NUMBA_DEBUGINFO says: Numba cannot tell these of tuples without members.
 OPTIONS: dict[str, Any] = {
     "nogil": True, "fastmath": REORDER, "error_model": "numpy", "no_cfunc_wrapper": True, "debug": False,
+    "boundscheck": CHECKED,
 }  # fmt: skip
 
 #: Seconds of compilation in silence; then a line says what takes so long.

@@ -27,6 +27,7 @@ from numba import njit, types
 from numba.extending import intrinsic, overload
 from numpy.polynomial.chebyshev import cheb2poly, chebinterpolate
 
+from .borrowing import check_range
 from .dispatch import compile_within
 
 #: Bytes of numbers whose exponentials are computed side by side.
@@ -112,6 +113,7 @@ def _exp_together(typingctx, values, j):
         array = context.make_array(values)(context, builder, args[0])
         itemsize = values.dtype.bitwidth // 8
         kind = ir.VectorType(context.get_data_type(values.dtype), TOGETHER // itemsize)
+        check_range(context, builder, array.nitems, args[1], builder.add(args[1], args[1].type(kind.count)))
         place = builder.bitcast(builder.gep(array.data, [args[1]]), kind.as_pointer())
         builder.store(_emit(builder, SERIES[values.dtype], builder.load(place, align=itemsize)), place, align=itemsize)
         return context.get_dummy_value()

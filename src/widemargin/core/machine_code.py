@@ -43,6 +43,7 @@ from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
 from ..warning import warn
+from .borrowing import CHECKED
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -231,7 +232,7 @@ class MachineCode(_Cache):
         if sources is None or not self._in_use:
             return None
         named = [f"{each.__module__}.{each.__qualname__}" for each in classes]
-        made_with = (sys.implementation.cache_tag, config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT)
+        made_with = (sys.implementation.cache_tag, config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT, CHECKED)
         words = repr((self._loop, kinds, named, codegen.magic_tuple(), made_with))
         return words, f"{self._file_name()}-{hashlib.sha256(words.encode()).hexdigest()[:16]}", f"{sources}.nbc"
 

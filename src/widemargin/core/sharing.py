@@ -22,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .borrowing import borrow
+from .borrowing import borrow, check_index
 from .dispatch import compiled
 
 #: Seconds for which a thread looks out for work before it sleeps: a round of a solver between two blocks of rows.
@@ -39,6 +39,7 @@ def _look(typingctx, number):
 
     def codegen(context, builder, sig, args):
         array = context.make_array(sig.args[0])(context, builder, args[0])
+        check_index(context, builder, array.nitems, array.nitems.type(0))
         if YIELDS:
             kind = ir.FunctionType(ir.IntType(32), [])
             builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
@@ -53,6 +54,7 @@ def claim(typingctx, counts, k):
 
     def codegen(context, builder, sig, args):
         array = context.make_array(sig.args[0])(context, builder, args[0])
+        check_index(context, builder, array.nitems, args[1])
         place, one = builder.gep(array.data, [args[1]]), ir.Constant(ir.IntType(64), 1)
         return builder.atomic_rmw("add", place, one, "monotonic")
 

@@ -34,7 +34,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from .borrowing import borrow
+from .borrowing import CHECKED, borrow, check_index, check_range
 from .dispatch import compiled, generic, inlined, use_wide_registers
 from .kernels import between, finish, measure_of
 from .measures import Absolute, Inner, Overlap, Squared
@@ -159,7 +159,10 @@ def _add_group(context, builder, sig, args, thirds, beside, where):
     if listed:
         lists = context.make_array(of["listed"])(context, builder, at["listed"])
         row = builder.mul(at["row"], builder.extract_value(lists.shape, 1))
+        check_index(context, builder, builder.extract_value(lists.shape, 0), at["row"])
         start, end = (builder.load(builder.gep(lists.data, [builder.add(row, row.type(c))])) for c in range(2))
+        last_listed = builder.add(builder.sub(end, start), row.type(2 + AHEAD))
+        check_range(context, builder, builder.extract_value(lists.shape, 1), row.type(2), last_listed)
         row = builder.add(builder.sub(row, start), row.type(2))
         first = builder.mul(at["v"], size)
 
@@ -170,10 +173,15 @@ def _add_group(context, builder, sig, args, thirds, beside, where):
         else:
             place = builder.mul(k, k.type(LANES))
         place = builder.add(builder.add(place, first), lane)
+        if not ahead:
+            end_of_last = builder.add(place, builder.add(builder.mul(size, k.type(beside - 1)), k.type(emit.lanes)))
+            check_range(context, builder, tile.nitems, place, end_of_last)
         return [emit.line(tile, builder.add(place, builder.mul(size, k.type(t)))) for t in range(beside)]
 
     few = group_of(itemsize) // 3
     group, together = range(thirds * few), few if listed else 1
+    if CHECKED:
+        _check_group(context, builder, V, totals, at, (start, end), len(group), beside)
     rows = []
     for g in group[::together]:
         i = builder.add(j, j.type(g))
@@ -201,6 +209,20 @@ def _add_group(context, builder, sig, args, thirds, beside, where):
                 place = emit.line(totals, builder.add(i, i.type(t * LANES)))
                 emit.store(builder.fadd(emit.load(place), builder.load(total)), place)
     return context.get_dummy_value()
+
+
+def _check_group(context, builder, V, totals, at, features, height, beside):
+    """Test the ranges of features, rows and sums; without a list, the last row stands for those behind it."""
+    j = at["j"]
+    behind = builder.add(j, j.type(height))
+    check_range(context, builder, builder.extract_value(V.shape, 1), *features)
+    if "listed" in at:
+        check_range(context, builder, builder.udiv(V.nitems, builder.extract_value(V.shape, 1)), j, behind)
+    else:
+        check_index(context, builder, builder.extract_value(V.shape, 0), j)
+    last = builder.add(at["column"], j.type(beside * LANES))
+    check_range(context, builder, builder.extract_value(totals.shape, 0), j, behind)
+    check_range(context, builder, builder.extract_value(totals.shape, 1), at["column"], last)
 
 
 def _adder(thirds: int) -> Any:
@@ -261,8 +283,14 @@ def _sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s)
         tile, slot, data, indices, S = (array[k] for k in (1, 2, 3, 4, 7))
         start, end, s = args[5], args[6], args[8]
         sums = emit.sums()
+        check_range(context, builder, indices.nitems, start, end)
+        check_range(context, builder, data.nitems, start, end)
+        check_index(context, builder, builder.extract_value(S.shape, 0), s)
         with cgutils.for_range_slice(builder, start, end, start.type(1), inc=True) as (p, _):
-            column = builder.load(builder.gep(slot.data, [builder.load(builder.gep(indices.data, [p]))]))
+            feature = builder.load(builder.gep(indices.data, [p]))
+            check_index(context, builder, slot.nitems, builder.sext(feature, p.type))
+            column = builder.load(builder.gep(slot.data, [feature]))
+            check_index(context, builder, builder.extract_value(tile.shape, 0), builder.sext(column, p.type))
             x = emit.load(emit.row(tile, builder.sext(column, p.type)))
             z = emit.spread(builder.gep(data.data, [p]))
             builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums), x, z), sums)
@@ -320,6 +348,8 @@ def _add_own(typingctx, measure, tile, start, end, sums):
         emit = _Emitter(context, builder, sig.args[1], sig.args[4])
         tile, totals = (context.make_array(sig.args[k])(context, builder, args[k]) for k in (1, 4))
         sums, place = emit.sums(), emit.line(totals, args[2].type(0))
+        check_range(context, builder, builder.extract_value(tile.shape, 0), args[2], args[3])
+        check_range(context, builder, totals.nitems, args[2].type(0), args[2].type(LANES))
         with cgutils.for_range_slice(builder, args[2], args[3], args[2].type(1), inc=True) as (k, _):
             x = emit.load(emit.row(tile, k))
             builder.store(_add_term(builder, sig.args[0].instance_class, builder.load(sums), x, x), sums)

@@ -64,7 +64,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ..core import losses
-from ..core.borrowing import borrow, flat
+from ..core.borrowing import borrow, check_index, flat
 from ..core.dispatch import compiled, generic, inlined
 from ..core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
 from ..core.rows import (
@@ -196,6 +196,7 @@ def _publish(typingctx, array, index, value):
 
     def codegen(context, builder, signature, args):
         view = context.make_array(signature.args[0])(context, builder, args[0])
+        check_index(context, builder, view.nitems, args[1])
         builder.store_atomic(args[2], builder.gep(view.data, [args[1]]), "release", 8)
         return context.get_dummy_value()
 
@@ -208,6 +209,7 @@ def _published(typingctx, array, index):
 
     def codegen(context, builder, signature, args):
         view = context.make_array(signature.args[0])(context, builder, args[0])
+        check_index(context, builder, view.nitems, args[1])
         return builder.load_atomic(builder.gep(view.data, [args[1]]), "acquire", 8)
 
     return array.dtype(array, types.intp), codegen

@@ -1,0 +1,190 @@
+"""Borrowed arrays are cut as NumPy's are, but do not wrap; checked loops say which index is out of range."""
+
+import json
+from functools import cache
+
+import numba
+import numpy as np
+import pytest
+
+from fresh import run
+from widemargin.core.borrowing import CHECKED, borrow, flat
+from widemargin.core.dispatch import compiled
+
+
+@compiled
+def cut(cube, i, first, last):
+    cube = borrow(cube)
+    row, piece = cube[i], cube[i, first:last]
+    line = flat(cube)[first:]
+    return row[-1][0], row.size, piece.shape[0], piece.shape[1], piece[0, 1], line[0], line.size, cube[i, first][1]
+
+
+@compiled
+def cut_columns(matrix, i, first, last):
+    matrix = borrow(matrix)
+    row, rest = matrix[i], matrix[i, first:last]
+    return row[first], row.size, rest.size, rest[0] if rest.size else row[0], matrix[-1][-2]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32, np.bool_])
+def test_borrowed_arrays_are_cut_as_arrays_of_numpy_are(rng, kind):
+    cube = rng.integers(0, 2 if kind is np.bool_ else 100, size=(3, 4, 5)).astype(kind)
+    for first, last in ((0, 4), (1, 2), (2, 9)):
+        piece, line = cube[1, first:last], cube.ravel()[first:]
+        whole = cube[1, -1, 0], 20, piece.shape[0], 5, piece[0, 1], line[0], line.size, cube[1, first, 1]
+        assert cut(cube, 1, first, last) == whole
+        for matrix in (cube[0], cube[0].T, cube[:, ::2, 1]):  # in order of rows, of columns, and in none
+            rest = matrix[1, first:last]
+            if rest.size:
+                expected = matrix[1, first], matrix.shape[1], rest.size, rest[0], matrix[-1][-2]
+                assert cut_columns(matrix, 1, first, last) == expected
+    assert cut_columns(cube[0], 1, 3, 2)[2] == 0
+
+
+WRAPS = ", and borrowed arrays do not wrap"
+
+
+def beyond(function, index, size, axis=""):
+    return f"{function}, line: index {index} is out of range for {size} entries{axis}"
+
+
+#: Calls of loops in a process of their own: what they return, or where the error is and what it says.
+CALLS = {
+    "last_entry, a": 54.0,
+    "last_entry, a[:0]": beyond("last_entry", -1, 0),
+    "entry, a, 4": 54.0,
+    "entry, a, 5": beyond("entry_of", 5, 5),
+    "entry, a, -1": beyond("entry_of", -1, 5),
+    "size_of_cut, a, 1, 9": 4,
+    "size_of_cut, a, 1, -1": "size_between, line: a slice of 5 entries has the end -1" + WRAPS,
+    "size_of_all_but_one, a": "size_of_all_but_one, line: a slice of 5 entries has the end -1" + WRAPS,
+    "write, A, 2, 3": None,
+    "write, A, 2, 4": beyond("write", 4, 4, " of axis 1"),
+    "write, A, -1, 0": beyond("write", -1, 3),
+    "write_cut, A, 2, 9": None,
+    "write_cut, A, 3, 0": beyond("write_cut", 3, 3),
+    "write_cut, A, 0, -1": "write_cut, line: a slice of 4 entries has the end -1" + WRAPS,
+    "entry_made, 5, -1": 0.0,
+    "entry_made, 5, 5": beyond("entry_made", 5, 5),
+    "entry_made, 5, -6": beyond("entry_made", -6, 5),
+    "size_of_square, a, 2": 4,
+    "size_of_square, a, 3": beyond("size_of_square", 8, 5),
+    "exponentials, whole, 96": None,
+    "exponentials, a, 16": beyond("widemargin.core.exp._many", 7, 5),
+    "claimed, counts, 2": 0,
+    "claimed, counts, 3": beyond("claimed", 3, 3),
+    "own_sums, Inner(), tile, 5, S": None,
+    "own_sums, Inner(), tile, 6, S": beyond("own_sums", 5, 5),
+    "sums_of_rows, Inner(), tile, S[:, :5].copy(), 99, 5, S": beyond("sums_of_rows", 99, 99),
+    "sums_of_rows, Inner(), tile, S[:, :5].copy(), 90, 5, S": None,
+    "sums_of_rows, Inner(), tile, S[:, :4].copy(), 0, 5, S": beyond("sums_of_rows", 4, 4),
+    "sums_of_sparse, Inner(), tile, slot, whole, indices, 1, S": None,
+    "sums_of_sparse, Inner(), tile, slot, whole, indices, 2, S": beyond("sums_of_sparse", 9, 7),
+    "sums_of_sparse, Inner(), tile[:2], slot, whole, indices, 1, S": beyond("sums_of_sparse", 2, 2),
+    "sums_of_sparse, Inner(), tile, slot, whole, indices, 3, S": beyond("sums_of_sparse", 2, 2),
+}
+
+SCRIPT = """
+import json, pickle, re, sys
+import numpy as np
+from widemargin.core.borrowing import OutOfRange, borrow, square
+from widemargin.core.dispatch import apart, compiled, inlined
+from widemargin.core.exp import exp_many
+from widemargin.core.measures import Inner
+from widemargin.core.sharing import claim
+from widemargin.core.tiles import _add_few, _add_own, _sum_sparse
+
+@inlined
+def entry_of(a, k):
+    return a[k]
+
+@apart
+def size_between(a, first, last):
+    return a[first:last].size
+
+@compiled
+def entry(a, k):
+    return entry_of(borrow(a), k)
+
+@compiled
+def last_entry(a):
+    return borrow(a)[-1]
+
+@compiled
+def size_of_cut(a, first, last):
+    return size_between(borrow(a), first, last)
+
+@compiled
+def size_of_all_but_one(a):
+    a = borrow(a)
+    return a[:-1].size
+
+@compiled
+def write(A, i, k):
+    A = borrow(A)
+    A[i, k] = 1
+
+@compiled
+def write_cut(A, i, last):
+    A = borrow(A)
+    A[i, :last] = 1
+
+@compiled
+def entry_made(size, k):
+    return np.zeros(size)[k]
+
+@compiled
+def size_of_square(a, size):
+    return square(borrow(a), size).size
+
+@compiled
+def exponentials(a, count):
+    exp_many(borrow(a), count)
+
+@compiled
+def claimed(counts, k):
+    return claim(borrow(counts), k)
+
+@compiled
+def own_sums(measure, tile, end, out):
+    _add_own(measure, tile, 0, end, out)
+
+@compiled
+def sums_of_rows(measure, tile, V, j, end, out):
+    _add_few(measure, tile, V, j, 0, end, out)
+
+@compiled
+def sums_of_sparse(measure, tile, slot, data, indices, end, out):
+    _sum_sparse(measure, tile, slot, data, indices, 0, end, out, 0)
+
+whole, A, tile, S = np.arange(100.0), np.zeros((3, 4)), np.zeros((5, 16)), np.zeros((99, 16))
+a, slot, indices, counts = whole[50:55], np.arange(7, dtype=np.int32), np.array([2, 9], np.int32), np.zeros(3, np.int64)
+found = {}
+for call in sys.argv[1:]:
+    loop, *args = eval(call)
+    try:
+        found[call] = loop(*args)
+    except OutOfRange as error:
+        found[call] = re.sub("line [0-9]+", "line", str(pickle.loads(pickle.dumps(error))).removeprefix("__main__."))
+print(json.dumps(found))
+"""
+
+
+@cache
+def outcomes():
+    done = run(SCRIPT, *CALLS, WIDEMARGIN_CHECKED="1")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_loops_with_tests_say_which_index_is_out_of_range(call):
+    assert outcomes()[call] == CALLS[call]
+
+
+def test_loops_have_tests_only_where_they_are_asked_for():
+    anew = numba.njit(cut_columns.py_func)  # of machine code from a disk there is no text
+    anew(np.zeros((2, 2)), 0, 0, 1)
+    (text,) = anew.inspect_llvm().values()
+    assert ("widemargin_out_of_range" in text) is CHECKED
