@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -156,6 +156,38 @@ def test_unlearning_then_finishing_is_training_without(name, rng):
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=0.1)
     assert one.certificate_.dual <= two.certificate_.primal * (1.0 + 1e-6)
     assert one.unlearn(left[0]).certificate_ is None  # what was proven is not proven of the others
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_repair_brings_the_gap_back_to_what_it_was(name, rng):
+    X, y = data(rng, 200, 3)
+    model = made(name).partial_fit(X, y, classes=[0, 1, 2])
+    for repair in ("auto", 1e-3):
+        gap = model.duality_gap() if repair == "auto" else repair
+        model.unlearn(rng.choice(model.support_, model.support_.size // 3, replace=False), repair=repair)
+        # without new examples a model that keeps its vectors alone has forgotten those that the repair left aside
+        assert model.duality_gap() <= gap * (1.0 + 1e-4) + 1e-6
+    assert model.partial_fit(X[:20], y[:20]).predict(X).shape == y.shape
+
+
+def test_a_repair_takes_place_where_vectors_go_and_it_is_wanted(rng, monkeypatch):
+    X, y = data(rng, 200)
+    model = made("pairs").partial_fit(X, y, classes=[0, 1])
+    computed, gone = model._state.counters.kernel_computed, rng.choice(model.support_, 10, replace=False)
+    slots = model._state.vectors
+    apart = np.setdiff1d(np.arange(200), model._state.example[slots])[:3]
+    for indices, repair in ((gone, 0), (apart, 1e-9)):
+        other = copy.deepcopy(model).unlearn(indices, repair=repair)
+        assert other._state.counters.kernel_computed - computed <= slots.size * (slots.size + 1)  # rows of vectors
+        assert not np.isin(indices, other.support_).any()
+    np.testing.assert_array_equal(other.dual_coef_, model.dual_coef_)
+    with pytest.raises(ValueError, match="repair must be 'auto' or a gap ≥ 0, got 'full'"):
+        model.unlearn(0, repair="full")
+    with pytest.raises(ValueError, match="repair must be"):
+        model.unlearn(0, repair=-1.0)
+    monkeypatch.setattr(incremental, "MOST_TURNS", 0)
+    with pytest.warns(ConvergenceWarning, match="ended at a gap of"):
+        model.unlearn(gone, repair=1e-6)
 
 
 def test_what_was_unlearnt_forgotten_or_never_seen_cannot_be_unlearnt(rng):

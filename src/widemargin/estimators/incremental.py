@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
@@ -23,6 +24,7 @@ from ..problems.kernel import KernelProblem
 from ..problems.layout import Preparation, divided, finite
 from ..problems.objective import Certificate
 from ..running import run
+from ..warning import warn
 from .fitting import Shown, Turn, all_or_nothing, check_solver, settled_gamma, with_callbacks
 from .labels import class_weights, weighted
 from .multiclass import targets_of
@@ -34,6 +36,8 @@ SLICE = 256
 IDLE, IDLE_ROWS = 2, 256
 #: finish solves the problem of the vectors to so many times the tolerance before it looks at the others.
 ROUGHER = 10.0
+#: A repair lets examples join the vectors so many times at most; gaps below the second number are rounding.
+MOST_TURNS, ROUNDING = 20, 1e-7
 HINGE = losses.Single(losses.Hinge())
 
 
@@ -83,6 +87,14 @@ class Growing(KernelProblem):
     def C(self) -> float:  # type: ignore[override]
         """The trade-off as it was given."""
         return self.cost
+
+
+def gaps_of(problem: KernelProblem, beta: np.ndarray, f: np.ndarray, bias: np.ndarray) -> tuple[float, np.ndarray]:
+    """(P − D)/ΣC of dual variables with their responses, and what each example adds to P − D, of shape (outputs, n)."""
+    e = problem.signs - f - bias[:, None]
+    caps = np.array([problem.caps_of(q) for q in range(problem.n_outputs)])
+    room = np.where(e > 0.0, np.maximum(problem.signs, 0.0), np.minimum(problem.signs, 0.0)) * caps - beta
+    return float(np.sum(room * e) / max(caps.sum(), np.finfo(float).tiny)), room * e
 
 
 def appended(old: np.ndarray, n: int, new: np.ndarray) -> np.ndarray:
@@ -628,16 +640,20 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         return replace(problem, y=np.ascontiguousarray(problem.signs[q]))
 
     @all_or_nothing
-    def unlearn(self, indices: Any) -> Self:
-        """Take examples back, as if they had never been there.
+    def unlearn(self, indices: Any, repair: float | str = "auto") -> Self:
+        """Take examples back, and repair what their absence leaves undone.
 
-        This holds up to what further steps would still change; :meth:`finish` afterwards gives the SVM
-        of the others.
+        The model is then about as close to the SVM of the others as it was to that of all. :meth:`finish` afterwards
+        gives the SVM of the others, as if these had never been there.
 
         Parameters
         ----------
         indices : int or array of int
             The numbers of the examples, as in ``support_``.
+        repair : {"auto"} or float, default="auto"
+            The normalised gap (:meth:`duality_gap`) until which the others are learnt again. "auto" is the gap before
+            the call; gaps below 1e-7 are rounding. 0 leaves the repair out: each example that goes then makes room for
+            as many steps as one that arrives has, and the gap may be several times as large as before.
 
         Returns
         -------
@@ -649,6 +665,11 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         ValueError
             If an example was never seen, or is not remembered any more.
 
+        Notes
+        -----
+        A repair takes the kernel values of all remembered examples with all support vectors, as :meth:`duality_gap`
+        does: give examples together, not one by one. Where no support vector goes, there is nothing to repair.
+
         Examples
         --------
         >>> from widemargin import IncrementalSVC
@@ -658,19 +679,62 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         """
         check_is_fitted(self)
         self._refuse_without_state("unlearn")
+        if repair != "auto":
+            if isinstance(repair, str):
+                raise ValueError(f"repair must be 'auto' or a gap ≥ 0, got {repair!r}")
+            not_negative("repair", repair)
         solver = self._configured()
         self._give_up_rows(solver, at_once=True)
         places = self._places(indices)
         problem, state = self._problem(self._trained_kernel), self._state.again()
+        kept = np.setdiff1d(np.arange(self._archive.n), places)
+        beta, f, narrow = solver.duals(problem, state), None, self._narrowed(problem)
+        repairs = repair != 0 and kept.size > 0 and bool(np.any(beta[:, places]))
+        if repairs and repair == "auto":
+            f = solver.responses(narrow, state)
+            repair = gaps_of(problem, beta, f, solver.bias(problem, state))[0]
         self._undo = "forget"  # vectors change in place
         solver.bind(problem, state)
         solver.forget(problem, state, places)
-        kept = np.setdiff1d(np.arange(self._archive.n), places)
+        if f is not None:
+            beta, f = solver.duals(problem, state), solver.responses(narrow, state, (beta, f))
         self._archive, self._state = self._archive.taken(kept), solver.renumbered(state, kept)
         self.certificate_ = None
         self._forget_made()
         self._undo = "keep"
+        if repairs:
+            self._repair(solver, float(repair), None if f is None else (beta[:, kept], f[:, kept]))
         return self
+
+    def _repair(self, solver: Any, gap: float, start: tuple[np.ndarray, np.ndarray] | None) -> None:
+        """Let the examples that lack something join the vectors, and REPROCESS, until the normalised gap is at most so
+        large; ``start`` has dual variables whose responses are known.
+        """
+        problem, state = self._problem(self._trained_kernel), self._state
+        plain, narrow = replace(solver, average=False), self._narrowed(problem)
+        for turn in range(1 + MOST_TURNS):
+            used = plain if turn else solver
+            f = used.responses(narrow, state, start)
+            start = used.duals(problem, state), f
+            found, lacks = gaps_of(problem, *start, solver.bias(problem, state))
+            if found <= max(gap, ROUNDING) or turn == MOST_TURNS:
+                break
+            if used.average:
+                start = plain.duals(problem, state), plain.responses(narrow, state, start)
+            moved = state.counters.updates
+            self._undo = "forget"
+            plain.adopt(problem, state, *start, np.any(lacks > 0.0, axis=0))
+            plain.repair(problem, state, 0.5 * gap)
+            self._forget_made()
+            self._undo = "keep"
+            if state.counters.updates == moved:
+                break
+        if found > max(gap, ROUNDING):
+            warn(
+                f"unlearn(repair={gap:.3g}) ended at a gap of {found:.3g}: call finish(tol), which goes on to the "
+                "optimum",
+                ConvergenceWarning,
+            )
 
     def _places(self, indices: Any) -> np.ndarray:
         """The places in the archive of examples given by number; refuses those that are not remembered."""
@@ -720,10 +784,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         if problem.n == 0:
             return 0.0
         beta, f = solver.duals(problem, state), solver.responses(self._narrowed(problem), state)
-        e = problem.signs - f - solver.bias(problem, state)[:, None]
-        caps = np.array([problem.caps_of(q) for q in range(problem.n_outputs)])
-        room = np.where(e > 0.0, np.maximum(problem.signs, 0.0), np.minimum(problem.signs, 0.0)) * caps - beta
-        return float(np.sum(room * e) / max(caps.sum(), np.finfo(float).tiny))
+        return gaps_of(problem, beta, f, solver.bias(problem, state))[0]
 
     # -- what is learnt
 

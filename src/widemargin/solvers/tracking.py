@@ -11,7 +11,8 @@ All that matters of the gradient is eᵢ = yᵢ − f(xᵢ): moving βᵢ by s r
     algorithm="process"    a step on the new example, PROCESS, then K of these, REPROCESS (Algorithm 2);
     algorithm="lasvm"      the same with e kept for the support vectors alone, among which steps are taken (Sec. 5).
 
-The next vector is drawn, or it is the one whose step gains most (``choose="greedy"``). The output is β, or the mean of
+The next vector is drawn, among all examples seen (one that is no vector takes no step), or it is the one whose step
+gains most (``choose="greedy"``). The output is β, or the mean of
 the iterates before each of the K steps, as in the proofs; the printed line 8 has it after the step.
 
 Pairs. With a free bias Σ βᵢ = 0, and steps move two variables against each other: PROCESS the new example and the
@@ -73,6 +74,8 @@ from .smo import add_kernel_rows
 BLOCK, BLOCK_SHARE = 256, 0.06
 #: Most steps for one example under reprocess="auto".
 MOST_STEPS = 200
+#: Most steps for each vector in a call of :meth:`Tracker.repair`.
+MOST_REPAIRS = 100
 #: Slots there is room for at first.
 FIRST_SLOTS = 256
 #: Smallest curvature of a step; an indefinite kernel can have less.
@@ -904,8 +907,8 @@ class Tracker(Solver):
         "lasvm" keeps the support vectors alone. "random" is Algorithm 1 of the paper and "process" its
         Algorithm 2, which know the responses of all examples. A free intercept makes it work in pairs.
     choose : {"greedy", "random"}, default="greedy"
-        Which vector REPROCESS takes: the one that gains most, or one that is drawn. The paper's
-        theorems are about "random".
+        Which vector REPROCESS takes: the one that gains most, or one that is drawn among all examples
+        seen, where a draw that is no vector takes no step. The paper's theorems are about "random".
     reprocess : int or "auto", default=1
         The number of REPROCESS steps for each example. "auto" takes as many as hold ``gap``.
     average : bool, default=False
@@ -1246,8 +1249,34 @@ class Tracker(Solver):
             new.workspace[1].slots.renumbered()
         return new
 
-    def adopt(self, problem: KernelProblem, state: State, beta: np.ndarray, f: np.ndarray) -> None:
-        """Go on from other dual variables, with their responses, both of shape (outputs, n), in place."""
+    def repair(self, problem: KernelProblem, state: State, gap: float) -> None:
+        """REPROCESS until the gap of the vectors, over ΣC of the problem's examples, is at most ``gap``, in place; by
+        the best steps, never by drawn ones.
+
+        It ends, too, where no step gains anything, and after :data:`MOST_REPAIRS` steps for each vector.
+        """
+        space, numbers, room = self._workspace(problem, state), state.numbers, (state.top.size, 2 * (1 + MOST_STEPS))
+        held = state.held._replace(trail_slot=np.zeros(room, np.int64), trail=np.zeros(room))
+        rule = self._rule(problem, state)
+        gap *= float(np.min(self._caps(problem, np.arange(problem.n)).sum(axis=1) / np.maximum(state.mass, 1e-300)))
+        # vectors with β = 0 take steps, too
+        steps = rule._replace(most=MOST_STEPS, gap=gap, keeps_all=True, greedy=True)
+        numbers[NEW], before = -1, -1
+        for _ in range(1 + MOST_REPAIRS * int(numbers[LIVE]) // MOST_STEPS):
+            if numbers[UPDATES] == before:
+                break
+            before = int(numbers[UPDATES])
+            self._go(problem, state, space, lambda: rework(steps, space.panels, held, space.space))
+            state.trailed[:], state.steps[:] = 0, 0
+        self._go(problem, state, space, lambda: rework(rule._replace(most=0), space.panels, held, space.space))
+
+    def adopt(
+        self, problem: KernelProblem, state: State, beta: np.ndarray, f: np.ndarray, wanted: np.ndarray | None = None
+    ) -> None:
+        """Go on from other dual variables, with their responses, both of shape (outputs, n), in place.
+
+        The vectors are the examples whose variables are not 0, and those ``wanted``, a mask.
+        """
         caps = self._caps(problem, np.arange(problem.n))
         e, low, high = problem.signs - f, np.minimum(problem.signs * caps, 0.0), np.maximum(problem.signs * caps, 0.0)
         near = ROUNDING * caps
@@ -1256,7 +1285,7 @@ class Tracker(Solver):
         if self.algorithm != "lasvm":
             chosen = np.arange(problem.n)
         else:
-            used = np.any(beta != 0.0, axis=0)
+            used = np.any(beta != 0.0, axis=0) if wanted is None else np.any(beta != 0.0, axis=0) | wanted
             if problem.has_free_bias:  # the bias depends on the extremes
                 used[ups.argmax(axis=1)] = used[downs.argmin(axis=1)] = True
             chosen = np.flatnonzero(used)
@@ -1352,13 +1381,21 @@ class Tracker(Solver):
             problem.kernel, examples, problem.rows(examples), coefficients, self.bias(problem, state), problem.constant
         )  # fmt: skip
 
-    def responses(self, problem: KernelProblem, state: State) -> np.ndarray:
+    def responses(
+        self, problem: KernelProblem, state: State, start: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> np.ndarray:
         """The responses of all examples to the model, without intercept, of shape (outputs, n).
 
-        Those of the vectors are known, unless the model is a mean.
+        Those of the vectors are known, unless the model is a mean. ``start`` has other dual variables with their
+        responses: only examples whose variables differ then take kernel values.
         """
         examples, coefficients = self.coefficients(state)
-        f = np.tile(problem.constant * coefficients.sum(axis=1)[:, None], (1, problem.n))
+        f: Any = 0.0
+        if start is not None:
+            change, f = self.duals(problem, state) - start[0], start[1]
+            examples = np.flatnonzero(np.any(change != 0.0, axis=0))
+            coefficients = change[:, examples]
+        f = f + np.tile(problem.constant * coefficients.sum(axis=1)[:, None], (1, problem.n))
         slots = state.vectors[:0] if self.average else state.vectors
         others = np.setdiff1d(np.arange(problem.n), state.example[slots], assume_unique=True)
         if problem.kernel.is_linear:
