@@ -6,7 +6,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 # byte code is kept even where Python is told not to: tests start many processes, and each would read all sources anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-checked test-gpu test-kill test-versions check docs dist bench clean
+.PHONY: demo test test-checked test-gpu test-kill test-versions fuzz check docs dist bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,10 @@ test-gpu: $(VENV)/.gpu
 # kills fits of every estimator at random moments, each twice; they must go on to the same bits
 test-kill: $(VENV)/.dev
 	$(BIN)/python tests/killing.py random 2
+
+# damaged files of every kind, used in child processes with tests of bounds: N=20000 of them, SEED=1 for the same again
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz/fuzz_models.py $(or $(N),1000) $(if $(SEED),--seed $(SEED))
 
 # some of the tests on Python 3.11 to 3.14, with the oldest and newest dependencies; ONLY="oldest 3.13" for some
 test-versions:
