@@ -54,8 +54,8 @@ class Counted(LocalParts):
         super().__init__(parts)
         self.trips = self.sent = self.received = 0
 
-    def ask(self, method, *message):
-        replies = super().ask(method, *message)
+    def each(self, method, *message):
+        replies = list(super().each(method, *message))
         self.trips += 1
         self.sent += size_of(message)
         self.received += sum(map(size_of, replies))

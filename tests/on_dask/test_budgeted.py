@@ -1,5 +1,7 @@
 """Budgeted machines on a cluster: the mean of the parts' machines, as small as one of them, and refitted."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -109,6 +111,17 @@ def test_parts_without_weight_have_no_say_in_the_refitted_machine(client, rng):
     found = [budgeted.refitted(part, k, model, root, np.ones(2), seed) for k, part in enumerate(cut)]
     wanted = (found[0] + 3.0 * found[2]) / 4.0 @ root.T
     np.testing.assert_allclose(model.dual_coef_, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
+
+
+def test_parts_that_lack_a_class_are_told_of_and_mixed_ones_are_not(client, rng):
+    X, y = rng.normal(size=(240, 2)), np.sort(np.arange(240) % 3)
+    options = {"budget": 5, "gamma": 1.0, "refit": False, "random_state": 0}
+    with pytest.warns(UserWarning, match=r"4 of 4 parts have no row of some class \(part 0 none of 1\)"):
+        on_dask.BudgetedSVC(**options).fit(da.from_array(X, chunks=(60, 2)), da.from_array(np.roll(y, 20), chunks=60))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        order = rng.permutation(240)
+        on_dask.BudgetedSVC(**options).fit(da.from_array(X, chunks=(60, 2)), da.from_array(y[order], chunks=60))
 
 
 def test_refit_is_true_or_false(client):

@@ -13,6 +13,8 @@ import widemargin
 
 da = pytest.importorskip("dask.array")
 
+import dask  # noqa: E402
+import distributed  # noqa: E402
 from distributed import Client  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
@@ -131,6 +133,28 @@ def test_chunks_of_columns_of_unknown_sizes_and_without_rows_are_the_same_exampl
         said, local = getattr(model, method)(rows).compute(), getattr(model.to_local(), method)(X[stay])
         np.testing.assert_allclose(said, local, rtol=1e-9, atol=1e-12)
     assert float(model.score(rows, labels[kept])) == pytest.approx(model.to_local().score(X[stay], y[stay]))
+
+
+@pytest.mark.parametrize("layout", ["dense", "canonical", "with repeated entries"])
+def test_persisted_chunks_are_not_held_twice_and_stay_as_they_are(client, rng, layout):
+    X, _, t = drawn(rng)
+    block = sp.csr_matrix(X)
+    if layout == "with repeated entries":
+        block = sp.csr_matrix((np.ones(4), np.zeros(4, np.int64), np.array([0, 2, 4])), shape=(2, 8))
+        t = t[:2]
+    rows = da.from_array(X, chunks=X.shape)
+    if layout != "dense":
+        rows = da.from_delayed(dask.delayed(block.copy()), (len(t), 8), float, meta=block[:0])
+    rows, targets = client.persist([rows, da.from_array(t, chunks=len(t))])
+    own, known = client.gather([distributed.futures_of(each)[0] for each in (rows, targets)])
+    before = own.copy()
+    found = examples.Examples(client, rows, targets, None, numeric=True, digested=False)
+    X_part, y_part, _ = client.gather(found.parts[0])
+    one, other = (part if isinstance(part, np.ndarray) else part.data for part in (X_part, own))
+    assert np.shares_memory(one, other) == (layout != "with repeated entries")
+    assert np.shares_memory(y_part, known)
+    same = own == before if layout == "dense" else own.data == before.data
+    assert same.all()
 
 
 def test_chunks_that_are_put_together_keep_their_order(client, rng, monkeypatch):

@@ -353,9 +353,9 @@ def test_a_part_that_was_lost_is_made_again_from_its_variables_and_the_messages_
     class Loses(LocalParts):
         """Loses its second part before every third message."""
 
-        def ask(self, method, *message):
+        def each(self, method, *message):
             if method in ("weigh", "move"):
-                replies = super().ask(method, *message)
+                replies = list(super().each(method, *message))
                 self.kept, said[:] = self.parts[1].state(), [("weigh", (message[0], message[-1].copy()))]
                 return replies
             self.parts[1] = Part(pieces[1], problem.C)
@@ -363,7 +363,7 @@ def test_a_part_that_was_lost_is_made_again_from_its_variables_and_the_messages_
             for each, words in said:
                 getattr(self.parts[1], each)(*words)
             said.append((method, tuple(word.copy() for word in message)))
-            return super().ask(method, *message)
+            return super().each(method, *message)
 
     class Elsewhere(Interior):
         """Parts that have their variables themselves."""

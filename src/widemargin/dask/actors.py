@@ -1,7 +1,8 @@
 """Parts on the workers of a cluster, which may die.
 
 A part is an actor: it stays on its worker with its examples and its variables, a message reaches it in some
-milliseconds, and only what is small travels. The replies come in the order of the parts, whoever is faster.
+milliseconds, and only what is small travels. The replies come in the order of the parts, whoever is faster. Large ones
+wait with their parts until the driver has a hand free: it holds two of them at a time, however many parts there are.
 
 When a worker dies, its parts are made again on others: Dask brings their examples back from what they were made of, the
 parts go back to the states that were last gathered, and the messages since then are told them again. A part's replies
@@ -17,18 +18,23 @@ import math
 import signal
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from distributed import KilledWorker, get_worker
+
+from ..problems.parts import Parts
 
 LOGGER = logging.getLogger("widemargin")
 #: Messages after which the states of the parts are gathered, so that no more have to be told again.
 GATHERED_EVERY = 16
 #: States of more bytes than this, all parts together, stay where they are; then all messages are told again.
 MOST_BYTES = 2**30
+#: Replies of more bytes wait with their parts; of these the driver has so many at a time, one on its way among them.
+SMALL, AT_ONCE = 2**16, 2
 #: Seconds between two looks at whether the worker of a part that has not replied is still there.
 LOOK = 1.0
 #: Times that one part is made again in a row before training gives up.
@@ -63,18 +69,36 @@ class Uninterrupted:
                 signal.signal(signal.SIGINT, cls.before)
 
 
+@dataclass
+class Waiting:
+    """Stands for a large reply that waits with its part, and says how many bytes it takes."""
+
+    size: int
+
+
 class Holder:
-    """The actor: holds one part on its worker."""
+    """The actor: holds one part on its worker, and its last reply if that is large."""
 
     def __init__(
-        self, examples: tuple, kind: Callable[[tuple], Any], make: Callable[..., Any], number: int, fit: str
+        self, examples: tuple, kind: Callable[[tuple], Any], make: Callable[..., Any], number: int, fit: str, small: int
     ) -> None:
+        self.small, self.reply = small, None
         self.part = make(kind(examples), number)
         get_worker().loop.add_callback(Uninterrupted.begin, fit)  # on workers that came late, too
 
     def tell(self, method: str, message: tuple) -> Any:
-        """The part's reply to a message."""
-        return getattr(self.part, method)(*message)
+        """The part's reply to a message; of a large one its size."""
+        reply = getattr(self.part, method)(*message)
+        size = size_of(reply)
+        if size <= self.small:
+            return reply
+        self.reply = reply
+        return Waiting(size)
+
+    def hand_over(self) -> Any:
+        """The reply that waits."""
+        reply, self.reply = self.reply, None
+        return reply
 
     def state(self) -> dict[str, np.ndarray]:
         """The part's state."""
@@ -94,6 +118,8 @@ class Holder:
 
 def size_of(value: Any) -> int:
     """Bytes of the numbers in a message, a reply or a state."""
+    if isinstance(value, Waiting):
+        return value.size
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, dict):
@@ -105,8 +131,15 @@ class Lost(Exception):
     """A part's worker is gone."""
 
 
-class DaskParts:
-    """Parts of the examples as actors; see :class:`widemargin.problems.parts.LocalParts`.
+def _lost_too_often(k: int) -> RuntimeError:
+    return RuntimeError(
+        f"part {k} was lost {MOST_TIMES} times in a row: look at the workers' memory and logs, or cut the data into "
+        "smaller chunks"
+    )
+
+
+class DaskParts(Parts):
+    """Parts of the examples as actors.
 
     Parameters
     ----------
@@ -142,23 +175,28 @@ class DaskParts:
             self.close()
             raise
 
-    def ask(self, method: str, *message: Any) -> list[Any]:
-        """The replies of all parts to one message, in their order."""
+    def __len__(self) -> int:
+        return len(self.actors)
+
+    def each(self, method: str, *message: Any) -> Iterator[Any]:
+        """The replies of all parts to one message, in their order; of large ones :data:`AT_ONCE` are here at a time."""
         if len(self.since) >= GATHERED_EVERY and self.make.complete and self._is_worth_it():
             self._gather(MOST_BYTES)
         message = copy.deepcopy(message)  # solvers change their arrays in place, and a message may be told again
-        replies = self._replies("tell", method, message)
-        if method not in getattr(self.make, "looks", ()):
-            self.since.append((method, message))
+        replies = self._replies(range(len(self)), "tell", method, message)
         self.trips += 1
         self.bytes_sent += len(replies) * size_of(message)
         self.bytes_received += sum(map(size_of, replies))
-        return replies
+        try:
+            yield from self._handed_over(replies, method, message)
+        finally:
+            if method not in getattr(self.make, "looks", ()):
+                self.since.append((method, message))
 
     def states(self) -> list[dict[str, np.ndarray]]:
         """The states of all parts, in their order."""
         if not self.make.complete:
-            return self._replies("state")
+            return self._replies(range(len(self)), "state")
         self._gather(math.inf)
         return list(self.gathered)
 
@@ -188,21 +226,21 @@ class DaskParts:
     def _size(self) -> int:
         """Bytes of all states, which stay as large as they are: asked for once."""
         if self.size is None:
-            self.size = sum(self._replies("size"))
+            self.size = sum(self._replies(range(len(self)), "size"))
         return self.size
 
     def _gather(self, most: float) -> None:
         """Have the states of the parts here; if they are too large, messages are kept on instead."""
         fits = most == math.inf or self._size() <= most
         if fits and (self.since or self.gathered[0] is None):
-            self.gathered, self.since, self.weighed, self.weight = self._replies("state"), [], 0, 0
+            self.gathered, self.since, self.weighed, self.weight = self._replies(range(len(self)), "state"), [], 0, 0
 
     # -- parts that come and go
 
-    def _replies(self, method: str, *message: Any) -> list[Any]:
-        """What the actors of all parts answer, though workers die meanwhile."""
+    def _replies(self, which: Any, method: str, *message: Any) -> list[Any]:
+        """What the actors of some parts answer, though workers die meanwhile."""
         replies: dict[int, Any] = {}
-        wanted: Any = range(len(self.actors))
+        wanted = which
         for _ in range(MOST_TIMES):
             calls = {k: self._call(k, method, *message) for k in wanted}
             wanted = []
@@ -212,15 +250,42 @@ class DaskParts:
                 except Lost:
                     wanted.append(k)
             if not wanted:
-                return [replies[k] for k in range(len(self.actors))]
+                return [replies[k] for k in which]
             self.lost += len(wanted)
             LOGGER.warning("%d of %d parts were lost with their workers: made again", len(wanted), len(self.actors))
             self._make(wanted)
             self._tell_again(wanted)
-        raise RuntimeError(
-            f"part {wanted[0]} was lost {MOST_TIMES} times in a row: look at the workers' memory and logs, or "
-            "cut the data into smaller chunks"
-        )
+        raise _lost_too_often(wanted[0])
+
+    def _handed_over(self, replies: list[Any], method: str, message: tuple) -> Iterator[Any]:
+        """The replies, where those that wait come when they are wanted."""
+        wait = [k for k, reply in enumerate(replies) if isinstance(reply, Waiting)]
+        calls: dict[int, Any] = {}
+        for k, reply in enumerate(replies):
+            if not isinstance(reply, Waiting):
+                yield reply
+                continue
+            for ahead in wait[:AT_ONCE]:
+                if ahead not in calls:
+                    calls[ahead] = self._call(ahead, "hand_over")
+            wait.remove(k)
+            try:
+                found = self._reply(k, calls.pop(k))
+            except Lost:
+                found = self._told_anew(k, method, message)
+            yield found
+            del found
+
+    def _told_anew(self, k: int, method: str, message: tuple) -> Any:
+        """The reply of a part that was lost while its reply waited."""
+        for _ in range(MOST_TIMES):
+            self.actors[k] = None  # to be made again: one that has heard a message must not hear it twice
+            self._replies([k], "tell", method, message)
+            try:
+                return self._reply(k, self._call(k, "hand_over"))
+            except Lost:
+                continue
+        raise _lost_too_often(k)
 
     def _tell_again(self, which: Any) -> None:
         """Bring parts that were made anew to where the others are; one that is lost again is found out by the next."""
@@ -234,7 +299,7 @@ class DaskParts:
     def _make(self, which: Any) -> None:
         """Make parts, each where its examples are."""
         for k in which:
-            given = self.examples[k], self.kind, self.make, k, self.name
+            given = self.examples[k], self.kind, self.make, k, self.name, SMALL
             name = f"widemargin-part-{k}-{self.name}-{next(_NUMBERS)}"
             self.futures[k] = self.client.submit(Holder, *given, actor=True, key=name)
         for k in which:

@@ -30,6 +30,7 @@ from ..history import History
 from ..problems.linear import Problem
 from ..running import run
 from ..solvers.budget.reduce import holding
+from ..warning import warn
 from .examples import Examples
 from .fitting import ClusterClassifier, ClusterRegressor, OnCluster
 
@@ -41,6 +42,8 @@ MOST_NUMBERS = 2**25
 CLOSE_ENOUGH, EPOCHS = 1e-2, 20
 #: Directions of the vectors' span whose share of the longest is less are left out.
 FLAT = 1e-10
+#: A part lacks a class where it has none of so many rows that it would have on average: chance does that once in 5e8.
+EXPECTED = 20.0
 
 
 def trained(examples: tuple, number: int, machine: Any, classes: np.ndarray | None, seed: int, passes: int) -> Any:
@@ -101,6 +104,23 @@ def summed(examples: tuple, mean: float) -> np.ndarray:
     return np.array([float(values.size + zeros), float(values.sum()) - zeros * mean, squares])
 
 
+def warn_of_missing_classes(examples: Examples, classes: np.ndarray) -> None:
+    """Warn where parts have no row of a class of which chance alone would have given them some."""
+    counts = np.zeros((len(examples.summaries), classes.size))
+    for part, each in zip(counts, examples.summaries, strict=True):
+        part[np.searchsorted(classes, each.labels)] = each.counts
+    sizes = np.array([each.n for each in examples.summaries])
+    lacks = (counts == 0.0) & (np.outer(sizes, counts.sum(axis=0) / counts.sum()) >= EXPECTED)
+    if lacks.any():
+        part, label = np.argwhere(lacks)[0].tolist()
+        few = np.count_nonzero(lacks.any(axis=1))
+        warn(
+            f"{few} of {len(sizes)} parts have no row of some class (part {part} none of "
+            f"{classes.tolist()[label]!r}): each part trains a machine of its own rows, and the mean of such machines "
+            "errs more. Shuffle the rows before they are cut into chunks"
+        )
+
+
 class _BudgetedOnCluster(OnCluster):
     """What the classifier and the regressor share."""
 
@@ -143,6 +163,7 @@ class _BudgetedOnCluster(OnCluster):
         if not self.numeric:
             classes, of_class = examples.classes_for(self)
             self.classes_ = classes
+            warn_of_missing_classes(examples, classes)
         seed = int(generator(self.random_state).integers(2**63))
         client, numbers = examples.client, list(range(len(examples.parts)))
         options = {"machine": machine, "classes": classes, "seed": seed, "passes": self.max_iter}

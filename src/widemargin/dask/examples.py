@@ -98,20 +98,25 @@ def assembled(xs: list, ys: list, weights: list, numeric: bool) -> tuple[Any, np
         for name, values in (("y", y), ("sample_weight", s)):
             if values is not None and len(values) != x.shape[0]:
                 raise ValueError(f"a chunk of X has {x.shape[0]} rows and that of {name} {len(values)}: align them")
-    xs = [checked_sparse(x) if sp.issparse(x) else np.asarray(x) for x in xs]
-    X: Any = sp.vstack(xs, format="csr") if any(map(sp.issparse, xs)) else np.concatenate(xs)
+    X = in_one([checked_sparse(x) if sp.issparse(x) else x for x in xs])
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X must hold numbers, got {X.dtype}: encode text or categories as numbers first")
     X = X.astype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64, copy=False)
-    if sp.issparse(X):
-        X.sum_duplicates()
-    else:
+    if not sp.issparse(X):
         X = np.ascontiguousarray(X)
-    y = np.concatenate([np.asarray(y) for y in ys])
-    if numeric:
-        y = y.astype(np.float64)
-    s = np.concatenate([np.asarray(s, np.float64) for s in weights]) if weights else np.empty(0)
-    return X, y, unlocked(s)
+    elif not X.has_canonical_format:
+        X = X.copy()  # the chunk may be another's
+        X.sum_duplicates()
+    y, s = in_one(ys), in_one(weights or [np.empty(0)])
+    return X, y.astype(np.float64, copy=False) if numeric else y, unlocked(s.astype(np.float64, copy=False))
+
+
+def in_one(chunks: list) -> Any:
+    """Chunks one below the other. A single one is not copied, so that a persisted collection is not held twice."""
+    if any(map(sp.issparse, chunks)):
+        return chunks[0].tocsr() if len(chunks) == 1 else sp.vstack(chunks, format="csr")
+    arrays = [np.asarray(chunk) for chunk in chunks]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 @dataclass

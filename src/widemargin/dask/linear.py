@@ -84,10 +84,10 @@ class LinearSVC(ClusterClassifier, _LinearOnCluster):
     loss : {"hinge", "squared_hinge", "log"}, default="hinge"
         The loss of an example, as in :class:`widemargin.LinearSVC`.
     solver : {"auto", "interior", "admm"} or a configured solver, default="auto"
-        The method that trains. "interior" is the interior point (:mod:`widemargin.solvers.interior`), exact in some
-        thirty steps, for data with few features, of which each part sends the products: d² numbers. "admm" is consensus
-        ADMM with SDCA inside (:mod:`widemargin.solvers.consensus`), for data with many. "auto" is "interior" up to
-        1,000 features, but for ``loss="log"``, which "admm" alone has.
+        The method that trains. "interior" is the interior point (:mod:`widemargin.solvers.interior`), some 10 to 40
+        steps to any ``tol``, for data with few features, of which each part sends the products: d² numbers. "admm" is
+        consensus ADMM with SDCA inside (:mod:`widemargin.solvers.consensus`), for data with many. "auto" is "interior"
+        up to 1,000 features, but for ``loss="log"``, which "admm" alone has.
     intercept : {"regularized", "unregularized", "none"}, default="regularized"
         What is done about the intercept b. "regularized" makes it the weight of a constant feature. "unregularized"
         leaves it free, and needs "interior". "none" leaves it out.

@@ -5,7 +5,7 @@ Nobody here reads an example. Whoever wants to know something of the examples as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,15 +18,58 @@ from .linear import Problem
 from .objective import Certificate, Objective, check_lam, sum_of_squares
 
 
-class LocalParts:
+class Parts:
+    """Parts of the examples, here or elsewhere, whom a solver asks."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def each(self, method: str, *message: Any) -> Iterator[Any]:
+        """The replies of all parts to one message, one after the other in the order of the parts. To be used up."""
+        raise NotImplementedError
+
+    def ask(self, method: str, *message: Any) -> list[Any]:
+        """The replies of all parts to one message, in their order."""
+        return list(self.each(method, *message))
+
+    def sums(self, method: str, *message: Any, least: int = 0) -> list[Any]:
+        """The replies of all parts, tuples, in one: of the first ``least`` entries the smallest numbers, of the others
+        the sums, added in the order of the parts. No reply is kept.
+        """
+        totals: list[Any] = []
+        number = 0
+        for reply in self.each(method, *message):  # enumerate would keep the last one
+            totals, number = _with_reply(totals, number, reply, least), number + 1
+            del reply
+        return totals
+
+
+def _with_reply(totals: list[Any], number: int, reply: tuple, least: int) -> list[Any]:
+    """The totals with one more reply; the first one, a part's own, is not changed."""
+    if number == 0:
+        return list(reply)
+    for place, value in enumerate(reply):
+        if place < least:
+            totals[place] = np.minimum(totals[place], value)
+        elif number == 1:
+            totals[place] = totals[place] + value
+        else:
+            totals[place] += value
+    return totals
+
+
+class LocalParts(Parts):
     """Parts in this process. Elsewhere, anything will do that has these methods."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self.parts = list(parts)
 
-    def ask(self, method: str, *message: Any) -> list[Any]:
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def each(self, method: str, *message: Any) -> Iterator[Any]:
         """The replies of all parts to one message, in their order."""
-        return [getattr(part, method)(*message) for part in self.parts]
+        return (getattr(part, method)(*message) for part in self.parts)
 
     def states(self) -> list[dict[str, np.ndarray]]:
         """The states of all parts, in their order."""

@@ -149,14 +149,6 @@ class Part:
         return out[0], out[1]
 
 
-def total(replies: list[tuple], place: int) -> Any:
-    """The sum of one entry of all replies, in the order of the parts."""
-    found = replies[0][place]
-    for reply in replies[1:]:
-        found = found + reply[place]
-    return found
-
-
 @savable("Consensus.State")
 @dataclass
 class State(HeldByParts):
@@ -263,24 +255,24 @@ class ConsensusADMM(Solver):
     def _round(self, problem: Any, state: State, parts: Any) -> None:
         """One round, in place."""
         theta, number = self.relaxation, state.counters.steps
-        replies = parts.ask("round", state.z, state.v, state.rho, theta, number, self.passes)
-        K, rho, z = len(replies), float(state.rho[0]), state.z
-        state.c, state.r = total(replies, 0), total(replies, 1)
+        K, rho, z = len(parts), float(state.rho[0]), state.z
+        message = z, state.v, state.rho, theta, number, self.passes
+        state.c, state.r, norms, alone, updates = parts.sums("round", *message)
         state.z = ((K * rho + 1.0 - theta) * z + theta * state.c) / (1.0 + K * rho)
         # Σ‖wₖ − z‖² by Σ wₖ = Kz − z/ρ + c/ρ
         copies = K * z + (state.c - z) / rho
-        apart = total(replies, 2) - 2.0 * float(np.vdot(copies, state.z)) + K * sum_of_squares(state.z)
+        apart = norms - 2.0 * float(np.vdot(copies, state.z)) + K * sum_of_squares(state.z)
         moved = rho**2 * K * sum_of_squares(state.z - z)
         fade = LASTING / (LASTING + number)
         more = FACTOR if apart > UNLIKE**2 * moved else 1.0 / FACTOR if moved > UNLIKE**2 * apart else 1.0
         more **= fade
         state.rho = np.array([rho * more, rho])
         if problem.intercept == "regularized":
-            self._move_intercept(state, total(replies, 3), problem.scale, fade)
+            self._move_intercept(state, alone, problem.scale, fade)
         counters = state.counters
         counters.steps += 1
         counters.visits += self.passes * problem.n
-        counters.updates += total(replies, 4)
+        counters.updates += updates
         counters.feature_reads += self.passes * problem.entries
 
     def _move_intercept(self, state: State, alone: np.ndarray, scale: float, fade: float) -> None:
@@ -306,9 +298,9 @@ class ConsensusADMM(Solver):
         """Primal value of (z, v), dual value of the best multiple of β, and their difference."""
         parts = state.parts(problem)
         W = state.z.astype(problem.dtype).astype(np.float64)  # as the model has them
-        replies = parts.ask("measure", W, state.v)
-        primal = problem.penalty(W, state.v) + float(total(replies, 0).sum()) / problem.n
-        linear = float(total(replies, 1).sum())
+        hinges, linears = parts.sums("measure", W, state.v)
+        primal = problem.penalty(W, state.v) + float(hinges.sum()) / problem.n
+        linear = float(linears.sum())
         norm2 = sum_of_squares(state.c)
         if problem.intercept == "regularized":
             norm2 += sum_of_squares(state.r)

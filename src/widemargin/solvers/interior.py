@@ -561,22 +561,6 @@ def packed(A: np.ndarray) -> np.ndarray:
     return lapack.dtrttp(A.T)[0]
 
 
-def added(replies: list[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
-    """The sums of replies, in the order of the parts."""
-    if len(replies) == 1:
-        return list(replies[0])
-    totals = [one + other for one, other in zip(*replies[:2], strict=True)]
-    for reply in replies[2:]:
-        for total, array in zip(totals, reply, strict=True):
-            total += array
-    return totals
-
-
-def nearest(replies: list[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
-    """The shortest of the ways that replies begin with, and the sums of the rest."""
-    return [np.min([reply[0] for reply in replies], axis=0), *added([reply[1:] for reply in replies])]
-
-
 class Equations:
     """(D + ZᵀΘ̄⁻¹Z) x = right, from one triangle of ZᵀΘ̄⁻¹Z, by Cholesky's method."""
 
@@ -737,7 +721,7 @@ class Interior(Solver):
         work = self._work(problem, state)
         with all_blas_threads(worth=state.w.shape[1] >= WIDE):
             if work.said is None:  # a part says again what it said, and nothing is new
-                work.said = added(work.parts.ask("weigh", np.flatnonzero(state.moved), state.w[state.moved]))
+                work.said = work.parts.sums("weigh", np.flatnonzero(state.moved), state.w[state.moved])
             self._step(problem, state, work)
         state.counters.steps += 1
         state.counters.visits += problem.n
@@ -774,12 +758,12 @@ class Interior(Solver):
         state.ended |= primal - dual <= CLOSED * primal
 
     def _ask(self, state: State, work: Work, method: str, which: np.ndarray, *message: np.ndarray) -> list[np.ndarray]:
-        """The parts' replies in one; what is sent is counted."""
-        replies = work.parts.ask(method, which, *message)
+        """The parts' replies in one, with the shortest way to a bound first; what is sent is counted."""
+        totals = work.parts.sums(method, which, *message, least=0 if method in ("weigh", "move") else 1)
         state.trips += 1
-        state.bytes_sent += len(replies) * sum(array.nbytes for array in (which, *message))
-        state.bytes_received += sum(array.nbytes for reply in replies for array in reply)
-        return added(replies) if method in ("weigh", "move") else nearest(replies)
+        state.bytes_sent += len(work.parts) * sum(array.nbytes for array in (which, *message))
+        state.bytes_received += len(work.parts) * sum(array.nbytes for array in totals)
+        return totals
 
     def _hear(self, problem: Any, state: State, work: Work, method: str, which: np.ndarray, *message: Any) -> None:
         """Ask the parts of a point, and note what they say of it."""
