@@ -17,8 +17,9 @@ TELLING = 0.5
 ROUNDED = 1e-9
 
 STOP_REASONS = {
-    "tol": "the duality gap is at most tol of the objective, or the objective changed by less while the work doubled "
-    "and the solver knows no better point",
+    "tol": "the duality gap is at most tol of the objective; of a solver without a gap: the objective changed by less "
+    "while the work doubled and the solver knows no better point",
+    "settled": "the objective changed by less than tol of itself while the work doubled; the proven gap is above tol",
     "max_iter": "all epochs done",
     "precision": "the gap that can be reached in this arithmetic is above tol",
     "stalled": "rounding allows no further progress",
@@ -75,6 +76,22 @@ class Limits:
         while True:
             yield epochs * per_epoch
             epochs *= 2
+
+
+def certified(reason: str, gap: float, tol: float, tight: bool) -> str:
+    """The reason of a run that ended for another one, when the certificate of its model has the last word: ``gap`` is
+    relative, and ``tight`` says whether such gaps close about as fast as the objective falls.
+
+    >>> certified("tol", 0.2, 1e-3, tight=True), certified("tol", 0.2, 1e-3, tight=False)
+    ('precision', 'settled')
+    >>> certified("stalled", 0.2, 1e-3, tight=True), certified("max_iter", 1e-4, 1e-3, tight=True)
+    ('precision', 'tol')
+    """
+    if not tol > 0.0 or reason not in ("tol", "stalled", "max_iter"):
+        return reason
+    if gap <= tol:
+        return "tol"
+    return reason if reason == "max_iter" else "precision" if tight else "settled"
 
 
 def short_of_tol(name: str, gap: float, tol: float, remedy: str) -> str:

@@ -26,7 +26,7 @@ from widemargin.problems.linear import Problem
 from widemargin.problems.parts import in_parts
 from widemargin.running import run
 from widemargin.solvers import interior
-from widemargin.solvers.interior import LocalParts, Part, cut, some_of
+from widemargin.solvers.interior import MEASURES, LocalParts, Part, cut, some_of
 
 LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), SquaredEpsilon(0.2)]
 INTERCEPTS = ["none", "regularized", "unregularized"]
@@ -327,7 +327,7 @@ def test_parts_change_nothing_but_roundings_and_what_is_sent_is_counted(loss, sp
         np.testing.assert_allclose(state.w, whole.state.w, atol=1e-9 * np.abs(whole.state.w).max())
         steps, width = state.counters.steps, 6
         assert state.trips == 1 + 3 * steps
-        out, back = width + 1, width * (width + 1) // 2 + 3 * width + 7  # of weigh
+        out, back = width + 1, width * (width + 1) // 2 + 3 * width + MEASURES  # of weigh
         assert state.bytes_sent == 8 * n_parts * (out + steps * ((width + 2) + (width + 2) + (width + 2)))
         assert state.bytes_received == 8 * n_parts * (back + steps * ((3 + 2 * width) + 1 + back))
 

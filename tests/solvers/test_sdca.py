@@ -417,8 +417,8 @@ def test_rows_of_zeros_alone_have_the_trivial_solution():
 
 
 def test_what_it_cannot_do_is_refused_in_a_sentence(rng):
-    problem = drawn(rng, losses.Hinge(), intercept="unregularized")
-    with pytest.raises(ValueError, match=r"'regularized' and 'none', got 'unregularized'"):
+    problem = drawn(rng, losses.Hinge(), intercept="search")
+    with pytest.raises(ValueError, match=r"'unregularized' and 'none', got 'search'"):
         started(SDCA(), problem)
     joint = Problem(as_rows(np.eye(3)), np.arange(3.0), losses.MulticlassLog(), 1.0, n_outputs=3)
     with pytest.raises(ValueError, match="multi_class='ovr'"):

@@ -575,10 +575,13 @@ class TrainedByRun(SavedEstimator, ShownInNotebooks, ExpectedElsewhere, Callback
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         return root
 
-    def _warn_if_unfinished(self, outcome: Outcome) -> None:
-        """Warn when ``tol`` was asked for and something else ended training first."""
+    def _warn_if_unfinished(self, outcome: Outcome, reached: float | None = None) -> None:
+        """Warn when ``tol`` was asked for and something else ended training first, at a relative gap that was
+        ``reached``, by default the last one.
+        """
         if outcome.stop_reason == "precision":
-            reached = float(outcome.history.last("gap")) / max(abs(outcome.objective), 1e-300)
+            if reached is None:
+                reached = float(outcome.history.last("gap")) / max(abs(outcome.objective), 1e-300)
             remedy = "scale the features, raise tol, or take a smaller C"
             warn(short_of_tol(type(self).__name__, reached, self.tol, remedy), ConvergenceWarning)
         if outcome.stop_reason not in UNFINISHED or self.tol <= 0 or self.max_iter <= 1:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,9 +24,13 @@ from ..core.sources import Remote, TwoWays, is_source
 from ..files import savable
 from ..history import History
 from ..models import LinearModel
+from ..problems.coordinates import Coordinates
 from ..problems.layout import check_features, finite
 from ..problems.linear import Problem
 from ..problems.objective import INTERCEPTS, Certificate
+from ..running import Outcome
+from ..stopping import TELLING, certified
+from ..warning import warn
 from . import choosing
 from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, check_source, held_out, with_callbacks
 from .labels import weighted
@@ -39,6 +44,11 @@ REMOTE = "simba"
 #: The one that it turns to where features are few and the largest is so many times the size of the median one, where
 #: dual ascent would take longer (:mod:`.choosing`), and where that cannot prove anything.
 ROBUST, FEW_FEATURES, UNLIKE = "interior", 200, 100.0
+
+
+def _as_it_is(model: LinearModel) -> LinearModel:
+    """The model."""
+    return model
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -154,6 +164,11 @@ class _Linear(Streamed):
         state = getattr(self, "_state", None) if self.warm_start else None
         if state is not None and not state.resumes:
             state = None  # an interior point of another problem is no start
+        coordinates = None if self.warm_start or remote else Coordinates.of(problem)
+        given, outer = None, _as_it_is
+        if coordinates is not None:
+            given, problem, outer = problem, coordinates.inner(problem), coordinates.outer
+            validation = None if validation is None else coordinates.inner(validation)
         if remote:
             solver = self._solver(exact=False, remote=True)
         else:
@@ -167,12 +182,26 @@ class _Linear(Streamed):
             state, history = self._go_on(solver, problem, copy.deepcopy(state), rng), History(list(self.history_))
         else:
             state = None
+        shown = Shown(X, y, lambda model: self._attributes(outer(model)), lambda model: self._finished(outer(model)))
         outcome = self._run(
-            solver, problem, Turn(started), Shown(X, y, self._attributes), state=state, rng=rng,
-            validation=validation, history=history,
-        )  # fmt: skip
+            solver, problem, Turn(started), shown, state=state, rng=rng, validation=validation, history=history
+        )
         self._state = outcome.state
-        self._adopt(outcome.model)
+        model = outer(outcome.model)
+        self._adopt(model)
+        self._certify(solver, problem, given, model, outcome)
+        if not outcome.state.resumes:
+            outcome.state.drop_workspace()  # nobody goes on from it
+        gap = None if self.certificate_ is None else self.certificate_.relative_gap
+        self._warn_if_unfinished(replace(outcome, stop_reason=self.stop_reason_), gap)
+
+    def _certify(
+        self, solver: Any, problem: Problem, given: Problem | None, model: LinearModel, outcome: Outcome
+    ) -> None:
+        """Set the certificate of the model that was learnt, and the reason that it allows.
+
+        ``problem`` is the one that was solved, ``given`` as the user posed it where that has other coordinates.
+        """
         known = "gap" in outcome.history.rows[-1] and outcome.state.tight
         # whoever is out of patience does not wait for a dual value; the best that was seen stands, or the trivial one
         dual = max(outcome.dual, 0.0)
@@ -189,9 +218,22 @@ class _Linear(Streamed):
                 self.certificate_ = Certificate(found.primal, dual, found.primal - dual)
             except KeyboardInterrupt:
                 self.stop_reason_ = "interrupted"
-        if not outcome.state.resumes:
-            outcome.state.drop_workspace()  # nobody goes on from it
-        self._warn_if_unfinished(outcome)
+        if self.certificate_ is None:
+            return
+        if given is not None:  # scores in the user's coordinates have errors of their own
+            W, b = np.ascontiguousarray(model.coef.T), model.intercept
+            primal = given.primal(W, b)
+            lost = given.lost_by_rounding(W, b, primal - given.penalty(W, b), given.squared_lengths())
+            dual = max(0.0, self.certificate_.dual - lost)
+            self.certificate_ = Certificate(primal, dual, primal - dual)
+        gap, reason = self.certificate_.relative_gap, self.stop_reason_
+        self.stop_reason_ = certified(reason, gap, self.tol, outcome.state.tight)
+        if reason == "tol" and gap > TELLING:
+            warn(
+                f"{type(self).__name__} ended as its objective no longer changes, and nothing is proven of it (the "
+                f"relative duality gap is {gap:.1e}): lower tol, or use a solver that proves its gap, such as 'sdca'",
+                ConvergenceWarning,
+            )
 
     def _go_on(self, solver: Any, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
         """The last fit's state, bound to the problem; for a solver that "auto" turned to, one at the last weights."""
@@ -303,7 +345,7 @@ class LinearSVC(StreamedClassifier, _Linear):
     solver : {"auto", "sdca", "interior", "pegasos", "simba"} or a configured solver, default="auto"
         The method that trains. "auto" takes "sdca" or "interior", whichever should arrive sooner, and
         "pegasos" where neither can be used. "sdca" is dual coordinate ascent: exact, with a proven gap,
-        for ``intercept="regularized"`` or "none" and ``multi_class="ovr"``. "interior" is an
+        for ``multi_class="ovr"`` and all intercepts but "exact" and "search". "interior" is an
         interior-point method: exact, unmoved by the sizes of features and by a large C, for few
         features and any loss but "log". "pegasos" is stochastic gradient descent: it has all intercepts
         and the joint losses, and is what ``partial_fit`` uses. "simba" reads one row and one column per
@@ -316,7 +358,7 @@ class LinearSVC(StreamedClassifier, _Linear):
     intercept : {"regularized", "none", "unregularized", "exact", "search"}, default="regularized"
         What is done about the intercept b. "regularized" makes it the weight of a constant feature, as
         LIBLINEAR does. "none" leaves it out. "unregularized" has no penalty on b: exactly by
-        "interior", by sub-gradient steps in "pegasos". "exact" minimises over b inside each mini-batch
+        "sdca" and "interior", by sub-gradient steps in "pegasos". "exact" minimises over b inside each mini-batch
         of "pegasos" and is meant for large ones. "search" is an outer search over b.
     class_weight : dict, "balanced" or None, default=None
         The weights of the classes, by label. "balanced" gives all classes the same total weight.
@@ -329,8 +371,8 @@ class LinearSVC(StreamedClassifier, _Linear):
         The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
     tol : float, default=1e-3
         The relative duality gap at which training stops. "pegasos", whose gap closes slowly, also stops
-        when the objective changed by less than this share of itself while the number of epochs doubled.
-        0 switches it off.
+        when the objective changed by less than this share of itself while the number of epochs doubled:
+        ``stop_reason_`` is then "settled". 0 switches it off.
     max_iter : int, default=1000
         The largest number of epochs. An epoch looks at as many examples as there are.
     max_seconds : float or None, default=None
@@ -383,12 +425,13 @@ class LinearSVC(StreamedClassifier, _Linear):
         a pandas frame.
     certificate_ : Certificate or None
         The primal value, the dual value and the gap between them, which bounds how far the objective is
-        above its minimum. It is at most ``tol`` of the objective after "sdca" or "interior" stopped by
-        it. It is None after ``partial_fit`` and where the solver proves nothing.
+        above its minimum. The dual value is lowered by what rounding may have added to the gap. The gap
+        is at most ``tol`` of the objective where ``stop_reason_`` is "tol". The certificate is None
+        after ``partial_fit`` and where the solver proves nothing.
     stop_reason_ : str
-        Why training ended: "tol", "max_iter", "max_seconds", "max_feature_reads", "early_stopping",
-        "precision" (rounding allows no gap as small as ``tol``), "stalled" (rounding allows no
-        progress), "callback", "interrupted" (Ctrl-C) or "partial_fit".
+        Why training ended: "tol", "settled" (the objective no longer changed, at a gap above ``tol``),
+        "max_iter", "max_seconds", "max_feature_reads", "early_stopping", "precision" (rounding allows no
+        gap as small as ``tol``), "callback", "interrupted" (Ctrl-C) or "partial_fit".
     n_iter_ : int
         The number of epochs done, rounded up.
     n_features_in_ : int
@@ -618,14 +661,14 @@ class LinearSVR(StreamedRegressor, _Linear):
     intercept : {"regularized", "none", "unregularized", "exact", "search"}, default="regularized"
         What is done about the intercept b. "regularized" makes it the weight of a constant feature, as
         LIBLINEAR does. "none" leaves it out. "unregularized" has no penalty on b: exactly by
-        "interior", by sub-gradient steps in "pegasos". "exact" minimises over b inside each mini-batch
+        "sdca" and "interior", by sub-gradient steps in "pegasos". "exact" minimises over b inside each mini-batch
         of "pegasos" and is meant for large ones. "search" is an outer search over b.
     lam : float or None, default=None
         The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
     tol : float, default=1e-3
         The relative duality gap at which training stops. "pegasos", whose gap closes slowly, also stops
-        when the objective changed by less than this share of itself while the number of epochs doubled.
-        0 switches it off.
+        when the objective changed by less than this share of itself while the number of epochs doubled:
+        ``stop_reason_`` is then "settled". 0 switches it off.
     max_iter : int, default=1000
         The largest number of epochs. An epoch looks at as many examples as there are.
     max_seconds : float or None, default=None
@@ -676,12 +719,13 @@ class LinearSVR(StreamedRegressor, _Linear):
         a pandas frame.
     certificate_ : Certificate or None
         The primal value, the dual value and the gap between them, which bounds how far the objective is
-        above its minimum. It is at most ``tol`` of the objective after "sdca" or "interior" stopped by
-        it. It is None after ``partial_fit`` and where the solver proves nothing.
+        above its minimum. The dual value is lowered by what rounding may have added to the gap. The gap
+        is at most ``tol`` of the objective where ``stop_reason_`` is "tol". The certificate is None
+        after ``partial_fit`` and where the solver proves nothing.
     stop_reason_ : str
-        Why training ended: "tol", "max_iter", "max_seconds", "max_feature_reads", "early_stopping",
-        "precision" (rounding allows no gap as small as ``tol``), "stalled" (rounding allows no
-        progress), "callback", "interrupted" (Ctrl-C) or "partial_fit".
+        Why training ended: "tol", "settled" (the objective no longer changed, at a gap above ``tol``),
+        "max_iter", "max_seconds", "max_feature_reads", "early_stopping", "precision" (rounding allows no
+        gap as small as ``tol``), "callback", "interrupted" (Ctrl-C) or "partial_fit".
     n_iter_ : int
         The number of epochs done, rounded up.
     n_features_in_ : int

@@ -23,6 +23,7 @@ REASONS = {
     "early_stopping": "the validation error no longer improves",
     "callback": "a callback asked for it",
     "interrupted": "it was interrupted",
+    "settled": "the objective no longer changes, at a gap above tol",
     "precision": "rounding allows no gap as small as tol",
     "stalled": "rounding allows no further progress",
 }

@@ -25,12 +25,13 @@ from ..core.rows import (
     as_matrix,
     dtype_of,
     row_add,
+    row_norms2,
     row_scores,
     shape,
     take_rows,
 )
 from ..models import LinearModel
-from .objective import INTERCEPTS, NO_WEIGHTS, Certificate, Objective, check_lam, sum_of_squares
+from .objective import INTERCEPTS, NO_WEIGHTS, Certificate, Objective, check_lam, rounding_of_sum, sum_of_squares
 
 
 @compiled
@@ -267,12 +268,13 @@ class Problem(Objective):
         _column_scores(self.X, np.ascontiguousarray(W[:, c : c + 1]), np.empty(1), out)
         return out
 
-    def best_intercept(self, W: np.ndarray) -> np.ndarray:
-        """The b that minimises P(W, ·), output by output."""
+    def best_intercept(self, W: np.ndarray | None) -> np.ndarray:
+        """The b that minimises P(W, ·), output by output; no W is 0."""
         b = np.empty(self.n_outputs)
         for c in range(self.n_outputs):
             loss, y, s = self.binary_part(c)
-            lo, hi, _ = best_bias(loss, self.column_scores(W, c), y, s, 0.0, 0.0)
+            scores = np.zeros(self.n) if W is None else self.column_scores(W, c)
+            lo, hi, _ = best_bias(loss, scores, y, s, 0.0, 0.0)
             b[c] = 0.5 * (lo + hi)
         return b
 
@@ -339,15 +341,58 @@ class Problem(Objective):
         The dual points are slopes at (W, b), as they are and smoothed: a
         margin of exactly 1 has any slope in [−1, 0] and the optimum uses them
         all. A piecewise-linear loss also allows the best multiple in [0, 1].
+        The dual value is lowered by what rounding may have added to the gap.
         """
-        primal = self.primal(W, b)
+        W = W.astype(np.float64, copy=False)
+        penalty, loss = self.penalty(W, b), float(self.output_losses(W, b).sum())
+        primal = penalty + loss
         kinked = losses.scalar_loss(self.target).smoothness == math.inf
         widths = (0.0, 0.3) if kinked and not self.is_joint else (0.0,)
         # no loss is negative, so 0 is a dual value too
-        dual = max(0.0, *(self._dual_from(W, b, width, kinked) for width in widths))
+        q = self.squared_lengths()
+        drift = rounding_of_sum(self.n) * self._pull(loss, self._mean(q))
+        dual = max(self._dual_from(W, b, width, kinked, drift) for width in widths)
+        dual = max(0.0, dual - self.lost_by_rounding(W, b, loss, q))
         return Certificate(primal, dual, primal - dual)
 
-    def _dual_from(self, W: np.ndarray, b: np.ndarray, width: float, scalable: bool) -> float:
+    def squared_lengths(self) -> np.ndarray:
+        """‖xᵢ‖² of each row."""
+        out = np.empty(self.n)
+        row_norms2(self.X, out)
+        return out
+
+    def _mean(self, values: np.ndarray) -> float:
+        """(1/n) Σ sᵢvᵢ."""
+        s = self.sample_weight
+        return float(s @ values) / self.n if s.size else float(values.mean())
+
+    def _pull(self, loss: float, square: float) -> float:
+        """(1/n) Σ sᵢ|ℓ'|vᵢ over rows and outputs, at most, for a mean loss and the weighted mean of vᵢ²: by Cauchy's
+        inequality, where the slope of a square is twice its root.
+        """
+        shape = losses.scalar_loss(self.target)
+        most = 1.0
+        if isinstance(self.target, losses.OneVsRest):
+            most = float(self.target.positive_weight.max(initial=1.0))
+        elif isinstance(self.target, losses.MulticlassHinge):
+            most = 2.0
+        steep = shape.lipschitz**2 * self.n_outputs * self.mean_weight * most
+        if shape.lipschitz == math.inf:
+            steep = 2.0 * shape.smoothness * loss
+        return math.sqrt(steep) * math.sqrt(most * square)
+
+    def lost_by_rounding(self, W: np.ndarray, b: np.ndarray, loss: float, q: np.ndarray) -> float:
+        """What rounding may take from the primal value of weights whose scores are computed in float64: a score is
+        wrong by a share of ‖xᵢ‖‖w‖ + |b|. ``loss`` is the mean loss, ``q`` has the squared lengths of the rows.
+        """
+        X, bias = self.X, float(np.abs(b).max())
+        longest = self.d if isinstance(X, DenseRows) else int(np.diff(X.indptr).max(initial=0))
+        moved = math.sqrt(sum_of_squares(W)) * self._pull(loss, self._mean(q)) + bias * self._pull(
+            loss, self.mean_weight
+        )
+        return rounding_of_sum(longest + 1) * moved + rounding_of_sum(self.n) * loss
+
+    def _dual_from(self, W: np.ndarray, b: np.ndarray, width: float, scalable: bool, drift: float) -> float:
         # in float64: a bound must not suffer from a long sum's rounding
         A, W = np.zeros((self.d, self.n_outputs)), np.ascontiguousarray(W)
         free = self.has_free_bias
@@ -370,4 +415,5 @@ class Problem(Objective):
         linear, quadratic = -conjugates / self.n, norm2 / (self.lam * self.n**2)
         share = min(1.0, max(0.0, linear / quadratic)) if scalable and quadratic > 0 else 1.0
         dual = share * linear - 0.5 * share**2 * quadratic
+        dual -= drift / self.lam * (math.sqrt(norm2) / self.n + 0.5 * drift) + rounding_of_sum(self.n) * abs(linear)
         return dual if math.isfinite(dual) else -math.inf

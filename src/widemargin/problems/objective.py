@@ -34,6 +34,11 @@ INTERCEPTS = ("none", "regularized", "unregularized", "exact", "search")
 #: Sample weights that are all 1.
 NO_WEIGHTS = np.empty(0)
 
+#: u: the relative error of a rounded float64.
+UNIT = 2.0**-53
+#: A sum of k terms has an error of at most kuΣ|term|, and of at most 10√k uΣ|term| unless rounding errors, taken as
+#: independent and without bias, do what they do with a probability of 2k e⁻⁵⁰ (Higham, Mary, SIAM J. Sci. Comput. 41).
+LIKELY = 10.0
 #: |Σ β| up to this share of Σ |β| is rounding, where a free bias wants 0.
 BALANCED = 1e-9
 
@@ -240,6 +245,11 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
         return float(np.mean(values))
     total = float(weights.sum())
     return float(weights @ values) / total if total > 0.0 else 0.0
+
+
+def rounding_of_sum(terms: float) -> float:
+    """The share of Σ |term| by which a sum of so many products in float64 may be wrong, in any order."""
+    return UNIT * (1.0 + min(float(terms), LIKELY * math.sqrt(terms)))
 
 
 def sum_of_squares(a: np.ndarray) -> float:

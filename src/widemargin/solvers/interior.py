@@ -61,17 +61,20 @@ from ..core import losses
 from ..core.blas import all_blas_threads
 from ..core.borrowing import borrow
 from ..core.dispatch import compiled, inlined
-from ..core.rows import CSRRows, DenseRows, as_matrix, row_add, row_scores
+from ..core.rows import CSRRows, DenseRows, as_matrix, row_add, row_norms2, row_scores
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
 from ..problems.linear import Problem
-from ..problems.objective import Certificate
+from ..problems.objective import Certificate, rounding_of_sum
 from ..problems.parts import LocalParts
 from . import protocol
 from .parts import HeldByParts
 from .protocol import Solver
 
+#: What the parts' replies say of each output: the seven sums of :func:`weigh_rows`, what rounding may have done to the
+#: loss, and Σ |β|‖z‖.
+MEASURES = 9
 #: Most features, since a step solves as many equations; and from how many on its products are worth BLAS's threads.
 WIDEST, WIDE = 2000, 400
 #: A step goes this share of the way to the nearest bound.
@@ -351,6 +354,10 @@ class DenseBlock:
         found = W[:, :d] @ self.values.T
         return found + W[:, d:] if self.constant else found
 
+    def squares(self) -> np.ndarray:
+        """‖zᵢ‖² of all rows."""
+        return np.einsum("ij,ij->i", self.values, self.values) + self.constant
+
     def sums(self, G: np.ndarray) -> np.ndarray:
         """Σ gᵢzᵢ for each row g of G."""
         found = G @ self.values
@@ -377,6 +384,12 @@ class SparseBlock:
         d, found = self.rows.n_features, np.empty((len(W), self.rows.indptr.size - 1))
         sparse_scores(self.rows, np.ascontiguousarray(W[:, :d].T), np.empty(len(W)), found)
         return found + W[:, d:] if self.constant else found
+
+    def squares(self) -> np.ndarray:
+        """‖zᵢ‖² of all rows."""
+        out = np.empty(self.rows.indptr.size - 1)
+        row_norms2(self.rows, out)
+        return out + self.constant
 
     def sums(self, G: np.ndarray) -> np.ndarray:
         """Σ gᵢzᵢ for each row g of G."""
@@ -450,6 +463,7 @@ class Part:
         self.variables = start(problem, C, scale) if variables is None else variables
         self.scores, self.first, self.second = np.zeros((3, problem.n_outputs, problem.n))
         self.bound, self.tau = np.zeros((2, problem.n_outputs))
+        self.squares = np.full(problem.n, -1.0)  # ‖zᵢ‖², when they have been needed
         height = max(1, ENTRIES_AT_ONCE // max(1, problem.d))
         slices = [slice(i, min(i + height, problem.n)) for i in range(0, problem.n, height)]
         self._pieces = [(rows, some_of(problem, rows)) for rows in slices]
@@ -479,15 +493,21 @@ class Part:
         """(lower triangle of ZᵀΘ̄⁻¹Z by rows, Zᵀ of Σ σρ/Θ and of the two signs of β, the sums of a certificate)."""
         width, problem = self.width, self.problem
         systems, vectors = np.zeros((which.size, width, width)), np.zeros((which.size, 3, width))
-        measures = np.zeros((which.size, 7))
+        measures = np.zeros((which.size, MEASURES))
         shown = W.copy()
         shown[:, : problem.d] = W[:, : problem.d].astype(problem.dtype)  # as the model has them
         for rows, piece, block in self._blocks():
             self.scores[which, rows] = block.scores(W)
+            if self.squares[rows.start] < 0.0:
+                self.squares[rows] = block.squares()
             seen = self.scores[which, rows] if problem.dtype == np.float64 else block.scores(shown)
             for k, c in enumerate(which):
                 out = np.empty((4, seen.shape[1]))
-                weigh_rows(*self._of(c, rows, piece), seen[k], out, measures[k])
+                rule, own, variables = self._of(c, rows, piece)
+                weigh_rows(rule, own, variables, seen[k], out, measures[k])
+                lengths = np.sqrt(self.squares[rows])
+                error = rounding_of_sum(self.width + 1) * math.sqrt(shown[k] @ shown[k]) * lengths
+                measures[k, 7:] += lost(rule, own, seen[k], error), (out[2] - out[3]) @ lengths
                 block.add_products(out[0], systems[k])
                 vectors[k] += block.sums(out[1:])
         return np.stack([packed(A) for A in systems]), vectors, measures
@@ -544,6 +564,14 @@ class Part:
 
     def _move(self, c: int, rows: slice) -> Move:
         return Move(self.first[c, rows], self.second[c, rows], float(self.bound[c]), float(self.tau[c]))
+
+
+def lost(rule: Rule, rows: Rows, z: np.ndarray, error: np.ndarray) -> float:
+    """What the sum of the losses at scores z may be wrong by, if they are by ``error``: most examples have no loss."""
+    excess = np.abs(rows.y - z) - rule.epsilon if rule.sides == 2 else 1.0 - rows.y * z
+    before, after = np.maximum(0.0, excess), np.maximum(0.0, excess + error)
+    more = after - before
+    return float(rows.cap @ (more * (after + before) if rule.squared else more))
 
 
 def cut(problem: Problem, n_parts: int, variables: Variables | None = None) -> LocalParts:
@@ -699,7 +727,8 @@ class Interior(Solver):
         self.check(problem)
         outputs, width = problem.n_outputs, problem.d + (problem.intercept != "none")
         state = self.state_class(
-            w=np.zeros((outputs, width)), combined=np.zeros((outputs, 2, width)), measures=np.zeros((outputs, 7)),
+            w=np.zeros((outputs, width)), combined=np.zeros((outputs, 2, width)),
+            measures=np.zeros((outputs, MEASURES)),
             moved=np.ones(outputs, bool), ended=np.zeros(outputs, bool), variables=self.start(problem),
         )  # fmt: skip
         self._hear(problem, state, self._work(problem, state), "weigh", np.arange(outputs), state.w)
@@ -792,7 +821,9 @@ class Interior(Solver):
         return Certificate(primal, dual, primal - dual)
 
     def _values(self, problem: Any, state: State) -> tuple[np.ndarray, np.ndarray]:
-        """The primal and the dual value of each output in the C-form, of what the parts said last."""
+        """The primal and the dual value of each output in the C-form, of what the parts said last; the dual value is
+        lowered by what rounding may have added to their difference.
+        """
         diagonal, free = self._diagonal(problem), problem.intercept == "unregularized"
         shown = state.w.copy()
         shown[:, : problem.d] = state.w[:, : problem.d].astype(problem.dtype)
@@ -806,7 +837,16 @@ class Interior(Solver):
         quadratic = np.sum(factors**2 * quadratic, axis=1) + np.sum(diagonal * w**2, axis=1)
         share = np.divide(linear, quadratic, out=np.ones_like(linear), where=quadratic > 0.0)
         share = np.clip(share, 0.0, 1.0)  # the best multiple in the box
-        return primal, np.maximum(0.0, share * linear - 0.5 * share**2 * quadratic)
+        lost = self._lost(problem, state, w)
+        return primal, np.maximum(0.0, share * linear - 0.5 * share**2 * quadratic - lost)
+
+    @staticmethod
+    def _lost(problem: Any, state: State, w: np.ndarray) -> np.ndarray:
+        """What rounding may have added to the gap of each output: by errors of the scores, of Zᵀβ, and of the sums."""
+        of_sum, (of_scores, pulled) = rounding_of_sum(problem.n), state.measures[:, 7:].T
+        of_combined = of_sum * pulled
+        of_combined = of_combined * (np.linalg.norm(w, axis=1) + 0.5 * of_combined)
+        return of_scores + of_combined + of_sum * np.abs(state.measures[:, :5]).sum(axis=1)
 
     def duals(self, problem: Any, state: State) -> np.ndarray:
         """The dual variables β, of shape (outputs, n), part after part."""

@@ -33,6 +33,15 @@ looked at once an epoch (on small data less often while it grows), and where it 
 problem which this does not suit ends with plain ascent. Where the box shortens steps more than the curvature along u
 does, there is nothing to gain: they begin at a mean of C sᵢmᵢ² of 0.3.
 
+A free intercept demands Σ αᵢ = 0. The method of multipliers brings that about: b = b₀ + κ²Σ αᵢ, as if κ were the value
+of the constant feature and b₀ the intercept that costs nothing. D then loses (b² − b₀²)/(2κ²). Once an epoch b₀ moves
+to b, until there is nothing left to balance. κ² is the mean ‖xᵢ‖², or 1/(C s̄) if that is more: one example out of
+balance then moves b by 1. What is output has the best intercept for its weights. Its dual value wants Σ αᵢ = 0: the
+sign that has too much is made lighter by one factor.
+
+Rounding. The dual value is lowered by what rounding can have added to the gap: the errors of scores, of the sums, and
+of w(α). Where that of w, after so many updates, exceeds 1 % of the gap, w(α) is computed anew.
+
 What is output. Each visit leaves one example satisfied and the others a little less so, and P feels that noise more
 than D does. Where features are no more than examples, the weights are therefore the mean over the last completed pass
 and the current one of w + θ(v − r)u, sampled every few visits; else they are those of now.
@@ -86,7 +95,7 @@ from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
 from ..problems.linear import Affine, Problem
-from ..problems.objective import Certificate, add_conjugates, sum_of_squares
+from ..problems.objective import Certificate, add_conjugates, rounding_of_sum, sum_of_squares
 from . import protocol
 from .protocol import Solver
 
@@ -115,6 +124,8 @@ NEGLIGIBLE = 0.01
 AWAKE, POSITION, PASSES = range(3)
 #: The least curvature: the step of a row of zeros then runs to the bound.
 FLAT = 1e-100
+#: κ² is not more for the sake of a small C.
+FAR = 1e12
 
 _compiled_for: set[tuple] = set()
 
@@ -764,6 +775,7 @@ class State(protocol.State):
     Attributes
     ----------
     C : the box that α lives in
+    constant, base : κ² of the constant feature (0: there is none), and b₀ of each output
     U, along, theta : u without its constant feature; its product with that; θ, zero if there is no u
     eta : η of each output
     sigma : the factor of curvatures
@@ -787,7 +799,9 @@ class State(protocol.State):
     order: np.ndarray
     split: np.ndarray
     dual: np.ndarray
+    base: np.ndarray
     rng: np.random.Generator
+    constant: float = 0.0
     along: float = 0.0
     theta: float = 0.0
     sigma: float = 1.0
@@ -866,7 +880,7 @@ class SDCA(Solver):
     -----
     ``SDCA(shrinking=False, lag=False)`` is Algorithm 1 of Hsieh et al. with random permutations: the
     dual value never falls. It has the losses hinge, squared hinge, log and (squared) ε-insensitive, and
-    the intercepts "regularized" and "none".
+    the intercepts "regularized", "unregularized" and "none".
 
     Examples
     --------
@@ -882,7 +896,7 @@ class SDCA(Solver):
     lag: bool = True
     n_jobs: int = 1
 
-    intercepts = ("regularized", "none")
+    intercepts = ("regularized", "unregularized", "none")
     state_class = State
     warm = True
     exact = True
@@ -900,7 +914,7 @@ class SDCA(Solver):
             raise ValueError(f"SDCA has no dual step of the loss {name}: use the solver 'pegasos'")
         if problem.intercept not in self.intercepts:
             raise ValueError(
-                f"SDCA has the intercepts 'regularized' and 'none', got {problem.intercept!r}: "
+                f"SDCA has the intercepts 'regularized', 'unregularized' and 'none', got {problem.intercept!r}: "
                 "use one of them, or the solver 'pegasos'"
             )
         if isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs < 1:
@@ -948,6 +962,7 @@ class SDCA(Solver):
             order=np.empty(n, np.int32 if threads * n < 2**31 else np.int64),
             split=self._split(problem, threads),
             dual=np.full(outputs, -math.inf),
+            base=problem.best_intercept(None) if problem.has_free_bias else np.zeros(outputs),
             rng=rng,
             seed=int(rng.integers(2**63)),
         )
@@ -983,6 +998,7 @@ class SDCA(Solver):
             fit_box(problem.target, problem.y, problem.sample_weight, problem.C, state.C, state.alpha)
         state.C = problem.C
         state.examples.q[:] = -1.0
+        self._find_constant(problem, state)
         for part in (state.examples.rest, state.examples.wait, *state.sums, *state.previous):
             part[:] = 0
         self._find_common_direction(problem, state)
@@ -995,9 +1011,19 @@ class SDCA(Solver):
         self._refresh(problem, state)
         state.w.v[:] = state.w.r
 
+    def _find_constant(self, problem: Problem, state: State) -> None:
+        """Set κ²."""
+        state.constant = float(problem.intercept == "regularized")
+        if not problem.has_free_bias:
+            return
+        some = SomeRows.of(problem.X, -(-problem.n // MEAN_ROWS))
+        box = problem.C * problem.mean_weight
+        state.constant = max(sum_of_squares(some.values) / some.n, min(1.0 / box, FAR), FLAT)
+        state.counters.feature_reads += some.values.size
+
     def _find_common_direction(self, problem: Problem, state: State) -> None:
         """Set u to the direction of the mean row with the constant feature, or of the latter alone on wide data."""
-        constant = float(problem.intercept == "regularized")
+        constant = state.constant
         mean = np.zeros((0, 1), state.w.W.dtype)
         if self.lag and problem.d <= problem.n:
             some = SomeRows.of(problem.X, -(-problem.n // MEAN_ROWS))
@@ -1018,19 +1044,21 @@ class SDCA(Solver):
             W, b, reads = self._combined(problem, state)
             state.counters.feature_reads += reads
             state.w.W[:], state.w.b[:] = W, b
-            state.w.r[:] = state.along * b
+            state.w.r[:] = state.along * state.alpha.sum(axis=0)
             if state.U.size:
                 state.w.r[:] += state.U[:, 0].astype(np.float64) @ W
         else:
             for part in state.w:
                 part[:] = 0.0
+            state.w.b[:] = state.base
 
-    def _combined(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, int]:
-        """(W, b) = Σ αᵢ(xᵢ, 1) in float64, and the entries of X read."""
-        W = np.zeros(state.w.W.shape)
-        reads = int(add_combination(problem.X, state.alpha, np.empty(problem.n_outputs), W))
-        b = state.alpha.sum(axis=0) if problem.intercept == "regularized" else np.zeros(problem.n_outputs)
-        return W, b, reads
+    def _combined(
+        self, problem: Problem, state: State, alpha: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """(W, b) = (Σ αᵢxᵢ, b₀ + κ²Σ αᵢ) in float64, and the entries of X read."""
+        W, alpha = np.zeros(state.w.W.shape), state.alpha if alpha is None else alpha
+        reads = int(add_combination(problem.X, np.ascontiguousarray(alpha), np.empty(problem.n_outputs), W))
+        return W, state.base + state.constant * alpha.sum(axis=0), reads
 
     # -- stepping
 
@@ -1056,9 +1084,10 @@ class SDCA(Solver):
 
     def _compile(self, problem: Problem, state: State) -> None:
         """Compile what a run on data of this kind calls, without a visit, if that has not been done."""
-        X, target, late = problem.X, problem.target, self._may_fall(state)
+        X, target, late = problem.X, problem.target, self._is_looked_at(problem, state)
         dtypes = [part.dtype for part in (*X, state.order, state.w.W) if isinstance(part, np.ndarray)]
         kind = type(X), *dtypes, type(target), type(target.loss), problem.n_outputs > 1, state.threads > 1, late
+        kind = *kind, problem.has_free_bias
         if kind in _compiled_for:
             return
         _compiled_for.add(kind)
@@ -1070,7 +1099,9 @@ class SDCA(Solver):
                 next_order(state.order[:0], state.examples.wait[:0], True, np.uint64(0), 0)
         nobody = state.alpha[:0]
         if late:
-            self._dual(problem, nobody, state.w.W[:0], state.w.b)
+            self._dual(problem, nobody, state.w.W[:0], np.zeros(problem.n_outputs))
+        if problem.has_free_bias:
+            self.weights(problem, state)
         several = np.float64 if problem.n_outputs > 1 else state.w.W.dtype
         self._measures(problem, problem.y[:0], nobody, np.zeros((1, problem.n_outputs), several), state.w.b)
         if state.w.W.dtype == np.float32:
@@ -1078,9 +1109,8 @@ class SDCA(Solver):
 
     def _rule(self, problem: Problem, state: State) -> Rule:
         """The values that shape visits now."""
-        constant = float(problem.intercept == "regularized")
         stride = max(8, problem.d // 4) if len(state.sums.W) else 0
-        return Rule(problem.C, constant, state.along, state.theta, state.sigma, stride, state.eta)
+        return Rule(problem.C, state.constant, state.along, state.theta, state.sigma, stride, state.eta)
 
     @staticmethod
     def _count(state: State, visits: int, updates: int, reads: int) -> None:
@@ -1095,7 +1125,8 @@ class SDCA(Solver):
         """Make ``count`` visits, or fewer if there is something to look at; returns how many."""
         at = np.array([state.awake, state.position, state.passes])
         visits = state.counters.visits
-        unchecked = state.checked + self._unlooked(problem, state) - visits if self._may_fall(state) else count
+        looked_at = self._is_looked_at(problem, state)
+        unchecked = state.checked + self._unlooked(problem, state) - visits if looked_at else count
         course = Course(state.order, at, np.uint64(state.seed), bool(self.shrinking), count, visits, unchecked)
         data = Data(problem.X, problem.y, problem.sample_weight, state.U)
         rule, space = self._rule(problem, state), Scratch(*np.zeros((3, problem.n_outputs)))
@@ -1153,19 +1184,27 @@ class SDCA(Solver):
             raise
 
     def _look(self, problem: Problem, state: State) -> None:
-        """Look at D now and then, where it may fall; where it did, the next visits are more careful."""
-        if not self._may_fall(state) or state.counters.visits - state.checked < self._unlooked(problem, state):
+        """Look at D now and then, where it may fall; where it did, the next visits are more careful. A free intercept's
+        b₀ moves.
+        """
+        looked_at = self._is_looked_at(problem, state)
+        if not looked_at or state.counters.visits - state.checked < self._unlooked(problem, state):
             return
         state.checked = state.counters.visits
-        dual = self._dual(problem, state.alpha, state.w.W, state.w.b)
+        dual = self._dual(problem, state.alpha, state.w.W, self._charge(state, state.w.b))
         fell = dual < state.dual - 1e-10 * np.abs(state.dual)  # beyond rounding
         state.eta[fell] = np.minimum(1.0, 4.0 * state.eta[fell])
         if fell.any():
             state.sigma = min(2.0 * state.sigma, float(max(1, len(state.scores))))
         state.dual[:] = dual
         few = int(UNLOOKED / (problem.mean_entries * problem.n_outputs))
-        careful = state.threads > 1 or fell.any()
+        careful = state.threads > 1 or fell.any() or problem.has_free_bias
         state.unlooked = 0 if careful else min(2 * self._unlooked(problem, state), few)
+        if problem.has_free_bias:
+            ahead = state.w.b - state.base
+            state.base += ahead
+            state.w.b[:] += ahead
+            state.dual -= ahead**2 / state.constant
 
     @staticmethod
     def _unlooked(problem: Problem, state: State) -> int:
@@ -1177,11 +1216,23 @@ class SDCA(Solver):
         """Whether a step may lower D: with late answers, or where several examples are answered at once."""
         return state.theta > 0.0 or state.threads > 1
 
-    def _dual(self, problem: Problem, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """The dual value D/λ of each output, where w(α) = (W, b)."""
+    @classmethod
+    def _is_looked_at(cls, problem: Problem, state: State) -> bool:
+        """Whether something is to be done once an epoch."""
+        return cls._may_fall(state) or problem.has_free_bias
+
+    @staticmethod
+    def _charge(state: State, b: np.ndarray) -> np.ndarray:
+        """What intercepts add to ‖w‖² in the dual value: (b² − b₀²)/κ²."""
+        base = state.base
+        return (b - base) * ((b + base) / state.constant) if state.constant else 0.0 * b
+
+    @staticmethod
+    def _dual(problem: Problem, alpha: np.ndarray, W: np.ndarray, charge: Any) -> np.ndarray:
+        """The dual value D/λ of each output, where w(α) = W beside an intercept that adds ``charge`` to ‖w‖²."""
         out = np.zeros(problem.n_outputs)
         add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, alpha, out)
-        return out - 0.5 * (b**2 + np.einsum("jc,jc->c", W, W, dtype=np.float64))
+        return out - 0.5 * (charge + np.einsum("jc,jc->c", W, W, dtype=np.float64))
 
     def _measures(self, problem: Problem, y: np.ndarray, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """What :func:`add_measures` adds."""
@@ -1198,7 +1249,10 @@ class SDCA(Solver):
         if count > 0.0:
             W, b, lag = ((new + old) / count for new, old in zip(state.sums[:3], state.previous[:3], strict=True))
         W = W + state.U * lag if state.U.size else W.copy()
-        return W.astype(problem.dtype, copy=False), b + state.along * lag
+        W = W.astype(problem.dtype, copy=False)
+        if problem.has_free_bias:
+            return W, problem.best_intercept(W.astype(np.float64, copy=False))
+        return W, b + state.along * lag
 
     def model(self, problem: Problem, state: State) -> LinearModel:
         """A finished copy of the current model."""
@@ -1206,25 +1260,55 @@ class SDCA(Solver):
         return LinearModel(W.T, b)
 
     def duals(self, problem: Problem, state: State) -> np.ndarray:
-        """The dual variables α, of shape (outputs, n)."""
-        return state.alpha.T
+        """The dual variables α, of shape (outputs, n); they sum to 0 where the intercept is free."""
+        return (balanced(state.alpha) if problem.has_free_bias else state.alpha).T
 
     def certificate(self, problem: Problem, state: State) -> Certificate:
-        """Primal value of the weights, dual value of α itself or of zero, whichever is larger, and their difference."""
+        """Primal value of the weights, dual value of α itself or of zero, whichever is larger, and their difference.
+
+        The dual value is lowered by what rounding may have added to the difference.
+        """
         W, b = self.weights(problem, state)
+        alpha, free = self.duals(problem, state).T, problem.has_free_bias
         # scores are computed in float64; very many weights of a single output are read in float32 all the same
         W = W.astype(np.float64 if problem.n_outputs > 1 else state.w.W.dtype, copy=False)
-        loss, gain, inner = self._measures(problem, problem.y, state.alpha, W, b).sum(axis=1)
-        primal = problem.penalty(W, b) + float(loss) / problem.n
+        loss, gain, inner = self._measures(problem, problem.y, alpha, W, b).sum(axis=1)
+        penalty = problem.penalty(W, b)
+        primal = penalty + float(loss) / problem.n
         # ‖w(α)‖² to first order in what rounding has made of w: at most a unit of its last place with each update
         norm2, drift = sum_of_squares(state.w.W), np.finfo(state.w.W.dtype).eps * (1 + state.counters.updates)
         doubt = 2.0 * drift * norm2
         if not len(state.sums.W):  # the scores are those of w itself: what is left out is of second order
             norm2, doubt = 2.0 * float(inner) - norm2, drift**2 * norm2
-        dual = problem.lam * (float(gain) - 0.5 * (norm2 + sum_of_squares(state.w.b)))
-        if not 0.5 * problem.lam * doubt <= NEGLIGIBLE * (primal - dual):
-            W, b, _ = self._combined(problem, state)
-            dual = problem.lam * float(self._dual(problem, state.alpha, W, b).sum())
+        lost = problem.lost_by_rounding(W, b, primal - penalty, self._lengths(problem, state))
+        lost += problem.lam * rounding_of_sum(problem.n) * abs(float(gain))
+        norm2 += float(self._charge(state, state.w.b).sum())
+        dual, doubt = problem.lam * (float(gain) - 0.5 * norm2), 0.5 * problem.lam * doubt
+        if free or not doubt <= NEGLIGIBLE * (primal - dual):
+            A, b, _ = self._combined(problem, state, alpha)
+            dual = problem.lam * float(self._dual(problem, alpha, A, 0.0 if free else self._charge(state, b)).sum())
+            doubt = problem.lam * self._drift(problem, state, alpha, A)
         # no loss is negative, so 0 is a dual value too; late answers may take α below it for a while
-        dual = max(0.0, dual)
+        dual = max(0.0, dual - doubt - lost)
         return Certificate(primal, dual, primal - dual)
+
+    @staticmethod
+    def _lengths(problem: Problem, state: State) -> np.ndarray:
+        """‖xᵢ‖² of all rows, perhaps more by κ²."""
+        q = state.examples.q
+        return q if q.min() >= 0.0 else problem.squared_lengths()
+
+    def _drift(self, problem: Problem, state: State, alpha: np.ndarray, A: np.ndarray) -> float:
+        """What rounding may take from ½‖w(α)‖² for a w(α) = A that was just summed up."""
+        most = rounding_of_sum(problem.n) * float(np.abs(alpha).sum(axis=1) @ np.sqrt(self._lengths(problem, state)))
+        return most * (math.sqrt(sum_of_squares(A)) + 0.5 * most)
+
+
+def balanced(alpha: np.ndarray) -> np.ndarray:
+    """α of shape (n, outputs) whose heavier sign is made lighter by one factor, so that each output's sum is 0."""
+    heavy, light = np.maximum(alpha, 0.0).sum(axis=0), -np.minimum(alpha, 0.0).sum(axis=0)
+    least, alpha = np.minimum(heavy, light), alpha.copy()
+    for side, total in ((alpha > 0.0, heavy), (alpha < 0.0, light)):
+        factor = np.divide(least, total, out=np.ones_like(total), where=total > 0.0)
+        alpha = np.where(side, alpha * factor, alpha)
+    return alpha
