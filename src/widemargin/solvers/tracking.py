@@ -314,8 +314,8 @@ def let_wait(held, i):
 @inlined
 def add_to_w(held, X, constant, q, i, change):
     """w of output q changes with β of slot i, in place, where w is kept."""
-    w = held.w[q]
-    if w.size > 0:
+    if held.w.size > 0:
+        w = held.w[q]
         row_add(X, held.example[i], (change,), w)
         w[w.shape[0] - 1, 0] += change * constant
 
@@ -475,8 +475,9 @@ def lack(rule, held, q, y, cap, e):
 @inlined
 def respond(rule, held, block, X, q, r):
     """f of example r of a block for output q: by w where it is kept, else by its kernel values."""
-    beta, w, total = held.beta[q], held.w[q], 0.0
-    if w.size > 0:
+    beta, total = held.beta[q], 0.0
+    if held.w.size > 0:
+        w = held.w[q]
         return w[w.shape[0] - 1, 0] + row_dot(X, block.first + r, w, 1.0)
     row = block.rows[r]
     for j in range(held.numbers[COUNT]):
