@@ -19,14 +19,25 @@ from typing import Any
 
 import numpy as np
 
-from .files import check_savable, dump, load, packed, remove_leftovers, savable, unpacked
+from .files import UNREADABLE, check_savable, dump, load, packed, remove_leftovers, savable, unpacked
+from .schemas import ANYTHING, Array, Each, Field, Random, Text, Whole, maybe
 from .warning import warn
 
 #: The file is written no more often than costs this share of the time.
 SHARE = 0.05
 
 
-@savable("Checkpoint")
+def _law(journal: Any, sizes: dict[str, int]) -> str | None:
+    taken, held = sum(max(size, 0) for size in journal.sizes), journal.ended.size
+    if len(journal.runs) != len(journal.sizes) or taken != held:
+        return f"its {len(journal.runs)} runs take {taken} bytes, and it has {held}"
+    return None
+
+
+@savable(
+    "Checkpoint", problem=Each(Text(), dict), start=maybe(Random()), sizes=Each(Whole(-1), list),
+    runs=Each(ANYTHING), ended=Array(None, dtype=np.uint8), law=_law,
+)  # fmt: skip
 @dataclass
 class Journal:
     """What the file holds.
@@ -59,8 +70,6 @@ class Journal:
         for (name, run), size in zip(runs, sizes, strict=True):
             found[name] = run if size < 0 else {**run, "ended": ended[at : at + size]}
             at += max(size, 0)
-        if at != ended.size:
-            raise ValueError(f"its runs take {at} bytes, and it has {ended.size}")
         return cls(problem, start, found)
 
 
@@ -162,12 +171,21 @@ class Record:
         """Whether something was kept of this run, and not of another solver's under its name."""
         return self.owner.journal.runs.get(self.name, {}).get("key") == self.key
 
-    def found(self) -> dict[str, Any] | None:
-        """What was kept of this run by an earlier process; None where there is nothing. Another solver's is dropped."""
+    def found(self, parts: Field, ended: Field, sizes: dict[str, int]) -> dict[str, Any] | None:
+        """What was kept of this run by an earlier process, as the schema of a run under way, or of one that has ended,
+        allows it for a problem of these sizes; None where there is nothing. Another solver's is dropped.
+        """
         if self.name in self.owner.journal.runs and not self.has_own:
             self.forget()
         kept = self.owner.journal.runs.get(self.name)
-        return unpacked(kept["ended"]) if kept is not None and "ended" in kept else kept
+        if kept is None:
+            return None
+        try:
+            known = unpacked(kept["ended"]) if "ended" in kept else kept
+            (ended if "ended" in kept else parts).hold(known, self.name, **sizes)
+        except UNREADABLE as bad:
+            raise ValueError(f"checkpoint {self.owner.path} is damaged: {bad}; delete the file to start anew") from bad
+        return known
 
     def forget(self) -> None:
         """Drop what was kept of this run, and of those that came after it."""

@@ -14,7 +14,8 @@ generator that is in two places is written once, and is one object again when it
 
 Reading calls no code but the registered classes, and takes no more memory than the file has bytes, up to a factor: the
 entries of the archive are not compressed, arrays have the sizes they claim, and there are limits on the header. A
-checksum of the whole content tells damage. A new file replaces an old one only when it is whole.
+checksum of the whole content tells damage. What was read is held against the :mod:`.schemas` of its classes before
+anything is made of it. A new file replaces an old one only when it is whole.
 """
 
 from __future__ import annotations
@@ -45,6 +46,22 @@ from .core import losses
 from .core.expansion import Vectors
 from .core.kernels import KERNELS
 from .core.rows import CSRRows, DenseRows
+from .core.tiles import LANES
+from .schemas import (
+    BITS,
+    FLOATS,
+    INDICES,
+    SCHEMAS,
+    Array,
+    Field,
+    Law,
+    Own,
+    Record,
+    Schema,
+    Whole,
+    check,
+    check_random,
+)
 
 #: Version of the file format; files of a newer one are refused. Format 3 has a checksum.
 FORMAT = 3
@@ -56,8 +73,6 @@ ARRAYS = "biufcSUmM"
 SCALARS = "biufU"
 #: Where the content stands, among the arrays and in the header.
 CONTENT = "content"
-#: Sources of random numbers whose state can be saved.
-BITS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 #: What goes wrong where bytes are missing, changed or somebody else's.
 UNREADABLE = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, EOFError, struct.error,
@@ -84,7 +99,7 @@ _KINDS: dict[str, Kind] = {}
 _NAMES: dict[type, str] = {}
 
 
-def savable(name: str = "") -> Callable[[Any], Any]:
+def savable(name: str = "", /, *, law: Law | None = None, **parts: Field) -> Callable[[Any], Any]:
     """Register a class, whose objects can then be saved.
 
     A dataclass or NamedTuple is made of its fields. Another class, or one that wants it otherwise, has a method
@@ -94,6 +109,11 @@ def savable(name: str = "") -> Callable[[Any], Any]:
     ----------
     name : str, default=""
         What files call the class, its own name if "". A class may be moved or renamed if this stays the same.
+    law : callable or None, default=None
+        What no single part says: a function of an object and the sizes of its schema that returns what is wrong with
+        the object, or None. The object may not be made yet, and have its parts alone.
+    **parts : fields of :mod:`widemargin.schemas`
+        What the parts may hold, for those whose annotations do not say it. What compiled loops rely on belongs here.
 
     Returns
     -------
@@ -117,8 +137,8 @@ def savable(name: str = "") -> Callable[[Any], Any]:
         known = _KINDS.get(own)
         if known is not None and (known.cls.__module__, known.cls.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"files know {known.cls} as {own!r}, so {cls} needs another name")
-        _KINDS[own] = Kind(cls, getattr(cls, "_to_parts", _fields), getattr(cls, "_from_parts", cls))
-        _NAMES[cls] = own
+        kind = _KINDS[own] = Kind(cls, getattr(cls, "_to_parts", _fields), getattr(cls, "_from_parts", cls))
+        _NAMES[cls], SCHEMAS[cls] = own, Schema(cls, kind.take, parts, law)
         return cls
 
     return register
@@ -132,10 +152,58 @@ def _fields(value: Any) -> dict[str, Any]:
 def _register_tuples() -> None:
     """The tuples of the compiled floor: all kernels and losses, by their own registers, and layouts of rows."""
     named = (KERNELS, losses.BINARY, losses.REGRESSION, losses.JOINT)
-    others = losses.StructuredHinge, losses.Single, losses.OneVsRest, DenseRows, CSRRows, Vectors
-    for cls in (*(cls for each in named for cls in each.values()), *others):
+    for cls in (*(cls for each in named for cls in each.values()), *TUPLES):
         if cls not in _NAMES:
-            savable()(cls)
+            savable(**TUPLES.get(cls, {}))(cls)
+
+
+def _law_of_csr(rows: Any, sizes: dict[str, int]) -> str | None:
+    most = min(rows.data.size, rows.indices.size)
+    first, last = rows.indptr[[0, -1]]
+    return None if first == 0 and last <= most else f"indptr goes from {first} to {last}, and there are {most} entries"
+
+
+def _law_of_vectors(vectors: Any, sizes: dict[str, int]) -> str | None:
+    height, capacity = vectors.Z.shape
+    given, free = vectors.rows
+    if capacity % LANES:
+        return f"Z has {capacity} columns, and no multiple of {LANES}"
+    if not 0 <= free <= given <= height:
+        return f"rows are {given} and {free} of {height}"
+    if vectors.slot.size == 0:
+        return None
+    if height % 4 or given < 1:
+        return f"Z has {height} rows of which {given} were given out: it is a multiple of 4, and the first is always"
+    taken = np.flatnonzero(vectors.slot)
+    rows = np.sort(np.concatenate([vectors.slot[taken], vectors.free[:free]]))
+    if not np.array_equal(rows, np.arange(1, given)):
+        return f"slot and free do not share the {given} rows of Z"
+    if not np.array_equal(vectors.feature[vectors.slot[taken]], taken):
+        return "feature has other features than slot"
+    held = np.count_nonzero(vectors.Z[:given], axis=1)
+    return None if (vectors.held[:given] >= held).all() else "held counts fewer vectors than rows of Z have"
+
+
+_ROW = {"dtype": np.int32, "low": 0}
+#: What tuples of the compiled floor hold that no annotation says.
+TUPLES: dict[Any, dict[str, Any]] = {
+    DenseRows: {"values": Array("n", "d", dtype=FLOATS)},
+    CSRRows: {
+        "n_features": Whole(0, size="d"), "indptr": Array("n+1", dtype=INDICES, low=0, rising=True),
+        "indices": Array(None, dtype=INDICES, low=0, high="d-1"), "data": Array(None, dtype=FLOATS), "law": _law_of_csr,
+    },
+    Vectors: {
+        "centre": Array((0, "d")), "slot": Array((0, "d"), **_ROW, high="height-1"),
+        "Z": Array("height", "capacity", dtype=FLOATS), "size": Array("capacity", dtype=FLOATS),
+        "feature": Array((0, "height"), **_ROW, high="d-1"), "held": Array((0, "height"), **_ROW, high="capacity"),
+        "free": Array((0, "height"), **_ROW, high="height-1"), "rows": Array(2, dtype=np.int64, low=0),
+        "law": _law_of_vectors,
+    },
+    losses.StructuredHinge: {},
+    losses.Single: {"loss": Own()},
+    losses.OneVsRest: {"loss": Own(), "positive_weight": Array("outputs", low=0.0)},
+    losses.MulticlassHinge: {"cost": Array("outputs", "outputs")},
+}  # fmt: skip
 
 
 #: How names of what only runs on a GPU begin; their modules need torch.
@@ -274,7 +342,7 @@ def load(path: str | os.PathLike[str], cls: type = object) -> Any:
         if header["widemargin"] == 1:
             found = _of_format_1(header, arrays)
         else:
-            found = _Reader(arrays, header["random"]).value(header[CONTENT])
+            found = _Reader(arrays, header["random"]).whole(header[CONTENT])
     if not isinstance(found, cls):
         held = _name(type(found)) or type(found).__name__
         raise ValueError(f"{os.fspath(path)} holds no {cls.__name__} but a {held}: load it as what it is")
@@ -352,10 +420,10 @@ def unpacked(data: np.ndarray) -> Any:
     >>> unpacked(packed([1, np.arange(3)]))
     [1, array([0, 1, 2])]
     """
-    with np.load(BytesIO(data.tobytes()), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+    entries = _Entries(BytesIO(data.tobytes()))
+    arrays = {name: entries.array(name) for name in entries.sizes}
     header = json.loads(bytes(arrays.pop("header")))
-    return _Reader(arrays, header["random"]).value(header[CONTENT])
+    return _Reader(arrays, header["random"]).whole(header[CONTENT])
 
 
 def digest(value: Any) -> str:
@@ -462,8 +530,14 @@ class _Reader:
         self.arrays, self.random = arrays, random
         self.made: dict[str, Any] = {}
 
+    def whole(self, tree: Any) -> Any:
+        """The object that a tree of the header describes, checked before it is made."""
+        found = self.value(tree)
+        check(found)
+        return _made(found)
+
     def value(self, tree: Any) -> Any:
-        """The value that a tree of the header describes."""
+        """What a tree of the header describes, with a record where an object is to be."""
         if isinstance(tree, list):
             return [self.value(item) for item in tree]
         if not isinstance(tree, dict):
@@ -488,12 +562,8 @@ class _Reader:
     def _dict(self, held: list[Any], tree: Any) -> dict[Any, Any]:
         return {self.value(key): self.value(value) for key, value in held}
 
-    def _class(self, held: str, tree: Any) -> Any:
-        kind = _kind(held)
-        made = kind.make(**{name: self.value(part) for name, part in tree["parts"].items()})
-        if kind.cls in CHECKS:
-            CHECKS[kind.cls](made)
-        return made
+    def _class(self, held: str, tree: Any) -> Record:
+        return Record(SCHEMAS[_kind(held).cls], {name: self.value(part) for name, part in tree["parts"].items()})
 
     def _array(self, held: str, tree: Any) -> np.ndarray:
         return self.arrays[held]
@@ -505,23 +575,32 @@ class _Reader:
 
     def _csr(self, held: str, tree: Any) -> Any:
         cls = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}[held]
-        data, indices, indptr = (self.value(tree[name]) for name in ("data", "indices", "indptr"))
+        parts = {name: self.value(tree[name]) for name in ("data", "indices", "indptr")}
         height, width = tree["shape"]
-        check_csr(CSRRows(data, indices, indptr, width))
-        if indptr.size != height + 1:
-            raise ValueError(f"it has {indptr.size - 1} sparse rows where it says {height}")
-        return cls((data, indices, indptr), shape=(height, width))
+        _register_tuples()
+        check(Record(SCHEMAS[CSRRows], {**parts, "n_features": width}), "sparse rows", n=height)
+        return cls(tuple(parts.values()), shape=(height, width))
 
     def _random(self, held: str, tree: Any) -> Any:
         if held not in self.made:
             ((tag, state),) = self.random[held].items()
             state = self.value(state)
-            bits = getattr(np.random, BITS[BITS.index(state["bit_generator"])])()
+            bits = getattr(np.random, check_random(state, held, tag == "legacy"))()
             bits.state = state
             self.made[held] = np.random.Generator(bits) if tag == "generator" else np.random.RandomState(bits)
             if tag == "legacy":
                 self.made[held].set_state(state)
         return self.made[held]
+
+
+def _made(value: Any) -> Any:
+    """The objects of checked records."""
+    if isinstance(value, Record):
+        kind = _KINDS[_NAMES[value.schema.cls]]
+        return kind.make(**{name: _made(part) for name, part in value.parts.items()})
+    if type(value) in (list, tuple):
+        return type(value)(map(_made, value))
+    return {_made(key): _made(part) for key, part in value.items()} if type(value) is dict else value
 
 
 # ---------------------------------------------------------------- version 0.1
@@ -530,7 +609,7 @@ class _Reader:
 def _of_format_1(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """What version 0.1 wrote: linear models, and estimators on a budget."""
     if header.get("kind") == "LinearModel":
-        return _kind("LinearModel").make(coef=arrays["coef"], intercept=arrays["intercept"])
+        return _checked("LinearModel", {"coef": arrays["coef"], "intercept": arrays["intercept"]})
     if "estimator" not in header:
         raise Refusal("holds a solver's state of version 0.1, which does not go on in this one: train anew")
     random: dict[str, Any] = {}
@@ -539,8 +618,16 @@ def _of_format_1(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     for name, value in parameters.items():
         if isinstance(value, dict):
             policy = {part: given for part, given in value.items() if part != "policy"}
-            parameters[name] = dict(value["pairs"]) if "pairs" in value else _kind(value["policy"]).make(**policy)
-    return _kind(header["estimator"]).cls._of_format_1(parameters, header, **state)  # type: ignore[attr-defined]
+            parameters[name] = dict(value["pairs"]) if "pairs" in value else _checked(value["policy"], policy)
+    fitted = _kind(header["estimator"]).cls._of_format_1(header, **state)  # type: ignore[attr-defined]
+    return _checked(header["estimator"], {"parameters": parameters, "fitted": fitted})
+
+
+def _checked(name: str, parts: dict[str, Any]) -> Any:
+    """The object of a class that is made of these parts."""
+    found = Record(SCHEMAS[_kind(name).cls], parts)
+    check(found)
+    return _made(found)
 
 
 def _of_tree_1(tree: Any, random: dict[str, Any]) -> Any:
@@ -555,58 +642,6 @@ def _of_tree_1(tree: Any, random: dict[str, Any]) -> Any:
         random["rng"] = {"generator": {"dict": list(state.items())}}
         return {"random": "rng"}
     return tree.get("value", tree)
-
-
-# ---------------------------------------------------------------- what compiled code must be able to rely on
-
-
-def check_csr(rows: Any) -> None:
-    """Refuse sparse rows that point outside of their arrays or features."""
-    data, indices, indptr, width = rows
-    for part in (data, indices, indptr):
-        if not isinstance(part, np.ndarray) or part.ndim != 1:
-            raise ValueError("its sparse rows have parts that are no arrays")
-    places = (np.dtype(np.int32), np.dtype(np.int64))
-    known = indptr.dtype in places and indices.dtype in places and data.dtype in (np.float32, np.float64)
-    most = min(data.size, indices.size)
-    if not known or indptr.size == 0 or indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] > most:
-        raise ValueError("its sparse rows do not lie one after the other")
-    if type(width) is not int or width < 0 or (indices.size and not 0 <= indices.min() <= indices.max() < width):
-        raise ValueError(f"its sparse rows have features outside of 0 to {width} − 1")
-
-
-def check_dense(rows: Any) -> None:
-    """Refuse dense rows that are no matrix of floating numbers in C order."""
-    values = rows.values
-    if not (isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype in (np.float32, np.float64)):
-        raise ValueError("its rows are no matrix of floating numbers")
-    if not values.flags.c_contiguous:
-        raise ValueError("its rows are not in C order")
-
-
-def check_vectors(vectors: Any) -> None:
-    """Refuse a store of vectors whose arrays do not fit together."""
-    for part in vectors:
-        if not isinstance(part, np.ndarray) or not part.flags.c_contiguous:
-            raise ValueError("its store of vectors has parts that are no arrays")
-    Z, rows, slot = vectors.Z, vectors.rows, vectors.slot
-    check_dense(DenseRows(Z))
-    height, capacity = Z.shape
-    sparse = slot.size > 0
-    per_row = (height,) if sparse else (0,)
-    fits = vectors.size.shape == (capacity,) and vectors.size.dtype == Z.dtype and vectors.centre.dtype == np.float64
-    fits &= vectors.centre.shape == ((0,) if sparse else (height,)) and slot.ndim == 1 and rows.dtype == np.int64
-    fits &= all(part.shape == per_row for part in (vectors.feature, vectors.held, vectors.free))
-    fits &= all(part.dtype == np.int32 for part in (slot, vectors.feature, vectors.held, vectors.free))
-    if not fits or rows.shape != (2,) or not 0 <= rows[1] <= rows[0] <= height:
-        raise ValueError("its store of vectors has arrays that do not fit together")
-    places = ((slot, height), (vectors.feature, slot.size), (vectors.free, height))
-    if sparse and any(not 0 <= part.min() <= part.max() < most for part, most in places):
-        raise ValueError("its store of vectors has features that are not there")
-
-
-#: Checks of what was read, before a loop that trusts it.
-CHECKS: dict[type, Callable[[Any], None]] = {CSRRows: check_csr, DenseRows: check_dense, Vectors: check_vectors}
 
 
 # ---------------------------------------------------------------- arrays and a header
@@ -795,7 +830,7 @@ class _Entries:
         if stream.read(2) != b"PK":
             raise ValueError("it is no .npz file; model text of LIBSVM and LIBLINEAR is read by widemargin.load")
         self.archive = zipfile.ZipFile(stream)
-        size, found = os.fstat(stream.fileno()).st_size, self.archive.infolist()
+        size, found = stream.seek(0, os.SEEK_END), self.archive.infolist()
         if len(found) > MOST_ARRAYS + 1:
             raise ValueError(f"it has {len(found)} entries, more than {MOST_ARRAYS}")
         for entry in found:

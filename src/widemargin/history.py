@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .files import savable
+from .schemas import Array, Each, Pair, Whole, maybe
 
 
 @savable()
@@ -82,7 +83,18 @@ class Stopwatch:
         self.seconds += time.perf_counter() - self._since
 
 
-@savable()
+def _law(history: Any, sizes: dict[str, int]) -> str | None:
+    if history.length > sum(values.size for _, values in history.columns.values()):
+        return f"it has {history.length} rows, more than values"
+    sizes_of = {name: history.length if rows is None else rows.size for name, (rows, _) in history.columns.items()}
+    wrong = [name for name, (_, values) in history.columns.items() if values.size != sizes_of[name]]
+    return f"column {wrong[0]} has other rows than values" if wrong else None
+
+
+_ROWS = maybe(Array(None, dtype=np.int64, low=0, high="length-1"))
+
+
+@savable(length=Whole(0, size="length"), columns=Each(Pair(_ROWS, Array(None, dtype=None)), dict), law=_law)
 @dataclass
 class History:
     """The course of a training: one row per checkpoint, read by column.
@@ -174,8 +186,6 @@ class History:
 
     @classmethod
     def _from_parts(cls, length: int, columns: dict[str, Any]) -> History:
-        if length > sum(len(values) for _, values in columns.values()):
-            raise ValueError(f"its history has {length} rows, more than values")
         rows: list[dict[str, float]] = [{} for _ in range(length)]
         for name, (places, values) in columns.items():
             for i, value in zip(range(length) if places is None else places.tolist(), values.tolist(), strict=True):

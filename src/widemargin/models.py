@@ -11,11 +11,12 @@ import numpy as np
 
 from .core.distant import Distant
 from .core.kernel_matrix import KernelMatrix
-from .core.kernels import is_kernel
+from .core.kernels import KERNELS
 from .core.pairs import all_combined, combine, first_pair
 from .core.rows import CSRRows, DenseRows, as_rows, checked_sparse, shape, some_rows, unlocked
 from .core.sharing import share_out
 from .files import Saved, savable
+from .schemas import FLOATS, INDICES, Array, Nothing, Own, Real, class_of, maybe
 
 #: Pieces of the rows to score for each thread, where they are large enough: one may get less done than another.
 PIECES = 8
@@ -27,7 +28,13 @@ def _blocks_in_piece(blocks: int, several: int, threads: int) -> int:
     return max(1, min(several, each), -(-each // PIECES)) if threads > 1 else max(1, blocks)
 
 
-@savable()
+#: Kernels, and rows of vectors, that a file may hold.
+KERNEL, ROWS = Own(*KERNELS.values()), Own(DenseRows, CSRRows, n="support", d="d")
+
+
+@savable(
+    coef=Array("outputs", "d", dtype=FLOATS, order=False), intercept=Array("outputs", dtype=FLOATS), prepare=Nothing()
+)
 @dataclass
 class LinearModel(Saved):
     """Scores XWᵀ + b for ``coef`` of shape (n_outputs, n_features) and ``intercept`` of shape (n_outputs,).
@@ -52,11 +59,6 @@ class LinearModel(Saved):
     def _to_parts(self) -> dict[str, Any]:
         return {"coef": self.coef, "intercept": self.intercept}
 
-    @classmethod
-    def _from_parts(cls, coef: np.ndarray, intercept: np.ndarray) -> LinearModel:
-        check_shapes(coef=(coef, (None, None)), intercept=(intercept, coef.shape[:1]))
-        return cls(coef, intercept)
-
     def light(self) -> LinearModel:
         """The model without what :meth:`on` a problem gives back."""
         return self
@@ -66,28 +68,15 @@ class LinearModel(Saved):
         return self
 
 
-def check_shapes(**parts: tuple[Any, tuple[int | None, ...]]) -> None:
-    """Refuse parts of a file that are no arrays of numbers of these shapes; None is any size."""
-    for name, (array, sizes) in parts.items():
-        fits = isinstance(array, np.ndarray) and array.dtype.kind in "biuf" and array.ndim == len(sizes)
-        if not fits or any(want not in (None, size) for want, size in zip(sizes, array.shape, strict=True)):
-            found = array.shape if isinstance(array, np.ndarray) else type(array).__name__
-            raise ValueError(f"its {name} does not fit its model: {found} where {sizes} should be")
-
-
-def _check_kernel_model(model: Any, rows: int, outputs: int) -> None:
-    """Refuse parts of a kernel model that do not fit together; ``rows`` are those of its coefficients."""
-    n = len(model.support)
-    check_shapes(
-        support=(model.support, (None,)), coef=(model.coef, (rows, n)), intercept=(model.intercept, (outputs,))
-    )
-    floats = (np.dtype(np.float32), np.dtype(np.float64))
-    known = model.support.dtype.kind == "i" and model.coef.dtype in floats and model.intercept.dtype in floats
-    if not known or not is_kernel(model.kernel):
-        raise ValueError(f"its model has no kernel or no support vectors, but {model.kernel!r:.100}")
-    is_rows = isinstance(model.vectors, (DenseRows, CSRRows))
-    if not model.kernel.is_table and not (is_rows and shape(model.vectors)[0] == n):
-        raise ValueError(f"its model has coefficients of {n} support vectors, and not so many vectors")
+def _law_of_vectors(model: Any, sizes: dict[str, int]) -> str | None:
+    if not class_of(model.kernel).is_table and model.vectors is None:
+        return "it has no support vectors, which its kernel needs"
+    ends = getattr(model, "ends", None)
+    if ends is not None and ends[-1] != sizes["support"]:
+        return f"vectors of classes end at {ends[-1]}, and there are {sizes['support']}"
+    pairs = sizes["classes"] * (sizes["classes"] - 1) // 2 if ends is not None else sizes["outputs"]
+    found = model.intercept.size
+    return None if found == pairs else f"it has {found} intercepts for {pairs} problems"
 
 
 def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
@@ -100,7 +89,10 @@ def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
     return X, X.shape[0] if hasattr(X, "shape") else shape(X)[0]
 
 
-@savable("KernelModel.Light")
+@savable(
+    "KernelModel.Light", support=Array("support", dtype=INDICES, low=0), coef=Array("outputs", "support"),
+    intercept=Array("outputs"), constant=Real(finite=True),
+)  # fmt: skip
 @dataclass
 class LightModel:
     """What a kernel model has beside its problem, whose examples its vectors are; see :class:`KernelModel`."""
@@ -116,7 +108,11 @@ class LightModel:
         return KernelModel(problem.kernel, self.support, vectors, self.coef, self.intercept, self.constant)
 
 
-@savable()
+@savable(
+    kernel=KERNEL, support=Array("support", dtype=INDICES, low=0), vectors=maybe(ROWS), law=_law_of_vectors,
+    coef=Array("outputs", "support", dtype=FLOATS, order=False), intercept=Array(None, dtype=FLOATS),
+    constant=Real(finite=True), prepare=Nothing(),
+)  # fmt: skip
 @dataclass
 class KernelModel(Saved):
     """Scores Σ_j coef[c, j] k(x, vector_j) + b_c over support vectors.
@@ -189,14 +185,12 @@ class KernelModel(Saved):
             found = np.matmul(wide.reshape(-1, 16, m)[: -(-count // 16)], weights)
             scores[first : first + count] += found.reshape(-1, weights.shape[1])[:count]
 
-    @classmethod
-    def _from_parts(cls, **parts: Any) -> KernelModel:
-        model = cls(**parts)
-        _check_kernel_model(model, model.coef.shape[0], model.coef.shape[0])
-        return model
 
-
-@savable()
+@savable(
+    kernel=KERNEL, support=Array("support", dtype=INDICES, low=0), vectors=maybe(ROWS), law=_law_of_vectors,
+    ends=Array("classes", dtype=np.int64, low=0, rising=True), coef=Array("classes-1", "support"),
+    intercept=Array(None), constant=Real(finite=True), prepare=Nothing(),
+)  # fmt: skip
 @dataclass
 class PairsModel(Saved):
     """Scores of the machines of all pairs of classes, each over the vectors of its own two.
@@ -280,16 +274,6 @@ class PairsModel(Saved):
         """Σ_v coefficient × table[v] for each pair, of shape (n_pairs, columns)."""
         table = unlocked(np.ascontiguousarray(table, np.float64))
         return all_combined(unlocked(self.coef), unlocked(self.ends), table)
-
-    @classmethod
-    def _from_parts(cls, **parts: Any) -> PairsModel:
-        model, n = cls(**parts), len(parts["support"])
-        k = len(model.ends)
-        _check_kernel_model(model, k - 1, k * (k - 1) // 2)
-        check_shapes(ends=(model.ends, (k,)))
-        if model.ends.dtype.kind != "i" or model.ends[0] < 0 or (np.diff(model.ends) < 0).any() or model.ends[-1] != n:
-            raise ValueError(f"its vectors of classes end at {model.ends.tolist()!r:.100}, and there are {n}")
-        return model
 
     def whole(self) -> KernelModel:
         """The same machines with a coefficient for each pair and vector."""

@@ -28,7 +28,8 @@ from .checkpoints import Record
 from .core.blas import one_blas_thread
 from .files import dump, load, savable
 from .history import History, Stopwatch
-from .solvers.protocol import Solver
+from .schemas import Each, Field, Flag, Own, Pair, Random, Real, Row, Text, Whole, Within, check, maybe
+from .solvers.protocol import Solver, State
 from .stopping import Limits, Patience, foreseen, reason_to_stop
 
 #: Seconds a compiled slice should take, so that Ctrl-C and time limits are prompt.
@@ -208,7 +209,7 @@ def run(
         ``started``, ``interrupts``, as in :class:`widemargin.stopping.Limits`
     """
     until = Limits(**limits)
-    kept = None if checkpoint is None else _kept(checkpoint, until.steps(solver.steps_per_epoch(problem)), rng)
+    kept = None if checkpoint is None else _kept(checkpoint, solver, problem, until, rng)
     if on_resume is not None and kept is not None:
         on_resume(kept["done"] / solver.steps_per_epoch(problem), "outcome" in kept)
     elif on_resume is not None and state is not None and history:
@@ -222,6 +223,8 @@ def run(
         until.max_feature_reads += state.counters.feature_reads  # what was read before does not count
     if state is None:
         state = solver.init(problem, np.random.default_rng() if rng is None else rng)
+    elif kept is None:
+        check(state, "state", **solver.sizes(problem))  # it may come from a file of another problem
     history = History() if history is None else history
     solver.advance(problem, state, 0)  # compiles, off the clock
     this = _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice)
@@ -230,12 +233,15 @@ def run(
     return this.go()
 
 
-def _kept(checkpoint: Record, last: int, rng: np.random.Generator | None) -> dict[str, Any] | None:
-    """What a checkpoint has of a run that ends after ``last`` steps, with the caller's generator where it was then.
+def _kept(
+    checkpoint: Record, solver: Any, problem: Any, until: Limits, rng: np.random.Generator | None
+) -> dict[str, Any] | None:  # fmt: skip
+    """What a checkpoint has of a run, with the caller's generator where it was then.
 
     What was done under another limit counts if the run would have come there under this one too.
     """
-    kept = checkpoint.found()
+    last = until.steps(solver.steps_per_epoch(problem))
+    kept = checkpoint.found(UNDER_WAY, ENDED, solver.sizes(problem))
     if kept is None:
         return None
     cut = "outcome" in kept and kept["last"] != last and kept["done"] >= min(last, kept["last"])
@@ -473,7 +479,10 @@ def is_estimate(measured: dict[str, float]) -> bool:
     return "examples" in measured
 
 
-@savable("Run.Best")
+_MODEL = maybe(Own(n="n", d="d", outputs="outputs"))
+
+
+@savable("Run.Best", model=_MODEL, validated=_MODEL, hope=_MODEL)
 @dataclass
 class Best:
     """The best point that a run has seen: what was measured of it, and its model; and the highest dual value. A later
@@ -514,6 +523,23 @@ class Best:
             None if each is None else change(each) for each in (self.model, self.validated, self.hope)
         )
         return replace(self, model=model, validated=validated, hope=hope)
+
+
+_EVERY_RUN: dict[str, Field] = {
+    "state": Within(State), "rng": maybe(Random()), "done": Whole(0), "last": Real(0.0), "history": Own(History),
+}  # fmt: skip
+#: What a checkpoint has of a run under way, and of one that has ended.
+UNDER_WAY = Row(
+    {
+        **_EVERY_RUN, "key": Text(), "begun": Whole(0, 2**20), "earlier": Real(0.0), "seconds": Real(0.0),
+        "previous": Real(), "gaps": Each(Pair(Real(), Real())), "patience": Own(Patience), "best": Within(Best),
+        "max_feature_reads": maybe(Real()),
+    }
+)  # fmt: skip
+_OUTCOME: dict[str, Field] = {
+    "stop_reason": Text(), "objective": Real(), "doubt": Text(), "is_last": Flag(), "dual": Real(), "estimated": Flag()
+}  # fmt: skip
+ENDED = Row({**_EVERY_RUN, "model": _MODEL, "outcome": Row(_OUTCOME)})
 
 
 class Looks:

@@ -21,15 +21,17 @@ from ..core.expansion import is_sparse
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..files import savable
 from ..history import History
-from ..models import KernelModel, PairsModel, check_shapes
+from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
 from ..problems.layout import Preparation, divided, finite, new_rows
+from ..schemas import Within
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import holding, reduced
 from ..solvers.budget.sgd import State, scores
 from .fitting import Shown, Turn, all_or_nothing, settled_gamma, with_callbacks
 from .labels import class_weights, weighted
 from .multiclass import target_of, targets_of
+from .saving import learnt
 from .streaming import GrowingClassifier, KernelStream, StreamedRegressor, weights_of_part
 
 #: Rows at a time brought to the layout of a model of the other one.
@@ -285,18 +287,6 @@ class _Budgeted(KernelStream):
         parts["fitted"]["_state"] = replace(self._state, order=np.empty(0, np.int64), position=0)
         return parts
 
-    @classmethod
-    def _from_parts(cls, parameters: dict[str, Any], fitted: dict[str, Any]) -> Any:
-        state = fitted["_state"]
-        budget, most = state.budget, state.budget.vectors.Z.shape[1]
-        check_shapes(
-            values=(state.values, (5,)), counts=(state.counts, (8,)), coefficients=(budget.A, (None, most)),
-            norms=(budget.norm2, (most,)), ages=(budget.age, (most,)),
-        )  # fmt: skip
-        if (state.values.dtype, state.counts.dtype) != (np.float64, np.int64) or not 0 <= state.support < most:
-            raise ValueError(f"its numbers of vectors, {state.support} of {most}, cannot be")
-        return super()._from_parts(parameters, fitted)
-
     def _without_state(self) -> Any:
         small, state = super()._without_state(), self._state
         # the vectors stand in the state; what maintenance needs beside them may be much larger
@@ -306,9 +296,9 @@ class _Budgeted(KernelStream):
 
     @classmethod
     def _of_format_1(
-        cls, parameters: dict[str, Any], header: dict[str, Any], state: State, kernel: Any, classes: Any, counts: Any
-    ) -> Any:
-        """The estimator in a file of version 0.1."""
+        cls, header: dict[str, Any], state: Any, kernel: Any, classes: Any, counts: Any
+    ) -> dict[str, Any]:  # fmt: skip
+        """What was learnt, in a file of version 0.1."""
         fitted = {
             "_state": state, "_trained_kernel": kernel, "_kind": tuple(header["policies"]),
             "_exponent": header.get("exponent", 0), "_gamma": header.get("gamma", getattr(kernel, "gamma", 1.0)),
@@ -320,10 +310,13 @@ class _Budgeted(KernelStream):
             fitted["feature_names_in_"] = np.array(header["feature_names"], dtype=object)
         if classes.size:
             fitted |= {"classes_": classes, "_counts": counts}
-        return cls._from_parts(parameters, fitted)
+        return fitted
 
 
-@savable()
+_FITTED = learnt(_state=Within(State))
+
+
+@savable(**_FITTED)
 class BudgetedSVC(GrowingClassifier, _Budgeted):
     """Kernel classification with at most ``budget`` support vectors, for data of any length.
 
@@ -544,7 +537,7 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
         self._state = self._state.with_classes(places, n_classes, share, self._policy("maintenance"))
 
 
-@savable()
+@savable(**_FITTED)
 class BudgetedSVR(StreamedRegressor, _Budgeted):
     """Kernel regression with at most ``budget`` support vectors, for data of any length.
 

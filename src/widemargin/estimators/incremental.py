@@ -24,10 +24,13 @@ from ..problems.kernel import KernelProblem
 from ..problems.layout import Preparation, divided, finite
 from ..problems.objective import Certificate
 from ..running import run
+from ..schemas import ANYTHING, Array, Own, Row, Whole, Within
+from ..solvers.tracking import State
 from ..warning import warn
 from .fitting import Shown, Turn, all_or_nothing, check_solver, settled_gamma, with_callbacks
 from .labels import class_weights, weighted
 from .multiclass import targets_of
+from .saving import learnt
 from .streaming import GrowingClassifier, KernelStream, weights_of_part
 
 #: Examples of partial_fit between looks at Ctrl-C.
@@ -110,7 +113,11 @@ def appended(old: np.ndarray, n: int, new: np.ndarray) -> np.ndarray:
     return old
 
 
-@savable("IncrementalSVC.Archive")
+@savable(
+    "IncrementalSVC.Archive", n=Whole(0, size="n"), rows=Own(DenseRows, CSRRows, n="n", d="d"),
+    codes=Array("n", dtype=np.int64, low=0, high="classes-1"), weights=Array("n", low=0.0),
+    numbers=Array("n", dtype=np.int64, low=0, distinct=True), y=Array("n", "outputs", low=-1.0, high=1.0),
+)  # fmt: skip
 @dataclass(frozen=True)
 class Archive:
     """The examples that are remembered, in the order in which they were seen; arrays have room behind the first n.
@@ -175,7 +182,15 @@ class Archive:
         return replace(self, codes=codes, y=y)
 
 
-@savable()
+_MODEL = Own(KernelModel, d="d")
+
+
+@savable(
+    **learnt(
+        _archive=Within(Archive), _state=Within(State), _preparation=Own(Preparation, d="d"),
+        _made=Row({"_model": _MODEL}, rest=ANYTHING, whole=False), _model=_MODEL,
+    )
+)  # fmt: skip
 class IncrementalSVC(GrowingClassifier, KernelStream):
     """Kernel classification that follows the SVM of all examples so far, one example at a time.
 

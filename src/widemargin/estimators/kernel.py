@@ -17,11 +17,11 @@ from ..core.kernels import class_of
 from ..files import savable
 from .fitting import Shown, Turn, all_or_nothing, with_callbacks
 from .labels import Numeric, class_weights
-from .machine import KernelMachine, Task
+from .machine import MACHINE, KernelMachine, Task
 from .multiclass import Binaries, Decomposed
 
 
-@savable()
+@savable(**MACHINE)
 class SVC(Decomposed):
     """Kernel support vector classification with a proven duality gap.
 
@@ -293,7 +293,7 @@ class SVC(Decomposed):
         return task, Binaries(codes, weights, of_class, weighted, self._in_pairs())
 
 
-@savable()
+@savable(**MACHINE)
 class SVR(Numeric, KernelMachine):
     """Kernel support vector regression with an ε-tube and a proven duality gap.
 

@@ -29,12 +29,15 @@ from ..problems.layout import check_features, finite
 from ..problems.linear import Problem
 from ..problems.objective import INTERCEPTS, Certificate
 from ..running import Outcome
+from ..schemas import FLOATS, Array, Within
+from ..solvers.protocol import State
 from ..stopping import TELLING, certified
 from ..warning import warn
 from . import choosing
 from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, check_source, held_out, with_callbacks
 from .labels import weighted
 from .multiclass import target_of, targets_of
+from .saving import learnt
 from .streaming import Streamed, StreamedClassifier, StreamedRegressor
 
 #: The solver that "auto" turns to where the exact ones cannot go: streams, joint losses, other intercepts.
@@ -59,6 +62,10 @@ def _is_logistic(estimator: Any) -> bool:
             "CalibratedClassifierCV"
         )
     return True
+
+
+#: What a linear model is.
+_COEF, _INTERCEPT = Array("outputs", "d", dtype=FLOATS, order=False), Array("outputs", dtype=FLOATS)
 
 
 class _Linear(Streamed):
@@ -322,7 +329,7 @@ def _blocks(shape: tuple[int, int]) -> list[np.ndarray]:
     return np.split(np.arange(n), range(height := max(1, 2**20 // d), n, height))
 
 
-@savable()
+@savable(**learnt(coef_=_COEF, intercept_=_INTERCEPT, _state=Within(State)))
 class LinearSVC(StreamedClassifier, _Linear):
     """Linear support vector classification at any scale.
 
@@ -634,7 +641,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         return np.exp(self.predict_log_proba(X))
 
 
-@savable()
+@savable(**learnt(coef_=Array("d", dtype=FLOATS), intercept_=_INTERCEPT, _state=Within(State)))
 class LinearSVR(StreamedRegressor, _Linear):
     """Linear support vector regression at any scale.
 

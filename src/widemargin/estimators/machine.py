@@ -37,6 +37,7 @@ from ..problems.layout import (
 )
 from ..problems.objective import Certificate, Certificates
 from ..running import Outcome
+from ..schemas import FLOATS, INDICES, Array, Matrix, Own, Record
 from ..stopping import ROUNDED
 from ..warning import warn
 from .fitting import (
@@ -53,6 +54,7 @@ from .fitting import (
     settled_gamma,
 )
 from .ladder import Ladder
+from .saving import learnt
 
 #: Bytes for kernel rows on the CPU, where cache_size does not say.
 CACHE = 200 * 2**20
@@ -83,6 +85,23 @@ class Task:
     indefinite: bool
     #: Dual variables to start from, in the layout of ``dual_coef_``, or a solver's state; or None.
     start: Any = None
+
+
+def _law(machine: Any, sizes: dict[str, int]) -> str | None:
+    fitted = machine.fitted if isinstance(machine, Record) else vars(machine)
+    n, support, own = fitted.get("shape_fit_", (0,))[0], fitted.get("support_"), fitted.get("n_support_")
+    if n and support is not None and support.size and support.max() >= n:
+        return f"support_ has {support.max()}, and {n} examples were seen"
+    return f"n_support_ sums up to {own.sum()}" if own is not None and own.sum() != sizes.get("support") else None
+
+
+#: The schema of a kernel machine.
+MACHINE = learnt(
+    law=_law, support_=Array("support", dtype=INDICES, low=0), n_support_=Array(None, dtype=INDICES, low=0),
+    dual_coef_=Array(None, "support", dtype=FLOATS, order=False), support_vectors_=Matrix((0, "support"), (0, "d")),
+    intercept_=Array(None, dtype=FLOATS), _preparation=Own(Preparation, d="d"),
+    _model=Own(KernelModel, PairsModel, support="support", d="d"),
+)  # fmt: skip
 
 
 class KernelMachine(TrainedByRun):

@@ -9,6 +9,9 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from ..files import Saved, dump
+from ..history import History
+from ..models import KERNEL
+from ..schemas import ANYTHING, Array, Each, Field, Law, Own, Real, Row, Text, Whole
 from ..warning import warn
 
 #: Parameters and attributes that are functions of a program: they stay out of files.
@@ -17,6 +20,29 @@ LEFT_OUT = {
     "_skl_callbacks": "the callbacks of set_callbacks",
     "_metadata_request": "metadata requests",
 }
+
+
+#: What is learnt by all estimators. ``d`` is the number of features, ``outputs`` that of scores.
+LEARNT: dict[str, Field] = {
+    "n_features_in_": Whole(0, size="d"), "feature_names_in_": Array("d", dtype=None, order=False),
+    "classes_": Array("classes", dtype=None), "_counts": Array("classes", low=0.0), "_seen": Real(0.0),
+    "history_": Own(History), "stop_reason_": Text(), "n_iter_": ANYTHING, "certificate_": ANYTHING,
+    "_only_predicts": Text(), "_gamma": Real(), "_kernel_error": Real(), "_exponent": Whole(-5000, 5000),
+    "_trained_kernel": KERNEL, "_passes": Real(0.0), "_seconds": Real(0.0), "_kind": ANYTHING,
+    "shape_fit_": Each(Whole(0), tuple), "_arrived": Whole(0),
+}  # fmt: skip
+
+
+def _law_of_outputs(estimator: Any, sizes: dict[str, int]) -> str | None:
+    outputs, classes = sizes.get("outputs"), sizes.get("classes")
+    if outputs is None or classes is None or outputs == (1 if classes <= 2 else classes):
+        return None
+    return f"it has {outputs} scores for {classes} classes"
+
+
+def learnt(law: Law = _law_of_outputs, **fields: Field) -> dict[str, Any]:
+    """The schema of an estimator that learns these attributes beside those of all."""
+    return {"parameters": ANYTHING, "fitted": Row({**LEARNT, **fields}, rest=ANYTHING, whole=False), "law": law}
 
 
 class SavedEstimator(Saved):

@@ -23,6 +23,7 @@ from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape,
 from ..core.tiles import BESIDE, NEON
 from ..core.visits import spread
 from ..files import savable
+from ..schemas import Array, Whole, maybe
 from ..warning import warn
 from .kernel import KernelProblem
 
@@ -200,7 +201,7 @@ def share_of_nonzeros(X: np.ndarray) -> float:
     return np.count_nonzero(some) / some.size if some.size else 1.0
 
 
-@savable()
+@savable(centre=maybe(Array("d")), exponent=Whole(-5000, 5000))
 @dataclass
 class Preparation:
     """How rows are laid out for kernel values: what keeps their precision and costs least.

@@ -26,6 +26,7 @@ from ..core.bias import lowest_on_ray, weighted_losses
 from ..core.borrowing import borrow
 from ..core.dispatch import compiled
 from ..files import savable
+from ..schemas import Array
 
 #: Treatments of the intercept (Pegasos Sec. 6): no intercept; (1) a constant feature;
 #: (2) sub-gradient steps without regularisation; (3) minimised in each batch; (4) an outer search.
@@ -79,7 +80,7 @@ class Certificate(NamedTuple):
         return self.gap / max(abs(self.primal), np.finfo(float).tiny)
 
 
-@savable()
+@savable(primal=Array("problems", finite=False), dual=Array("problems", finite=False))
 class Certificates(Sequence):
     """The certificates of many binary problems, in the memory of their numbers; read as a list of Certificate.
 

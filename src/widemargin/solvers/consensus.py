@@ -48,6 +48,7 @@ from ..history import Counters
 from ..models import LinearModel
 from ..problems.linear import Affine, Problem
 from ..problems.objective import Certificate, sum_of_squares
+from ..schemas import Array, Each, Row
 from . import sdca
 from .parts import HeldByParts
 from .protocol import Solver
@@ -85,6 +86,8 @@ class Part:
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Go back to a :meth:`state`."""
+        problem = self.problem
+        KEPT.hold(state, "part", n=problem.n, d=problem.d, outputs=problem.n_outputs)
         self.beta, self.sum, self.combined = np.array(state["beta"]), np.array(state["sum"]), None
 
     def _combine(self) -> np.ndarray:
@@ -149,7 +152,14 @@ class Part:
         return out[0], out[1]
 
 
-@savable("Consensus.State")
+#: What a part keeps.
+KEPT = Row({"beta": Array("n", "outputs"), "sum": Array("d", "outputs")})
+
+
+@savable(
+    "Consensus.State", z=Array("d", "outputs"), c=Array("d", "outputs"), v=Array("outputs"), r=Array("outputs"),
+    rho=Array(2), mass=Array("outputs"), ahead=Array("outputs"), kept=Each(KEPT, alone=True),
+)  # fmt: skip
 @dataclass
 class State(HeldByParts):
     """Where the rounds stand: z, c, v and r by output; ρ and the one before; the inertia of v, and r − v.

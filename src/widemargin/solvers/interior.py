@@ -68,6 +68,7 @@ from ..models import LinearModel
 from ..problems.linear import Problem
 from ..problems.objective import Certificate, rounding_of_sum
 from ..problems.parts import LocalParts
+from ..schemas import Array, Each, Either, Field, Own, Row, Within
 from . import protocol
 from .parts import HeldByParts
 from .protocol import Solver
@@ -113,7 +114,11 @@ class Rows(NamedTuple):
     z: np.ndarray
 
 
-@savable("Interior.Variables")
+_OF_SIDES = Either(Array("outputs", "n", "sides"), Array("n", "sides"))
+_BOUNDED = Either(Array("outputs", "n", "bounds"), Array("n", "bounds"))
+
+
+@savable("Interior.Variables", alpha=_OF_SIDES, room=_BOUNDED, lower=_OF_SIDES, upper=_BOUNDED)
 class Variables(NamedTuple):
     """α, the room r = u − α, and the multipliers l and m of the two, of shape (outputs, n, sides), or (n, sides) for
     rows of one output. Without bounds ``room`` and ``upper`` have no sides.
@@ -431,6 +436,15 @@ def start(problem: Problem, C: float, scale: float) -> Variables:
     return Variables(alpha, room, np.full_like(alpha, scale), np.full_like(room, scale))
 
 
+def sizes_of(problem: Any) -> dict[str, int]:
+    """Outputs, examples, variables of each and how many of them have an upper bound, and entries of w."""
+    loss = problem.loss
+    sides = 2 if loss.is_regression else 1
+    width = problem.d + (problem.intercept != "none")
+    bounds = 0 if loss.smoothness < math.inf else sides
+    return {"outputs": problem.n_outputs, "n": problem.n, "sides": sides, "bounds": bounds, "width": width}
+
+
 class Part:
     """Some of the examples and their variables; what it is asked it answers with sums over them.
 
@@ -478,6 +492,7 @@ class Part:
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Go back to a :meth:`state`."""
+        KEPT.hold(state, "part", **sizes_of(self.problem))
         self.variables = Variables(**{name: np.array(array) for name, array in state.items()})
 
     # -- what is asked
@@ -616,7 +631,13 @@ class Equations:
 # ---------------------------------------------------------------- the solver
 
 
-@savable("Interior.State")
+_PARTS: dict[str, Field] = {
+    "w": Array("outputs", "width"), "combined": Array("outputs", 2, "width"), "measures": Array("outputs", 7),
+    "moved": Array("outputs", dtype=np.bool_), "ended": Array("outputs", dtype=np.bool_),
+}  # fmt: skip
+
+
+@savable("Interior.State", variables=Within(Variables), **_PARTS)
 @dataclass
 class State(protocol.State):
     """Where all outputs stand: w with the intercept last, Zᵀβ for each sign of β and the sums of the certificate, which
@@ -709,6 +730,10 @@ class Interior(Solver):
                 f"the solver 'interior' solves as many equations as there are features, at most {self.max_features}, "
                 f"got {problem.d}: use the solver 'sdca'"
             )
+
+    def sizes(self, problem: Any) -> dict[str, int]:
+        """Those of the variables."""
+        return sizes_of(problem)
 
     def steps_per_epoch(self, problem: Any) -> int:
         """A step passes over the data."""
@@ -856,7 +881,11 @@ class Interior(Solver):
 # ---------------------------------------------------------------- parts elsewhere
 
 
-@savable("InteriorOnParts.State")
+#: What a part keeps.
+KEPT = Row({"alpha": _OF_SIDES, "room": _BOUNDED, "lower": _OF_SIDES, "upper": _BOUNDED})
+
+
+@savable("InteriorOnParts.State", variables=Own(Variables), kept=Each(KEPT, alone=True), **_PARTS)
 @dataclass
 class PartsState(HeldByParts, State):
     """A state whose variables are with the parts."""

@@ -29,6 +29,7 @@ from ..history import Counters
 from ..models import KernelModel
 from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
+from ..schemas import Array, Whole
 from . import protocol
 from .protocol import Solver
 
@@ -105,7 +106,11 @@ def would_change(rule, order, t, examples, slot_of, out):
     return found
 
 
-@savable("KernelSteps.State")
+@savable(
+    "KernelSteps.State", beta=Array(1, "n"), f=Array("n"), order=Array("n", dtype=np.int64, low=0, high="n-1"),
+    awake=Whole(0, "n"), position=Whole(0, "n"), t=Whole(0), rest=Array((0, "n"), dtype=np.uint8, high=31),
+    wait=Array((0, "n"), dtype=np.uint8, high=31),
+)  # fmt: skip
 @dataclass
 class State(protocol.State):
     """c, the responses f, the order of visits and where it stands.

@@ -29,6 +29,7 @@ from ..history import Counters
 from ..models import PairsModel
 from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
+from ..schemas import Array, Whole, Within
 from . import protocol
 from .protocol import Solver
 from .smo import DIAGONAL, ROUNDING, Pairs, Singles, excess, line, middle, solve, violations, way_of
@@ -59,7 +60,11 @@ class Rule(NamedTuple):
     tightening: float
 
 
-@savable("PairwiseSMO.Results")
+@savable(
+    "PairwiseSMO.Results", beta=Array("classes-1", "n"), bias=Array("pairs"), primal=Array("pairs"),
+    dual=Array("pairs"), rounds=Array("pairs", dtype=np.int32, low=0),
+    ended=Array("pairs", dtype=np.int8, low=0, high=HARD),
+)  # fmt: skip
 class Results(NamedTuple):
     """Of all pairs the signed dual variables, in the layout of :mod:`widemargin.core.pairs`, and what was reached."""
 
@@ -281,7 +286,7 @@ class Kept(NamedTuple):
         )  # fmt: skip
 
 
-@savable("PairwiseSMO.State")
+@savable("PairwiseSMO.State", results=Within(Results), done=Whole(0, "pairs"))
 @dataclass
 class State(protocol.State):
     """The dual variables β, what each pair has reached, and how many pairs were treated."""
@@ -336,6 +341,10 @@ class PairwiseSMO(Solver):
         if not problem.whole.has_free_bias:
             return np.zeros(first.size), C * (of_class[first] + of_class[second])
         return np.sign(of_class[first] - of_class[second]), C * 2.0 * np.minimum(of_class[first], of_class[second])
+
+    def sizes(self, problem: PairsProblem) -> dict[str, int]:
+        """Those of its dual variables."""
+        return {"classes": problem.n_classes, "n": int(problem.ends[-1]), "pairs": problem.n_pairs}
 
     def advance(self, problem: PairsProblem, state: State, n_steps: int) -> int:
         """Treat up to n_steps pairs, stopping at a checkpoint; returns their number."""

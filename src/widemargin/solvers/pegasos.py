@@ -77,6 +77,7 @@ from ..models import LinearModel
 from ..problems.linear import Problem
 from ..problems.objective import Certificate, sum_of_squares
 from ..problems.structured import StructuredProblem
+from ..schemas import FLOATS, INDICES, Array, Either, Own, Text, Whole, Within, maybe
 from . import protocol
 from .protocol import Solver
 
@@ -213,7 +214,10 @@ TRIAL_ENTRIES, FEW_ROWS = 2**16, 128
 SMALLEST_SCALE = 1e-3
 
 
-@savable("Pegasos.Iterate")
+@savable(
+    "Pegasos.Iterate", V=Array("d", "outputs", dtype=FLOATS), scale=Array("outputs"), b=Array("outputs"),
+    norm2=Array("outputs"),
+)  # fmt: skip
 class Iterate(NamedTuple):
     """w_c = scale[c]·V[:, c] with bias b[c]; norm2[c] = ‖w_c‖² (with b_c² if regularised) if projected."""
 
@@ -223,7 +227,10 @@ class Iterate(NamedTuple):
     norm2: np.ndarray
 
 
-@savable("Pegasos.Average")
+@savable(
+    "Pegasos.Average", U=Array((0, "d"), "outputs", dtype=FLOATS), S=Array("outputs"), b=Array("outputs"),
+    previous=Array((0, "d"), "outputs", dtype=FLOATS), previous_b=Array("outputs"), weights=Array(3),
+)  # fmt: skip
 class Average(NamedTuple):
     """Σ ω_t w_t = S·V + U since the last restart; ``previous`` holds the span before it.
 
@@ -238,7 +245,7 @@ class Average(NamedTuple):
     weights: np.ndarray
 
 
-@savable("Pegasos.Dual")
+@savable("Pegasos.Dual", A=Array("outputs", finite=False), weights=Array(3, finite=False))
 class Dual(NamedTuple):
     """The dual point behind w: A for each output (a joint loss has it in the first), and the weights of its visits.
 
@@ -536,7 +543,13 @@ def take_steps(visits, target, t, w, average, dual, rule, radius2, space):
 # ---------------------------------------------------------------- state and solver
 
 
-@savable("Pegasos.Search")
+@savable(
+    "Pegasos.Search", centre=Array("outputs"), reach=Array("outputs"), start=Within(Iterate), kept=Within(Iterate),
+    begun=Whole(0), order=Array("n", dtype=INDICES, low=0, high="n-1"), position=Whole(0, "n"), length=Whole(1),
+    values=Array(3, "outputs", finite="inf"), excess=Array("outputs", finite="inf"), best_b=Array("outputs"),
+    best_coef=Array("d", "outputs", dtype=FLOATS, order=False), best_objective=Array("outputs", finite="inf"),
+    place=Whole(0, 2), rounds=Whole(0),
+)  # fmt: skip
 @dataclass
 class Search:
     """The outer search over b, for each output.
@@ -576,7 +589,16 @@ class Search:
 PLACES = (0.0, -1.0, 1.0)
 
 
-@savable("Pegasos.State")
+def _law(state: Any, sizes: dict[str, int]) -> str | None:
+    size = state.order.size
+    return None if state.position <= size else f"position is {state.position} in an order of {size} examples"
+
+
+@savable(
+    "Pegasos.State", w=Within(Iterate), average=Within(Average), dual=maybe(Within(Dual)), search=maybe(Within(Search)),
+    order=Array((0, "n"), dtype=INDICES, low=0, high="n-1"), position=Whole(0), t=Whole(0),
+    radius2=Array("outputs", finite="inf"), law=_law,
+)  # fmt: skip
 @dataclass
 class State(protocol.State):
     """All that a run of Pegasos knows; see :class:`Iterate`, :class:`Average` and :class:`Dual` for the arrays."""
@@ -600,7 +622,7 @@ class State(protocol.State):
             self.dual = Dual.of(self.w.b.size, known=False)
 
 
-@savable()
+@savable(step=Either(Text(), Own()))
 @dataclass
 class Pegasos(Solver):
     """Primal stochastic sub-gradient descent, with all the options of its paper.

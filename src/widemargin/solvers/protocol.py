@@ -109,6 +109,11 @@ class Solver:
 
     # -- work
 
+    def sizes(self, problem: Any) -> dict[str, int]:
+        """The sizes of the schema that a state of this problem has."""
+        known = {"n": "n", "d": "d", "outputs": "n_outputs"}
+        return {size: int(getattr(problem, name)) for size, name in known.items() if hasattr(problem, name)}
+
     def check(self, problem: Any) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
         raise NotImplementedError

@@ -68,6 +68,7 @@ from ..history import Counters
 from ..models import KernelModel
 from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
+from ..schemas import Array, Own, Whole, maybe
 from . import make, protocol
 from .protocol import Solver
 from .smo import Episode, Solved, State
@@ -125,7 +126,17 @@ def add_block(rows, slots, coefficients, constant, before, f, f_sum):
                 f_sum[q, first + j] += s * change[j]
 
 
-@savable("StochasticBatchPerceptron.State")
+_LAZY, _EACH = Array("outputs", "n"), Array("outputs")
+
+
+@savable(
+    "StochasticBatchPerceptron.State", alpha=_LAZY, f=_LAZY, scale=_EACH, norm2=_EACH, total=_EACH, alpha_sum=_LAZY,
+    f_sum=_LAZY, marks=Array(2, 2, "outputs", (0, "n")), mark_weights=Array(2), nu=_EACH, level=_EACH, bias=_EACH,
+    window=Array("outputs", 3, finite="inf"), drawn=Array("outputs", "batch", dtype=np.int64, low=0, high="n-1"),
+    t=Whole(0), sought=Whole(0, "outputs"), sample_size=Whole(0), polish=maybe(Own(protocol.State, n="n")),
+    start=maybe(Own(protocol.State, n="n")), trial=maybe(Own(protocol.State)),
+    order=Array((0, "n"), dtype=np.int64, low=0, high="n-1", distinct=True),
+)  # fmt: skip
 @dataclass
 class BatchState(protocol.State):
     """Iterates and lazy sums of all binary problems, of shape (n_problems, n); w = scale × Σ alpha y Φ.

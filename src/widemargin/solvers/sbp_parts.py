@@ -51,6 +51,7 @@ from ..models import KernelModel
 from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
 from ..problems.parts import KernelPartsProblem
+from ..schemas import Array, Each, Own, Row, Whole, maybe
 from . import sbp
 from .parts import HeldByParts
 
@@ -121,6 +122,7 @@ class Part:
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Go back to a :meth:`state`."""
+        KEPT.hold(state, "part", n=self.problem.n, outputs=self.problem.n_outputs)
         self.f, self.f_sum = np.array(state["f"]), np.array(state["f_sum"])
 
     def largest(self) -> float:
@@ -244,7 +246,18 @@ class PartMaker:
 # ---------------------------------------------------------------- the driver
 
 
-@savable("SBPOnParts.State")
+_POINTS, _EACH = Array("outputs", "points"), Array("outputs")
+#: What a part keeps.
+KEPT = Row({"f": Array("outputs", "n"), "f_sum": Array("outputs", "n")})
+
+
+@savable(
+    "SBPOnParts.State", ids=Array("points", dtype=np.int64, low=0, high="n-1", distinct=True), signs=_POINTS,
+    weights=_POINTS, alpha=_POINTS, alpha_sum=_POINTS, scale=_EACH, norm2=_EACH, total=_EACH, nu=_EACH, level=_EACH,
+    bias=_EACH, window=Array("outputs", 3, finite="inf"), t=Whole(0), sought=Whole(0, "outputs"),
+    sample=Array("sample", dtype=np.int64, low=0, high="n-1", distinct=True),
+    seek=maybe(Own(sbp.BatchState, n="sample")), kept=Each(KEPT, alone=True),
+)  # fmt: skip
 @dataclass
 class State(HeldByParts):
     """Points that were drawn, by number of example in the order of their first draw, with labels, weights and lazy

@@ -96,6 +96,7 @@ from ..history import Counters
 from ..models import LinearModel
 from ..problems.linear import Affine, Problem
 from ..problems.objective import Certificate, add_conjugates, rounding_of_sum, sum_of_squares
+from ..schemas import FLOATS, INDICES, Array, Whole, Within
 from . import protocol
 from .protocol import Solver
 
@@ -265,7 +266,10 @@ def exchange(board, thread, number, parts, totals, size):
 # ---------------------------------------------------------------- the compiled loops
 
 
-@savable("SDCA.Examples")
+@savable(
+    "SDCA.Examples", alpha=Array("n", "outputs"), q=Array("n"), m=Array("n"), rest=Array("n", dtype=np.uint8, high=31),
+    wait=Array("n", dtype=np.uint8, high=31),
+)  # fmt: skip
 class Examples(NamedTuple):
     """What belongs to the examples.
 
@@ -280,7 +284,9 @@ class Examples(NamedTuple):
     wait: np.ndarray
 
 
-@savable("SDCA.Weights")
+@savable(
+    "SDCA.Weights", W=Array("d", "outputs", dtype=FLOATS), b=Array("outputs"), r=Array("outputs"), v=Array("outputs")
+)
 class Weights(NamedTuple):
     """w = (W, b) with W of shape (d, outputs); r = ⟨u, w⟩ and the late answer v, for each output."""
 
@@ -290,7 +296,7 @@ class Weights(NamedTuple):
     v: np.ndarray
 
 
-@savable("SDCA.Sums")
+@savable("SDCA.Sums", W=Array((0, "d"), "outputs"), b=Array("outputs"), lag=Array("outputs"), samples=Array(1, low=0.0))
 class Sums(NamedTuple):
     """Sums of W, b and θ(v − r) over ``samples[0]`` samples; W is empty where weights are not averaged."""
 
@@ -767,7 +773,22 @@ def unshared(values: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- state and solver
 
 
-@savable("SDCA.State")
+def _law(state: Any, sizes: dict[str, int]) -> str | None:
+    if state.position > state.awake:
+        return f"position is {state.position}, and {state.awake} examples are awake"
+    parts = state.split.size
+    if parts % sizes["n"] != min(1, parts) or (parts > 0 and state.scores.size == 0):
+        return f"split has {parts} entries for {sizes['n']} rows and {len(state.scores)} scores"
+    return None
+
+
+@savable(
+    "SDCA.State", examples=Within(Examples), w=Within(Weights), sums=Within(Sums), previous=Within(Sums),
+    scores=Array((0, EXCHANGED), "outputs"), U=Array((0, "d"), 1, dtype=FLOATS), eta=Array("outputs"),
+    order=Array("n", dtype=INDICES, low=0, high="n-1"), dual=Array("outputs", finite="inf"), awake=Whole(0, "n"),
+    split=Array(None, dtype=INDICES, low=0, high="entries", rising=True), position=Whole(0), passes=Whole(0),
+    checked=Whole(0), unlooked=Whole(0), base=Array("outputs"), law=_law,
+)  # fmt: skip
 @dataclass
 class State(protocol.State):
     """All that a run of SDCA knows; see :class:`Examples`, :class:`Weights` and :class:`Sums`.
@@ -935,6 +956,11 @@ class SDCA(Solver):
         """A step is a visit."""
         return problem.n
 
+    def sizes(self, problem: Problem) -> dict[str, int]:
+        """With the entries that threads share; −1 for rows that they cannot."""
+        X = problem.X
+        return {**super().sizes(problem), "entries": X.indices.size if isinstance(X, CSRRows) else -1}
+
     # -- starting
 
     def init(self, problem: Problem, rng: np.random.Generator, duals: np.ndarray | None = None) -> State:
@@ -959,7 +985,7 @@ class SDCA(Solver):
             C=problem.C,
             U=np.empty((0, 1), dtype),
             eta=np.ones(outputs),
-            order=np.empty(n, np.int32 if threads * n < 2**31 else np.int64),
+            order=np.arange(n, dtype=np.int32 if threads * n < 2**31 else np.int64),
             split=self._split(problem, threads),
             dual=np.full(outputs, -math.inf),
             base=problem.best_intercept(None) if problem.has_free_bias else np.zeros(outputs),

@@ -63,6 +63,7 @@ from ..core.sampler import (
     WIDE,
     Sampler,
     block_of,
+    blocks,
     change_weight,
     draw_block,
     draw_index,
@@ -79,6 +80,7 @@ from ..history import Counters
 from ..models import LinearModel
 from ..problems.linear import Problem
 from ..problems.objective import Certificate, sum_of_squares
+from ..schemas import Array, Own, maybe
 from . import make, protocol
 from .protocol import Solver
 
@@ -616,7 +618,19 @@ class ReadCounters(Counters):
     preparation_reads: int = 0
 
 
-@savable("Simba.State")
+_OF_SIDE, _EXAMPLES, _COLUMNS = Array("outputs", "sides"), Array("outputs", "n"), Array("outputs", "width")
+
+
+@savable(
+    "Simba.State", q=Array("outputs", "sides", "n"), scale=_OF_SIDE, fine=Array("outputs", "sides", "blocks"),
+    coarse=Array("outputs", "sides", "upper"), changes=Array("outputs", "sides", 1, dtype=np.int64, low=0),
+    sums=_COLUMNS, lag=_COLUMNS, coefficients=_EXAMPLES, coefficients_lag=_EXAMPLES,
+    column_fine=Array("outputs", "column_blocks"), column_coarse=Array("outputs", "column_upper"),
+    column_changes=Array("outputs", 1, dtype=np.int64, low=0), course=Array("outputs", 5),
+    rows_read=Array("n", dtype=np.bool_), columns_read=Array("d", dtype=np.bool_), nu=Array("outputs"),
+    rms=Array((0, "width")), level_rows=Array(None, dtype=np.int64, low=0, high="n-1", distinct=True),
+    counters=Own(Counters), ascent=maybe(Own(protocol.State, n="n", d="d", outputs="outputs")),
+)  # fmt: skip
 @dataclass
 class State(protocol.State):
     """A run; the first axis is that of the outputs, the second of the importance that of the sides."""
@@ -823,6 +837,16 @@ class Simba(Solver):
         if isinstance(problem.X, DenseRows) and not problem.X.values.flags.c_contiguous:
             raise ValueError("ascent_after needs rows in C order, got Fortran order: give TwoWays such rows too")
         self._sdca.check(problem)
+
+    def sizes(self, problem: Problem) -> dict[str, int]:
+        """With the sides of an intercept, and the blocks of the sums that draws go by."""
+        width, least = problem.d + (problem.intercept == "regularized"), self._least_blocks(problem)
+        sides = 2 if self._has_sides(problem) else 1
+        of_examples, of_columns = blocks(problem.n, least), blocks(width, least)
+        return {
+            **super().sizes(problem), "sides": sides, "width": width, "blocks": of_examples[1],
+            "upper": of_examples[2], "column_blocks": of_columns[1], "column_upper": of_columns[2],
+        }  # fmt: skip
 
     def first_slice(self, problem: Problem) -> int:
         """One step where a row may take any time to come."""

@@ -72,6 +72,7 @@ from ..history import Counters
 from ..models import KernelModel
 from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
+from ..schemas import Array, Own, Whole, Within, maybe, permutation
 from . import protocol
 from .protocol import Solver
 
@@ -783,7 +784,13 @@ class Variables:
         return np.clip(self.sigma * beta[0, self.row], 0.0, self.cap)
 
 
-@savable("SMO.Episode")
+@savable(
+    "SMO.Episode", active=Array("active", dtype=np.int64, low=0, high="variables-1"),
+    rows=Array("rows", dtype=np.int64, low=0, high="n-1"), row=Array("active", dtype=np.int64, low=0, high="rows-1"),
+    alpha=Array("active"), f=Array("rows"), order=permutation("active", np.int64), position=Whole(0, "active"),
+    previous=Array(None, dtype=np.int64, low=-1, high="active-1"), spent=Array(1),
+    last=Array("rows", dtype=np.int32, low=0, high="rounds"), rounds=Whole(0, "most_rounds", size="rounds"),
+)  # fmt: skip
 @dataclass
 class Episode:
     """An active set being worked on; arrays are over its variables, ``rows``, ``f`` and ``last`` over their examples.
@@ -872,7 +879,11 @@ class Workspace:
         return state.work(problem, lambda: cls(Variables.of(problem)))
 
 
-@savable("SMO.Closing")
+@savable(
+    "SMO.Closing", rows=Array((0, "changed"), dtype=np.int64, low=0, high="n-1"), per_row=Array("points", "changed"),
+    others=Array("others", dtype=np.int64, low=0, high="n-1"), f=Array("points", "others"),
+    position=Whole(0, "changed"),
+)  # fmt: skip
 @dataclass
 class Closing:
     """The end of an episode under way: what the changed rows, ``position`` of them so far, add to the other examples'
@@ -908,7 +919,20 @@ class Solved(NamedTuple):
     f: np.ndarray
 
 
-@savable("SMO.State")
+def _law(state: Any, sizes: dict[str, int]) -> str | None:
+    if sizes["variables"] not in (sizes["n"], 2 * sizes["n"]):
+        return f"alpha has {sizes['variables']} variables of {sizes['n']} examples"
+    closing, episode = state.closing, state.episode
+    if closing is not None and (episode is None or closing.position > closing.rows.size or not len(closing.f)):
+        return "closing is that of no episode"
+    return None
+
+
+@savable(
+    "SMO.State", alpha=Array("variables", low=0.0), f=Array("n"), episode=maybe(Within(Episode)),
+    closing=maybe(Within(Closing)), episodes=Whole(0), point=Own(Point), law=_law,
+    promising=maybe(Array(None, dtype=np.int64, low=0, high="variables-1", distinct=True)),
+)  # fmt: skip
 @dataclass
 class State(protocol.State):
     """α and the responses f of all examples as of the last episode's end, and the episode under way.
@@ -1068,6 +1092,11 @@ class SMO(DualSolver):
 
     state_class = State
     for_device = "smo"
+
+    def sizes(self, problem: KernelProblem) -> dict[str, int]:
+        """With the variables, and the rounds that an episode may have."""
+        variables = problem.n * (2 if losses.scalar_loss(problem.target).is_regression else 1)
+        return {**super().sizes(problem), "variables": variables, "most_rounds": int(self.max_rounds)}
 
     def first_slice(self, problem: KernelProblem) -> int:
         """Rounds: one on a large problem, where it may compute as much as a slice, all of a small one."""
@@ -1265,7 +1294,9 @@ class SMO(DualSolver):
         rule = Rule(most, early, room, way, problem.has_free_bias, problem.constant, symmetric, shared)
         if space.memory.size < room * apart_by(room):
             space.memory = np.empty(room * apart_by(room), np.float32)
-        space.kept = Kept(episode, cache, part, rule, Space.of(m, room, self.max_rounds), space.memory)
+        space.kept = Kept(
+            episode, cache, part, rule, Space.of(m, room, max(self.max_rounds, episode.rounds)), space.memory
+        )
         space.kept.make_room(2 * self.working_set)
         return space.kept
 

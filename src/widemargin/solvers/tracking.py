@@ -66,6 +66,7 @@ from ..history import Counters
 from ..models import KernelModel
 from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
+from ..schemas import DOUBLE, Array, Either, Text, Whole
 from . import protocol
 from .protocol import Solver
 from .smo import add_kernel_rows
@@ -410,7 +411,7 @@ def choose_old(rule, held, q, gains):
     if not held.top[q] - held.bottom[q] > ROUNDING:
         return -1, True
     i, e = 0, held.e[q]
-    while e[i] + held.up[q, i] < held.top[q] - TIED:
+    while i + 1 < e.size and e[i] + held.up[q, i] < held.top[q] - TIED:
         i += 1
     return i, True
 
@@ -803,7 +804,51 @@ def add_scores(X, V, f):
 # ---------------------------------------------------------------- state and solver
 
 
-@savable("Tracker.State")
+_SLOTS, _PLACES, _EACH = Array("outputs", "slots"), Array("slots", dtype=np.int64, low=0), Array("outputs")
+_FLAGS, _NO_NAN = Array("slots", dtype=np.bool_), {"dtype": DOUBLE, "finite": "inf"}
+
+
+def _law(state: Any, sizes: dict[str, int]) -> str | None:
+    """What slots, lists of slots and numbers must say of each other: loops go by all of them."""
+    numbers, slots, outputs = state.numbers, sizes["slots"], sizes["outputs"]
+    count, known, spare, waiting = (int(numbers[k]) for k in (COUNT, KNOWN, SPARE, WAITING))
+    live = state.live[:count]
+    if slots and (slots < FIRST_SLOTS or slots & (slots - 1)):
+        return f"it has {slots} slots, and not a power of 2 from {FIRST_SLOTS} on"
+    if not (0 <= count <= slots and 0 <= numbers[POSITION] <= known <= sizes.get("n", known)):
+        return f"numbers say {count} slots of {slots} and {known} examples of {sizes.get('n', known)}"
+    if not (0 <= spare == count - live.sum() and not state.live[count:].any() and numbers[LIVE] == live.sum()):
+        return f"numbers say {numbers[LIVE]} vectors and {spare} free slots, and live {live.sum()} of {count}"
+    if not np.array_equal(np.sort(state.spare[:spare]), np.flatnonzero(~live)):
+        return "spare lists other slots than those without a vector"
+    if not (0 <= waiting <= slots) or not np.array_equal(np.sort(state.waiting[:waiting]), np.flatnonzero(state.waits)):
+        return "waiting lists other slots than waits"
+    if waiting and state.waiting[:waiting].max() >= count:
+        return "waiting lists slots that were never used"
+    if (state.example[:count] >= max(known, 1)).any():
+        return f"example has {state.example[:count].max()}, and {known} examples are known"
+    if not (-1 <= numbers[NEW] < max(count, 1) and 0 <= numbers[STAGE] <= FORGET):
+        return f"numbers say slot {numbers[NEW]} is new, at stage {numbers[STAGE]}"
+    if not (0 <= numbers[OUTPUT] < outputs and 0 <= numbers[STEP] <= state.trail.shape[1]):
+        return f"numbers say output {numbers[OUTPUT]} at step {numbers[STEP]}"
+    q, last = int(numbers[OUTPUT]), state.trailed
+    if numbers[STAGE] == WORK and (last[q] > 2 * numbers[STEP] or last[q + 1 :].any()):
+        return "trailed counts more steps than were taken"
+    return None
+
+
+@savable(
+    "Tracker.State", beta=_SLOTS, e=_SLOTS, low=Array("outputs", "slots", high=0.0),
+    high=Array("outputs", "slots", low=0.0), up=Array("outputs", "slots", **_NO_NAN),
+    down=Array("outputs", "slots", **_NO_NAN), example=_PLACES, live=_FLAGS, waits=_FLAGS,
+    spare=Array("slots", dtype=np.int64, low=0, high="slots-1"), diagonal=Array("slots"),
+    waiting=Array("slots", dtype=np.int64, low=0, high="slots-1"), top=Array("outputs", **_NO_NAN),
+    bottom=Array("outputs", **_NO_NAN), owed=_EACH, mass=_EACH, losses=_EACH,
+    trail_slot=Array("outputs", "steps", dtype=np.int64, low=0, high="slots-1"), trail=Array("outputs", "steps"),
+    trailed=Array("outputs", dtype=np.int64, low=0, high="steps"), steps=Array("outputs", dtype=np.int64, low=0),
+    numbers=Array(WRONG + 1, dtype=np.int64, low=-1, high=2**53), seed=Whole(0, 2**63),
+    w=Array((1, "outputs"), (0, "d+1"), 1), law=_law,
+)  # fmt: skip
 @dataclass
 class State(protocol.State):
     """Where a stream stands: arrays over outputs and slots, see :class:`Held`, with room for more.
@@ -895,7 +940,7 @@ class Workspace:
     counted: int = 0
 
 
-@savable()
+@savable(reprocess=Either(Whole(0), Text("auto")))
 @dataclass
 class Tracker(Solver):
     """Approximate incremental SVMs: PROCESS and REPROCESS steps for each example that arrives.
@@ -1071,6 +1116,10 @@ class Tracker(Solver):
         if problem.kernel.is_linear:
             found.space = found.space._replace(X=problem.X)  # it may have grown
         return found
+
+    def sizes(self, problem: KernelProblem) -> dict[str, int]:
+        """With the features of the rows."""
+        return {**super().sizes(problem), "d": shape(problem.X)[1]}
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:
         """A step is an example."""

@@ -33,12 +33,29 @@ from ...core.kernels import finish
 from ...core.tiles import LANES
 from ...files import savable
 from ...problems.kernel import KernelProblem
+from ...schemas import FLOATS, Array, Within
 from .steps import Schedule
 
 # ---------------------------------------------------------------- the machine
 
 
-@savable()
+def _law(budget: Any, sizes: dict[str, int]) -> str | None:
+    capacity, square = sizes["capacity"], sizes["square"]
+    if square not in (0, capacity, 2 * capacity) or sizes["inverted"] not in (0, square):
+        return f"K and inverse have {square} and {sizes['inverted']} rows for {capacity} vectors"
+    if sizes["placed"] not in (0, 2 * capacity) or (sizes["placed"] > 0) != (square == 2 * capacity > 0):
+        return f"classes has {sizes['placed']} entries for {capacity} vectors and a K of {square} rows"
+    if sizes["placed"] and budget.classes.max() >= max(sizes["outputs"], 2):
+        return f"classes has class {budget.classes.max()} of {sizes['outputs']}"
+    dtypes = {array.dtype for array in (budget.vectors.Z, budget.vectors.size, budget.A, budget.norm2)}
+    return None if len(dtypes) == 1 else f"its arrays are of {' and '.join(sorted(map(str, dtypes)))}"
+
+
+@savable(
+    vectors=Within(Vectors), A=Array("outputs", "capacity", dtype=FLOATS), norm2=Array("capacity", dtype=FLOATS),
+    age=Array("capacity", dtype=np.int64, low=0), K=Array("square", "square"), inverse=Array("inverted", "inverted"),
+    classes=Array("placed", dtype=np.int64, low=0), law=_law,
+)  # fmt: skip
 class Budget(NamedTuple):
     """All arrays of a machine: those of an Expansion, and what its policy keeps.
 

@@ -68,6 +68,7 @@ from ...files import savable
 from ...history import Counters
 from ...models import KernelModel
 from ...problems.kernel import KernelProblem
+from ...schemas import Array, Whole, Within
 from .. import protocol
 from ..protocol import Solver
 from .batches import Batch, OneByOne, again, examples_per_step, multiply, sums_of
@@ -282,7 +283,19 @@ def learn(examples, order, rule, batch, policy, machine, most_rows):
 # ---------------------------------------------------------------- state and solver
 
 
-@savable("BudgetedSGD.State")
+def _law(state: Any, sizes: dict[str, int]) -> str | None:
+    count, capacity, budget = int(state.counts.view(TALLY)[0].vectors), sizes["capacity"], state.budget
+    if not 0 <= count < capacity:
+        return f"{count} vectors are held where there is room for {capacity - 1}"
+    if budget.vectors.Z[:, count:].any() or budget.A[:, count:].any():
+        return f"there is something behind the {count} vectors held"
+    return None if state.position <= state.order.size else f"position is {state.position}, of {state.order.size} visits"
+
+
+@savable(
+    "BudgetedSGD.State", budget=Within(Budget), values=Array(5), counts=Array(8, dtype=np.int64, low=0),
+    seed=Whole(0, 2**63), order=Array((0, "n"), dtype=np.int64, low=0, high="n-1"), position=Whole(0), law=_law,
+)  # fmt: skip
 @dataclass
 class State(protocol.State):
     """Everything a run goes on from.
@@ -459,6 +472,10 @@ class BudgetedSGD(Solver):
             raise ValueError(f"sampling must be 'permutation' or 'fixed', got {self.sampling!r}")
         if self.precision not in ("auto", "float32", "float64"):
             raise ValueError(f"precision must be 'auto', 'float32' or 'float64', got {self.precision!r}")
+
+    def sizes(self, problem: KernelProblem) -> dict[str, int]:
+        """With the features of the rows."""
+        return {**super().sizes(problem), "d": shape(problem.X)[1]}
 
     def _rule(self, problem: KernelProblem) -> Schedule:
         if not isinstance(self.step, Step):

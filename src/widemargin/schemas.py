@@ -1,0 +1,526 @@
+"""Schemas: what the fields of all that can be saved may hold, said once for each class, and checked when it is read.
+
+A class is registered with its fields (:func:`.files.savable`). Text, numbers, flags, generators and other registered
+classes need no more than their annotation; an array says its type, its shape in named sizes, and its range::
+
+    @savable("Example.State", order=Array("n", dtype=INDICES, low=0, high="n-1"), position=Whole(0, "n"))
+
+A name of a size means the same number everywhere in a *scope*: it is bound where it is met first, and holds from then
+on. A whole file, a state or an estimator is a scope. A part that is :class:`Within` an object shares its scope, and any
+other has one of its own. Ranges are looked at when all sizes are known, and a ``law`` last: a function of the
+object and the sizes that returns what is wrong in words, or None.
+
+Compiled loops check no bounds: what a schema lets through must not lead them out of an array, or around for ever.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+#: Types of arrays: numbers that are summed, numbers that data may come with, places in other arrays.
+DOUBLE, FLOATS, INDICES = (np.float64,), (np.float32, np.float64), (np.int32, np.int64)
+#: What numbers of Python may be, to fit into 64 bits.
+LEAST, MOST = -(2**63), 2**64 - 1
+
+Law = Callable[[Any, dict[str, int]], str | None]
+
+
+class Damaged(ValueError):
+    """What a file holds and cannot be, as a sentence that begins with the place."""
+
+
+class Record:
+    """An object of a registered class that is not made yet: its schema, and its parts by name."""
+
+    def __init__(self, schema: Schema, parts: dict[str, Any]) -> None:
+        self.schema, self.parts = schema, parts
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["parts"][name]
+        except KeyError:
+            raise AttributeError(f"its {name} is missing") from None
+
+
+class Schema:
+    """What the parts of a class may hold; ``declared`` comes before what annotations say."""
+
+    def __init__(self, cls: type, take: Callable[[Any], dict[str, Any]], declared: dict[str, Field], law: Law | None):
+        self.cls, self.take, self.declared, self.law = cls, take, declared, law
+        self._fields: dict[str, Field] | None = None
+
+    def fields(self) -> dict[str, Field | None]:
+        """The field of each part by name; None where nothing is said of it."""
+        if self._fields is None:
+            names = self.names()
+            hints = _hints(self.cls) if set(names) - set(self.declared) else {}
+            said = {name: _said(hints[name]) for name in names if name in hints}
+            self._fields = {**dict.fromkeys(names), **said, **self.declared}
+        return self._fields  # type: ignore[return-value]
+
+    def names(self) -> Iterable[str]:
+        """The names of the parts that an annotation may speak for."""
+        own = [f.name for f in fields(self.cls)] if is_dataclass(self.cls) else getattr(self.cls, "_fields", ())
+        return dict.fromkeys([*own, *self.declared])
+
+
+#: Of each registered class.
+SCHEMAS: dict[type, Schema] = {}
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls)
+    except NameError:  # a class of a function knows names that nobody else does
+        return {}
+
+
+def _said(hint: Any) -> Field | None:
+    """What an annotation says; None if it is not enough."""
+    plain: dict[Any, Field] = {int: Whole(), float: Real(), bool: Flag(), str: Text(), type(None): Nothing()}
+    if hint in plain:
+        return plain[hint]
+    if hint is np.random.Generator:
+        return Random()
+    origin, inner = get_origin(hint), [_said(each) for each in get_args(hint) if each is not Ellipsis]
+    if origin in (Union, types.UnionType) and None not in inner:
+        return Either(*inner)  # type: ignore[arg-type]
+    if origin in (list, tuple, dict) and None not in inner:
+        return Each(inner[-1], origin)  # type: ignore[arg-type]
+    if isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
+        return Own(hint)
+    return None
+
+
+# ---------------------------------------------------------------- a check
+
+
+class Scope:
+    """The sizes that are known, with the places that said so, and what is looked at when all of them are."""
+
+    def __init__(self, sizes: dict[str, int] | None = None) -> None:
+        self.sizes = dict(sizes or {})
+        self.later: list[Callable[[], None]] = []
+
+    def copy(self) -> Scope:
+        """One that may be dropped."""
+        new = Scope(self.sizes)
+        new.later = list(self.later)
+        return new
+
+    def value(self, bound: Any) -> Any:
+        """A number, or that of a name with what is added to it; None where it is not known."""
+        if not isinstance(bound, str):
+            return bound
+        name, more = _split(bound)
+        return None if name not in self.sizes else self.sizes[name] + more
+
+    def bind(self, name: str, size: int, place: str) -> None:
+        """A size has this value from now on; refuses another one than it has."""
+        if self.sizes.setdefault(name, size) != size:
+            raise Damaged(f"{place} says that {name} is {size}, and elsewhere it is {self.sizes[name]}")
+
+    def fits(self, dim: Any, size: int) -> bool:
+        """Whether a dimension may have a size, which binds a name that has none yet."""
+        if isinstance(dim, tuple):
+            return any(self.fits(each, size) for each in dim)
+        if dim is None or isinstance(dim, int):
+            return dim is None or dim == size
+        name, more = _split(dim)
+        return size >= more and self.sizes.setdefault(name, size - more) == size - more
+
+    def end(self) -> None:
+        """Look at what waited for sizes."""
+        for look in self.later:
+            look()
+
+
+def _split(name: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(\w+?)([+-]\d+)?", name)
+    assert found is not None, name
+    return found[1], int(found[2] or 0)
+
+
+def check(value: Any, place: str = "", **sizes: int) -> dict[str, int]:
+    """Refuse an object, made or not, that its schema does not allow; returns its sizes, of which some may be given."""
+    scope = Scope(sizes)
+    _check_record(value, place, scope) if _schema_of(value) else Anything().check(value, place, scope)
+    scope.end()
+    return scope.sizes
+
+
+def _schema_of(value: Any) -> Schema | None:
+    return value.schema if isinstance(value, Record) else SCHEMAS.get(type(value))
+
+
+def class_of(value: Any) -> Any:
+    """The class of an object, made or not."""
+    return value.schema.cls if isinstance(value, Record) else type(value)
+
+
+def _check_record(value: Any, place: str, scope: Scope) -> None:
+    schema = _schema_of(value)
+    assert schema is not None
+    known = schema.fields()
+    parts = value.parts if isinstance(value, Record) else schema.take(value)
+    for name, field in known.items():  # in the order of the schema, so that sizes are bound by the same fields always
+        if name in parts:
+            (field or ANYTHING).check(parts[name], _below(place, name), scope)
+    for name in parts.keys() - known.keys():
+        ANYTHING.check(parts[name], _below(place, name), scope)
+    if schema.law is not None:
+        scope.later.append(lambda: _obey(schema, parts, place, scope))
+
+
+def _obey(schema: Schema, parts: dict[str, Any], place: str, scope: Scope) -> None:
+    wrong = schema.law(Record(schema, parts), scope.sizes)  # type: ignore[misc]
+    if wrong:
+        raise Damaged(f"{place or schema.cls.__name__}: {wrong}")
+
+
+def _below(place: str, name: Any) -> str:
+    return f"{place}/{name}" if place else str(name)
+
+
+def _spoken(value: Any) -> str:
+    return f"{value!r:.60}" if not isinstance(value, np.generic) else f"{value:.6g}"
+
+
+# ---------------------------------------------------------------- kinds of fields
+
+
+class Field:
+    """What a part may hold."""
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        """Refuse what it may not."""
+        raise NotImplementedError
+
+    def hold(self, value: Any, place: str, **sizes: int) -> None:
+        """Refuse what it may not hold, as a whole with these sizes."""
+        scope = Scope(sizes)
+        self.check(value, place, scope)
+        scope.end()
+
+    @staticmethod
+    def refuse(place: str, value: Any, must: str) -> Any:
+        """Say what a place holds and what it must be."""
+        raise Damaged(f"{place} holds {_spoken(value)}, but must be {must}")
+
+
+class Anything(Field):
+    """Whatever a file can hold; objects in it have schemas of their own."""
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if _schema_of(value) is not None:
+            check(value, place)
+        elif type(value) in (list, tuple, dict):
+            items: Iterator[tuple[Any, Any]] = iter(value.items() if isinstance(value, dict) else enumerate(value))
+            for name, item in items:
+                self.check(item, _below(place, name), scope)
+
+
+class Nothing(Field):
+    """None."""
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if value is not None:
+            self.refuse(place, value, "None")
+
+
+class Flag(Field):
+    """True or False."""
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, (bool, np.bool_)):
+            self.refuse(place, value, "True or False")
+
+
+class Text(Field):
+    """A text, one of some if they are given."""
+
+    def __init__(self, *choices: str) -> None:
+        self.choices = choices
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, str) or (self.choices and value not in self.choices):
+            self.refuse(place, value, f"one of {', '.join(self.choices)}" if self.choices else "a text")
+
+
+class Random(Field):
+    """A source of random numbers, whose state was checked before it was made."""
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, np.random.Generator):
+            self.refuse(place, value, "a source of random numbers")
+
+
+class Real(Field):
+    """A number, from ``low`` to ``high``, perhaps not finite."""
+
+    def __init__(self, low: float = -np.inf, high: float = np.inf, finite: bool = False) -> None:
+        self.low, self.high, self.finite = low, high, finite
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+            self.refuse(place, value, "a number")
+        if value < self.low or value > self.high or (self.finite and not np.isfinite(value)):
+            self.refuse(place, value, f"a finite number from {self.low:g} to {self.high:g}")
+
+
+class Whole(Field):
+    """An integer from ``low`` to ``high``, which may be sizes; ``size`` is the name of the one that it is."""
+
+    def __init__(self, low: int | str = LEAST, high: int | str = MOST, size: str = "") -> None:
+        self.low, self.high, self.size = low, high, size
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+            self.refuse(place, value, "an integer")
+        if self.size:
+            scope.bind(self.size, int(value), place)
+        scope.later.append(lambda: self._range(value, place, scope))
+
+    def _range(self, value: int, place: str, scope: Scope) -> None:
+        low, high = scope.value(self.low), scope.value(self.high)
+        if (low is not None and value < low) or (high is not None and value > high):
+            self.refuse(place, value, f"in {low}..{high}")
+
+
+class Array(Field):
+    """An array of a shape: numbers, names of sizes such as "n" or "n+1", None for any, or a tuple of such.
+
+    Parameters
+    ----------
+    dtype : the types it may have; None for any
+    low, high : the range of its entries, numbers or sizes
+    finite : whether all entries must be; ``"inf"`` allows infinite ones, and False NaN too
+    order : whether it must be in C order, as compiled loops take it
+    rising, distinct : whether its entries never fall, and whether none is there twice
+    """
+
+    def __init__(
+        self, *shape: Any, dtype: Any = DOUBLE, low: Any = None, high: Any = None, finite: bool | str = True,
+        order: bool = True, rising: bool = False, distinct: bool = False,
+    ) -> None:  # fmt: skip
+        self.shape, self.finite, self.order = shape, finite, order
+        self.dtypes = () if dtype is None else tuple(map(np.dtype, dtype if isinstance(dtype, tuple) else (dtype,)))
+        self.low, self.high, self.rising, self.distinct = low, high, rising, distinct
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, np.ndarray):
+            self.refuse(place, value, "an array")
+        if self.dtypes and value.dtype not in self.dtypes:
+            raise Damaged(f"{place} has numbers of {value.dtype}, but must have {' or '.join(map(str, self.dtypes))}")
+        fits = value.ndim == len(self.shape)
+        if not fits or not all(map(scope.fits, self.shape, value.shape)):
+            raise Damaged(f"{place} has the shape {value.shape}, but must have {self._shape(scope)}")
+        if self.order and not value.flags.c_contiguous:
+            raise Damaged(f"{place} is not in C order")
+        scope.later.append(lambda: self._entries(value, place, scope))
+
+    def _shape(self, scope: Scope) -> str:
+        def said(dim: Any) -> str:
+            if isinstance(dim, tuple):
+                return " or ".join(map(said, dim))
+            known = scope.value(dim)
+            return "any" if dim is None else f"{dim} = {known}" if known != dim and known is not None else str(dim)
+
+        return f"({', '.join(map(said, self.shape))})"
+
+    def _entries(self, value: np.ndarray, place: str, scope: Scope) -> None:
+        """Range, finiteness and order of the entries."""
+        if value.size == 0:
+            return
+        if value.dtype.kind == "f" and self.finite:
+            least, most = value.min(), value.max()  # NaN if there is one
+            bad = least if not np.isfinite(least) else most
+            if np.isnan(bad) or (self.finite is True and not np.isfinite(bad)):
+                self.refuse(place, bad, "finite" if self.finite is True else "no NaN")
+        low, high = scope.value(self.low), scope.value(self.high)
+        if low is not None and value.min() < low:
+            self.refuse(place, value.min(), f"in {low}..{'' if high is None else high}")
+        if high is not None and value.max() > high:
+            self.refuse(place, value.max(), f"in {'' if low is None else low}..{high}")
+        if self.rising and (np.diff(value) < 0).any():
+            raise Damaged(f"{place} falls, but must rise")
+        if self.distinct and np.unique(value).size < value.size:
+            raise Damaged(f"{place} has an entry twice, but must be distinct")
+
+
+class Matrix(Field):
+    """Rows as users have them: an array or a sparse matrix of floating numbers, of a shape as that of an array."""
+
+    def __init__(self, *shape: Any) -> None:
+        self.shape = shape
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        shape, kind = getattr(value, "shape", ()), getattr(getattr(value, "dtype", None), "kind", "")
+        if kind != "f" or len(shape) != len(self.shape) or not all(map(scope.fits, self.shape, shape)):
+            self.refuse(place, shape or value, f"a matrix of {' × '.join(map(str, self.shape))}")
+
+
+def permutation(n: str, dtype: Any = INDICES) -> Array:
+    """All places of an array of a size, each once."""
+    return Array(n, dtype=dtype, low=0, high=f"{n}-1", distinct=True)
+
+
+class Either(Field):
+    """One of some fields, the first that fits."""
+
+    def __init__(self, *choices: Field) -> None:
+        self.choices = choices
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        said = None
+        for choice in self.choices:
+            trial = scope.copy()
+            try:
+                choice.check(value, place, trial)
+            except Damaged as bad:
+                said = bad if said is None or not isinstance(choice, Nothing) else said
+                continue
+            scope.sizes.update(trial.sizes)
+            scope.later = trial.later
+            return
+        raise said or Damaged(f"{place} is missing")
+
+
+def maybe(field: Field) -> Either:
+    """A field, or None."""
+    return Either(Nothing(), field)
+
+
+class Each(Field):
+    """A list, tuple or dictionary whose values are all alike; ``alone`` ones have sizes of their own."""
+
+    def __init__(self, field: Field, kind: Any = (list, tuple), alone: bool = False) -> None:
+        self.field, self.kind, self.alone = field, kind, alone
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, self.kind):
+            self.refuse(place, value, "a list" if self.kind is not dict else "a dictionary")
+        items: Iterator[tuple[Any, Any]] = iter(value.items() if isinstance(value, dict) else enumerate(value))
+        for name, item in items:
+            own = Scope() if self.alone else scope
+            self.field.check(item, _below(place, name), own)
+            if self.alone:
+                own.end()
+
+
+class Pair(Field):
+    """A tuple of two."""
+
+    def __init__(self, first: Field, second: Field) -> None:
+        self.first, self.second = first, second
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, tuple) or len(value) != 2:
+            self.refuse(place, value, "a pair")
+        self.first.check(value[0], _below(place, 0), scope)
+        self.second.check(value[1], _below(place, 1), scope)
+
+
+class Row(Field):
+    """A dictionary with these entries; ``rest`` is what others may be, which there are none of if it is None."""
+
+    def __init__(self, known: dict[str, Field], rest: Field | None = None, whole: bool = True) -> None:
+        self.known, self.rest, self.whole = known, rest, whole
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, dict):
+            self.refuse(place, value, "a dictionary")
+        missing = [name for name in self.known if name not in value]
+        odd = [name for name in value if name not in self.known]
+        if (missing and self.whole) or (odd and self.rest is None):
+            raise Damaged(f"{place} {f'lacks {missing[0]}' if missing else f'has {odd[0]!r:.60}, which nobody knows'}")
+        for name in self.known:
+            if name in value:
+                self.known[name].check(value[name], _below(place, name), scope)
+        for name in odd:
+            self.rest.check(value[name], _below(place, name), scope)  # type: ignore[union-attr]
+
+
+class Within(Field):
+    """An object of one of some classes, in the scope of what it stands in."""
+
+    def __init__(self, *classes: type) -> None:
+        self.classes = classes
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        self._class(value, place)
+        _check_record(value, place, scope)
+
+    def _class(self, value: Any, place: str) -> None:
+        schema = _schema_of(value)
+        if schema is None or (self.classes and not issubclass(schema.cls, self.classes)):
+            names = " or ".join(cls.__qualname__ for cls in self.classes)
+            self.refuse(place, value if schema is None else schema.cls.__name__, f"a {names or 'registered object'}")
+
+
+class Own(Within):
+    """An object of one of some classes with sizes of its own, but for some that are given: its name, the outer one."""
+
+    def __init__(self, *classes: type, **given: str) -> None:
+        super().__init__(*classes)
+        self.given = given
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        self._class(value, place)
+
+        def look() -> None:
+            known = {name: scope.value(outer) for name, outer in self.given.items()}
+            own = Scope({name: size for name, size in known.items() if size is not None})
+            _check_record(value, place, own)
+            own.end()
+
+        if self.given:
+            scope.later.append(look)
+        else:
+            look()
+
+
+ANYTHING = Anything()
+
+# ---------------------------------------------------------------- random numbers
+
+_WORD = {"has_uint32": Whole(0, 1), "uinteger": Whole(0, 2**32 - 1)}
+_PCG = {"state": Row({"state": Whole(0, 2**128 - 1), "inc": Whole(0, 2**128 - 1)}), **_WORD}
+
+
+def _words(n: int) -> Array:
+    return Array(n, dtype=np.uint64)
+
+
+#: States of NumPy's sources of random numbers, by name.
+BITS: dict[str, dict[str, Field]] = {
+    "MT19937": {"state": Row({"key": Array(624, dtype=np.uint32), "pos": Whole(0, 624)})},
+    "PCG64": _PCG,
+    "PCG64DXSM": _PCG,
+    "Philox": {
+        "state": Row({"counter": _words(4), "key": _words(2)}), "buffer": _words(4), "buffer_pos": Whole(0, 4), **_WORD
+    },
+    "SFC64": {"state": Row({"state": _words(4)}), **_WORD},
+}  # fmt: skip
+_LEGACY = {"has_gauss": Whole(0, 1), "gauss": Real(finite=True)}
+
+
+def check_random(state: Any, place: str, legacy: bool) -> str:
+    """Refuse a state that no source of random numbers can have; returns the name of the source."""
+    name = state.get("bit_generator") if isinstance(state, dict) else None
+    if name not in BITS:
+        raise Damaged(f"{place} is no source of random numbers that is known: {name!r:.60}")
+    scope = Scope()
+    Row({"bit_generator": Text(), **BITS[name], **(_LEGACY if legacy else {})}).check(state, place, scope)
+    scope.end()
+    if name == "MT19937" and not state["state"]["key"].any():
+        raise Damaged(f"{place}/state/key holds zeros only, which draw the same number for ever")
+    if BITS[name] is _PCG and state["state"]["inc"] % 2 == 0:
+        raise Damaged(f"{place}/state/inc holds {state['state']['inc']}, but must be odd")
+    return name
