@@ -184,7 +184,7 @@ def _law_of_vectors(vectors: Any, sizes: dict[str, int]) -> str | None:
     return None if (vectors.held[:given] >= held).all() else "held counts fewer vectors than rows of Z have"
 
 
-_ROW = {"dtype": np.int32, "low": 0}
+_ROW: dict[str, Any] = {"dtype": np.int32, "low": 0}
 #: What tuples of the compiled floor hold that no annotation says.
 TUPLES: dict[Any, dict[str, Any]] = {
     DenseRows: {"values": Array("n", "d", dtype=FLOATS)},

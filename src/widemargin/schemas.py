@@ -53,7 +53,7 @@ class Schema:
 
     def __init__(self, cls: type, take: Callable[[Any], dict[str, Any]], declared: dict[str, Field], law: Law | None):
         self.cls, self.take, self.declared, self.law = cls, take, declared, law
-        self._fields: dict[str, Field] | None = None
+        self._fields: dict[str, Field | None] | None = None
 
     def fields(self) -> dict[str, Field | None]:
         """The field of each part by name; None where nothing is said of it."""
@@ -61,8 +61,8 @@ class Schema:
             names = self.names()
             hints = _hints(self.cls) if set(names) - set(self.declared) else {}
             said = {name: _said(hints[name]) for name in names if name in hints}
-            self._fields = {**dict.fromkeys(names), **said, **self.declared}
-        return self._fields  # type: ignore[return-value]
+            self._fields = {name: self.declared.get(name, said.get(name)) for name in names}
+        return self._fields
 
     def names(self) -> Iterable[str]:
         """The names of the parts that an annotation may speak for."""
@@ -134,6 +134,17 @@ class Scope:
             return dim is None or dim == size
         name, more = _split(dim)
         return size >= more and self.sizes.setdefault(name, size - more) == size - more
+
+    def said(self, shape: tuple[Any, ...]) -> str:
+        """A shape in words, with the sizes that are known."""
+
+        def each(dim: Any) -> str:
+            if isinstance(dim, tuple):
+                return " or ".join(map(each, dim))
+            known = self.value(dim)
+            return "any" if dim is None else f"{dim} = {known}" if known != dim and known is not None else str(dim)
+
+        return f"({', '.join(map(each, shape))})"
 
     def end(self) -> None:
         """Look at what waited for sizes."""
@@ -320,19 +331,10 @@ class Array(Field):
             raise Damaged(f"{place} has numbers of {value.dtype}, but must have {' or '.join(map(str, self.dtypes))}")
         fits = value.ndim == len(self.shape)
         if not fits or not all(map(scope.fits, self.shape, value.shape)):
-            raise Damaged(f"{place} has the shape {value.shape}, but must have {self._shape(scope)}")
+            raise Damaged(f"{place} has the shape {value.shape}, but must have {scope.said(self.shape)}")
         if self.order and not value.flags.c_contiguous:
             raise Damaged(f"{place} is not in C order")
         scope.later.append(lambda: self._entries(value, place, scope))
-
-    def _shape(self, scope: Scope) -> str:
-        def said(dim: Any) -> str:
-            if isinstance(dim, tuple):
-                return " or ".join(map(said, dim))
-            known = scope.value(dim)
-            return "any" if dim is None else f"{dim} = {known}" if known != dim and known is not None else str(dim)
-
-        return f"({', '.join(map(said, self.shape))})"
 
     def _entries(self, value: np.ndarray, place: str, scope: Scope) -> None:
         """Range, finiteness and order of the entries."""
@@ -363,7 +365,7 @@ class Matrix(Field):
     def check(self, value: Any, place: str, scope: Scope) -> None:
         shape, kind = getattr(value, "shape", ()), getattr(getattr(value, "dtype", None), "kind", "")
         if kind != "f" or len(shape) != len(self.shape) or not all(map(scope.fits, self.shape, shape)):
-            self.refuse(place, shape or value, f"a matrix of {' × '.join(map(str, self.shape))}")
+            self.refuse(place, shape or value, f"floating numbers of shape {scope.said(self.shape)}")
 
 
 def permutation(n: str, dtype: Any = INDICES) -> Array:

@@ -68,7 +68,7 @@ from ..models import LinearModel
 from ..problems.linear import Problem
 from ..problems.objective import Certificate, rounding_of_sum
 from ..problems.parts import LocalParts
-from ..schemas import Array, Each, Either, Field, Own, Row, Within
+from ..schemas import Array, Each, Either, Own, Row, Within
 from . import protocol
 from .parts import HeldByParts
 from .protocol import Solver
@@ -631,7 +631,7 @@ class Equations:
 # ---------------------------------------------------------------- the solver
 
 
-_PARTS: dict[str, Field] = {
+_PARTS: dict[str, Any] = {
     "w": Array("outputs", "width"), "combined": Array("outputs", 2, "width"), "measures": Array("outputs", 7),
     "moved": Array("outputs", dtype=np.bool_), "ended": Array("outputs", dtype=np.bool_),
 }  # fmt: skip

@@ -1133,14 +1133,15 @@ class SMO(DualSolver):
         if solved is None:
             self._close(problem, variables, state)
         else:  # nothing of it is known until its responses are
-            active, nothing = np.flatnonzero(among(solved.rows, problem.n)[variables.row]), np.empty(0, np.int64)
+            active = np.flatnonzero(among(solved.rows, problem.n)[variables.row])
             bound = problem.n / solved.rows.size
             cap = variables.cap[active] * bound  # up to rounding those that it was solved with
             at_bound = solved.alpha >= cap * (1.0 - 1e-12)
             state.episode = Episode(
                 active=active, rows=solved.rows, row=np.searchsorted(solved.rows, variables.row[active]),
                 bound=bound, target=0.0, alpha=np.where(at_bound, cap, solved.alpha), f=solved.f.copy(),
-                order=nothing, position=0, previous=nothing, last=nothing.astype(np.int32), spent=np.zeros(1),
+                order=np.arange(active.size), position=active.size, previous=np.empty(0, np.int64),
+                last=np.zeros(solved.rows.size, np.int32), spent=np.zeros(1),
             )  # fmt: skip
             state.closing = self._closing(problem, variables, state)
         return state

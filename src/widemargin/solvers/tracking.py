@@ -66,7 +66,7 @@ from ..history import Counters
 from ..models import KernelModel
 from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
-from ..schemas import DOUBLE, Array, Either, Text, Whole
+from ..schemas import Array, Either, Text, Whole
 from . import protocol
 from .protocol import Solver
 from .smo import add_kernel_rows
@@ -805,7 +805,9 @@ def add_scores(X, V, f):
 
 
 _SLOTS, _PLACES, _EACH = Array("outputs", "slots"), Array("slots", dtype=np.int64, low=0), Array("outputs")
-_FLAGS, _NO_NAN = Array("slots", dtype=np.bool_), {"dtype": DOUBLE, "finite": "inf"}
+_FLAGS, _BARS, _ENDS = (
+    Array("slots", dtype=np.bool_), Array("outputs", "slots", finite="inf"), Array("outputs", finite="inf")
+)  # fmt: skip
 
 
 def _law(state: Any, sizes: dict[str, int]) -> str | None:
@@ -839,11 +841,11 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
 
 @savable(
     "Tracker.State", beta=_SLOTS, e=_SLOTS, low=Array("outputs", "slots", high=0.0),
-    high=Array("outputs", "slots", low=0.0), up=Array("outputs", "slots", **_NO_NAN),
-    down=Array("outputs", "slots", **_NO_NAN), example=_PLACES, live=_FLAGS, waits=_FLAGS,
+    high=Array("outputs", "slots", low=0.0), up=_BARS,
+    down=_BARS, example=_PLACES, live=_FLAGS, waits=_FLAGS,
     spare=Array("slots", dtype=np.int64, low=0, high="slots-1"), diagonal=Array("slots"),
-    waiting=Array("slots", dtype=np.int64, low=0, high="slots-1"), top=Array("outputs", **_NO_NAN),
-    bottom=Array("outputs", **_NO_NAN), owed=_EACH, mass=_EACH, losses=_EACH,
+    waiting=Array("slots", dtype=np.int64, low=0, high="slots-1"), top=_ENDS,
+    bottom=_ENDS, owed=_EACH, mass=_EACH, losses=_EACH,
     trail_slot=Array("outputs", "steps", dtype=np.int64, low=0, high="slots-1"), trail=Array("outputs", "steps"),
     trailed=Array("outputs", dtype=np.int64, low=0, high="steps"), steps=Array("outputs", dtype=np.int64, low=0),
     numbers=Array(WRONG + 1, dtype=np.int64, low=-1, high=2**53), seed=Whole(0, 2**63),
