@@ -103,6 +103,15 @@ def fitted(name: str, **parameters: Any) -> Any:
         return estimator(name).set_params(**parameters).fit(X, y)
 
 
+def made_all(folder: Path) -> None:
+    """Make all files, in a process of its own that says what went wrong."""
+    try:
+        make_all(folder)
+    except BaseException:
+        traceback.print_exc()
+        raise
+
+
 def make_all(folder: Path) -> None:
     """Write the file of each estimator, of its model, and the checkpoint that lay there in the middle of its fit."""
     killing.cut_small()
@@ -358,7 +367,7 @@ def main() -> int:
     asked.seed = int(time.time()) if asked.seed is None else asked.seed
     with tempfile.TemporaryDirectory() as name:
         folder, started = Path(name), time.perf_counter()
-        if os.waitpid(killing.in_a_process(lambda: make_all(folder)), 0)[1]:
+        if os.waitpid(killing.in_a_process(lambda: made_all(folder)), 0)[1]:
             return 2
         for path in sorted(folder.glob("*; *")):
             shutil.copy(path, folder / "one")  # a checkpoint goes when its fit has ended
