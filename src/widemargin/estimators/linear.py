@@ -29,7 +29,7 @@ from ..problems.layout import check_features, finite
 from ..problems.linear import Problem
 from ..problems.objective import INTERCEPTS, Certificate
 from ..running import Outcome
-from ..schemas import FLOATS, Array, Within
+from ..schemas import FLOATS, Array, Own
 from ..solvers.protocol import State
 from ..stopping import TELLING, certified
 from ..warning import warn
@@ -66,6 +66,8 @@ def _is_logistic(estimator: Any) -> bool:
 
 #: What a linear model is.
 _COEF, _INTERCEPT = Array("outputs", "d", dtype=FLOATS, order=False), Array("outputs", dtype=FLOATS)
+#: Where training ended, perhaps in other coordinates of the features.
+_STATE = Own(State, outputs="outputs")
 
 
 class _Linear(Streamed):
@@ -329,7 +331,7 @@ def _blocks(shape: tuple[int, int]) -> list[np.ndarray]:
     return np.split(np.arange(n), range(height := max(1, 2**20 // d), n, height))
 
 
-@savable(**learnt(coef_=_COEF, intercept_=_INTERCEPT, _state=Within(State)))
+@savable(**learnt(coef_=_COEF, intercept_=_INTERCEPT, _state=_STATE))
 class LinearSVC(StreamedClassifier, _Linear):
     """Linear support vector classification at any scale.
 
@@ -641,7 +643,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         return np.exp(self.predict_log_proba(X))
 
 
-@savable(**learnt(coef_=Array("d", dtype=FLOATS), intercept_=_INTERCEPT, _state=Within(State)))
+@savable(**learnt(coef_=Array("d", dtype=FLOATS), intercept_=_INTERCEPT, _state=_STATE))
 class LinearSVR(StreamedRegressor, _Linear):
     """Linear support vector regression at any scale.
 

@@ -632,7 +632,7 @@ class Equations:
 
 
 _PARTS: dict[str, Any] = {
-    "w": Array("outputs", "width"), "combined": Array("outputs", 2, "width"), "measures": Array("outputs", 7),
+    "w": Array("outputs", "width"), "combined": Array("outputs", 2, "width"), "measures": Array("outputs", MEASURES),
     "moved": Array("outputs", dtype=np.bool_), "ended": Array("outputs", dtype=np.bool_),
 }  # fmt: skip
 
