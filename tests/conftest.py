@@ -76,6 +76,14 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.fixture(autouse=True)
+def nobody_has_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C in one test is no first one of another."""
+    from widemargin.core import interrupts
+
+    monkeypatch.setattr(interrupts, "_last_press", -np.inf)
+
+
 class Clock:
     """Stands in for ``time.perf_counter``: time passes when a test says so, and ``tick`` seconds at each look."""
 

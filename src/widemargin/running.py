@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -26,6 +24,7 @@ import numpy as np
 
 from .checkpoints import Record
 from .core.blas import one_blas_thread
+from .core.interrupts import Interrupts, at_once, look
 from .files import dump, load, savable
 from .history import History, Stopwatch
 from .schemas import Each, Field, Flag, Own, Pair, Random, Real, Row, Text, Whole, Within, check, maybe
@@ -139,40 +138,6 @@ class Outcome:
     def b(self) -> np.ndarray:
         """Intercepts of a linear model, one for each output."""
         return self.model.intercept
-
-
-class Interrupts:
-    """Within this context the first Ctrl-C sets a flag and the second raises; only in the main thread.
-
-    Those that are ``told`` by others see what these see, and leave Ctrl-C to them.
-    """
-
-    def __init__(self, told: Interrupts | None = None) -> None:
-        self._told, self._seen = told, False
-        self._previous: Any = None
-
-    @property
-    def seen(self) -> bool:
-        """Whether work is to end."""
-        return self._seen if self._told is None else self._told.seen
-
-    def end(self) -> None:
-        """End the work of all who look here, as the first Ctrl-C does."""
-        self._seen = True
-
-    def __enter__(self) -> Interrupts:
-        if self._told is None and threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, self._handle)
-        return self
-
-    def _handle(self, number: int, frame: Any) -> None:
-        if self._seen:
-            raise KeyboardInterrupt
-        self.end()
-
-    def __exit__(self, *exc: object) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
 
 
 @one_blas_thread()
@@ -363,6 +328,7 @@ class _Run:
             with self.watch:
                 steps = self.solver.advance(self.problem, self.state, part)
             took = max(time.perf_counter() - since, 1e-6)
+            look()
             self.rate = min(max(1, steps) / took, 16 * part / SLICE)
             self.done += steps
             progress.steps, progress.epochs, progress.seconds = (
@@ -422,7 +388,8 @@ class _Run:
 
     def _decide(self, measured: dict[str, float]) -> None:
         """Whether this checkpoint was the last, and why."""
-        answers = [callback(self.progress) for callback in self.callbacks]  # each is called
+        with at_once():
+            answers = [callback(self.progress) for callback in self.callbacks]  # each is called
         gap, tol = measured.get("gap", math.inf), self.limits.tol
         if self.reason == "max_seconds" and tol > 0.0 and abs(gap) <= tol * abs(measured["objective"]):
             self.reason = "tol"  # time was up, but so was the work

@@ -18,9 +18,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .arguments import generator, not_negative, positive, whole
+from .core.interrupts import Interrupts, at_once
 from .core.rows import as_matrix, checked_sparse
 from .history import History
-from .running import Interrupts
 
 __all__ = ["ActiveTeacher", "Lesson", "Pool", "RandomTeacher", "StreamTeacher", "teach"]
 
@@ -462,7 +462,7 @@ class _Course:
                 lesson.stop_reason = "interrupted"
             elif not len(self.pool):
                 lesson.stop_reason = "pool"
-            elif (chosen := teacher(self.learner, self.pool)) is None:
+            elif (chosen := at_once()(teacher)(self.learner, self.pool)) is None:
                 lesson.stop_reason = "teacher"
             else:
                 self.learn(lesson, [_place(chosen, self.pool.unseen.size)], {})
@@ -473,7 +473,8 @@ class _Course:
         for i in places:
             self.pool.remove(i)
         try:
-            answers.extend(_answer(self.ask(i), i) for i in places)
+            with at_once():
+                answers.extend(_answer(self.ask(i), i) for i in places)
         finally:
             if answers:
                 self._learn(lesson, places[: len(answers)], answers, options)

@@ -9,9 +9,9 @@ import pytest
 
 from widemargin import SMO, SVC
 from widemargin.core import losses
+from widemargin.core.interrupts import Interrupts
 from widemargin.estimators import multiclass
 from widemargin.estimators.multiclass import LARGE_PAIR, Binaries, target_of, targets_of
-from widemargin.running import Interrupts
 
 CODES = np.array([2, 0, 1, 2, 0, 1, 2])
 

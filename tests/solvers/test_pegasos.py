@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from reference import pegasos as textbook
 from widemargin.core import losses
-from widemargin.core.bias import best_bias, mixed_slope
+from widemargin.core.bias import BestBias, best_bias, mixed_slope
 from widemargin.core.rows import as_rows
 from widemargin.files import _Writer
 from widemargin.problems.linear import Problem
@@ -637,7 +637,7 @@ def test_the_best_bias_is_one_by_brute_force(scores, width):
     ends = kinks.min() - 40.0, kinks.max() + 40.0
     smooth = minimize_scalar(total, bounds=ends, method="bounded", options={"xatol": 1e-12}).x
     lowest = min(total(b) for b in (*kinks, *ends, smooth))
-    best = best_bias(loss, z, y, s, 0.0, 0.0)
+    best = BestBias(*best_bias(loss, z, y, s, 0.0, 0.0))
     lo, hi, _ = best
     assert lo <= hi
     # scores of size |z| are rounded by 1e-16 of it, and the loss follows with its slope, which is at most |z| too
@@ -654,7 +654,7 @@ def test_the_best_bias_is_one_by_brute_force(scores, width):
         there = textbook.scalar_values(loss, z + lo + shift, y)
         assert (there >= here + g * shift - rounding * steepest * (1.0 + np.sqrt(there))).all()
 
-    best = best_bias(loss, z, y, s, width, 0.0)
+    best = BestBias(*best_bias(loss, z, y, s, width, 0.0))
     g = np.array([mixed_slope(loss, z[i], y[i], width, best) for i in range(z.size)])
     assert abs(s @ g) <= 1e-12 * s.sum() * (1.0 + np.abs(g).max()) * (1.0 + np.abs(z).max())
 

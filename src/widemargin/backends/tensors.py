@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
+from ..core.interrupts import heeded
 
 #: DLPack's number of the host's memory.
 HOST = 1
@@ -37,7 +38,8 @@ def taken(X: Any) -> Any:
         return _numpy(tensor, "X")
     import torch
 
-    from .rows import DeviceRows
+    from ..core.interrupts import heeded
+from .rows import DeviceRows
 
     if tensor.dtype.is_complex:
         raise ValueError(f"X must hold real numbers, got a tensor of {tensor.dtype}: give X.real or X.abs()")
@@ -69,9 +71,10 @@ def returned(found: np.ndarray, X: Any) -> Any:
 
 
 def as_given(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of an estimator that answers tensors X with tensors."""
+    """A method of an estimator that answers tensors X with tensors, and hears of Ctrl-C at safe places."""
 
     @wraps(method)
+    @heeded()
     def call(self: Any, X: Any) -> Any:
         return returned(method(self, taken(X)), X) if is_tensor(X) else method(self, X)
 

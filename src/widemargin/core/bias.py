@@ -132,8 +132,9 @@ def find_bias(loss, z, y, s, width, near):
 
 @compiled
 def best_bias(loss, z, y, s, width, near):
-    """:func:`find_bias`, for Python."""
-    return find_bias(loss, borrow(z), borrow(y), borrow(s), width, near)
+    """:func:`find_bias`, for Python; returns the fields of :class:`BestBias`."""
+    best = find_bias(loss, borrow(z), borrow(y), borrow(s), width, near)
+    return best.lo, best.hi, best.share
 
 
 @inlined
@@ -199,7 +200,7 @@ def best_on_ray(loss, f, y, cap, norm2, free):
     """
 
     def bias_of(multiple, near):
-        return best_bias(loss, multiple * f, y, cap, 0.0, near) if free else BestBias(0.0, 0.0, 1.0)
+        return BestBias(*best_bias(loss, multiple * f, y, cap, 0.0, near)) if free else BestBias(0.0, 0.0, 1.0)
 
     @cache
     def slope_at(multiple):

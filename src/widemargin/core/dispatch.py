@@ -27,6 +27,7 @@ from numba.extending import intrinsic, overload
 
 from .borrowing import CHECKED
 from .compiling import INLINED_PART, LOOP, PART
+from .interrupts import heeded
 from .machine_code import GENERICS, MachineCode
 
 #: Reductions may be re-ordered and multiply-adds fused; nothing else is relaxed
@@ -143,7 +144,18 @@ class _CompilationNotice(event.Listener):
         )
 
 
+class _Heeded(event.Listener):
+    """Lets signals wait while a loop is compiled: an exception that is raised in a callback of LLVM would be lost."""
+
+    def on_start(self, found: event.Event) -> None:
+        heeded().__enter__()
+
+    def on_end(self, found: event.Event) -> None:
+        heeded().__exit__()
+
+
 event.register("numba:compile", _CompilationNotice())
+event.register("numba:compile", _Heeded())
 
 
 @intrinsic

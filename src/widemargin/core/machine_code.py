@@ -44,6 +44,7 @@ from numba.misc.appdirs import AppDirs
 
 from ..warning import warn
 from .borrowing import CHECKED
+from .interrupts import heeded
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -236,6 +237,7 @@ class MachineCode(_Cache):
         words = repr((self._loop, kinds, named, codegen.magic_tuple(), made_with))
         return words, f"{self._file_name()}-{hashlib.sha256(words.encode()).hexdigest()[:16]}", f"{sources}.nbc"
 
+    @heeded()  # an exception that a handler raises in one of the callbacks of LLVM would be lost
     def load_overload(self, sig: tuple[Any, ...], target_context: Any) -> Any:
         """What is kept for these types, or None."""
         rtsys.initialize(target_context)  # all that running it needs; what compiling needs, Numba imports for that
@@ -258,6 +260,7 @@ class MachineCode(_Cache):
                 return result
         return None
 
+    @heeded()
     def save_overload(self, sig: tuple[Any, ...], data: Any) -> None:
         """Keep what was compiled for these types, and remove what it replaces."""
         names, folder = self._names(sig, data.codegen), folders(config.CACHE_DIR).written

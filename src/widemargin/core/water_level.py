@@ -396,7 +396,7 @@ class Found(NamedTuple):
 
 @compiled
 def _pour(c, y, s, volume, two, window, room):
-    """As :func:`pour`, from a window as it is; one of no finite width holds everything."""
+    """As :func:`pour`, from a window as it is; one of no finite width holds everything. Returns the fields of Found."""
     c, y, s, window, room = borrow(c), borrow(y), borrow(s), borrow(window), borrow(room)
     passes = 0
     while True:
@@ -411,7 +411,7 @@ def _pour(c, y, s, volume, two, window, room):
             break
         window[2] *= 4.0
     _lay_window(c.size, whole, n_near, u, v, window, room)
-    return Found(0.5 * (u + v), 0.5 * (v - u) if two else 0.0, passes)
+    return 0.5 * (u + v), 0.5 * (v - u) if two else 0.0, passes
 
 
 def pour(
@@ -426,7 +426,7 @@ def pour(
     n, wanted = c.size, max(c.size // NEAR, FEW)
     if n > 2 * wanted and not window[2] < np.inf:
         window[:] = _sorted_window(c, y, volume, two)
-    return _pour(c, y, s, volume, two, window, room)
+    return Found(*_pour(c, y, s, volume, two, window, room))
 
 
 def _sorted_window(c: np.ndarray, y: np.ndarray, volume: float, two: bool) -> tuple[float, float, float]:
@@ -521,7 +521,7 @@ def fill(c: np.ndarray, volume: float, *, y: np.ndarray | None = None, s: np.nda
     if not (np.isfinite(c).all() and math.isfinite(volume)):
         raise ValueError("responses and volume must be finite numbers")
     window, space = np.array([0.0, 0.0, np.inf]), room(n)
-    found = _pour(signs * c, signs, weights, float(volume), two, window, space)  # which lists all points
+    found = Found(*_pour(signs * c, signs, weights, float(volume), two, window, space))  # which lists all points
     p = np.zeros(n)
     for a in range(2 if two else 1):
         listed = space.order[a, : space.counts[TAKEN, a]]

@@ -18,6 +18,7 @@ from ..arguments import not_negative, one_of, positive, whole
 from ..backends.tensors import as_given
 from ..core import losses
 from ..core.expansion import is_sparse
+from ..core.interrupts import heeded
 from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
 from ..files import savable
 from ..history import History
@@ -763,6 +764,7 @@ def _ways(old: KernelModel, budget: int, maintenance: str | None) -> tuple[str, 
     return both if maintenance is None else (maintenance,)
 
 
+@heeded()
 def _average(models: list[Any], budget: int, maintenance: str | None = None) -> Any:
     """The mean of budgeted machines with one kernel and the same classes, with at most ``budget`` vectors."""
     first = models[0]
@@ -812,6 +814,7 @@ def average(models: list[Any], budget: int | None = None) -> Any:
     return _average(models, whole("budget", first.budget if budget is None else budget))
 
 
+@heeded()
 def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     """Return a copy of a trained kernel machine with at most ``budget`` support vectors.
 

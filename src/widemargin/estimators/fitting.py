@@ -28,13 +28,14 @@ from ..backends.tensors import hosted, taken
 from ..checkpoints import Checkpoint, Record
 from ..core.blas import one_blas_thread
 from ..core.distant import Distant, local
+from ..core.interrupts import Interrupts
 from ..core.kernels import class_of
 from ..core.rows import checked_sparse, unlocked
 from ..core.sources import Remote, TwoWays, is_source
 from ..history import History
 from ..problems.layout import refuse_unless_finite
 from ..progress import ProgressBar
-from ..running import STOPPED, Interrupts, Outcome, Progress, run
+from ..running import STOPPED, Outcome, Progress, run
 from ..stopping import short_of_tol
 from ..warning import warn
 from .checkpointing import opened
@@ -274,6 +275,8 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
 def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     """A call that raises leaves the estimator as it was before: the old model whole, or none.
 
+    It hears of Ctrl-C from its beginning to its end, and so do the runs in it.
+
     A method that changes its state in place cannot go back: it sets ``_undo`` to "forget" first, with which a failure
     leaves an unfitted estimator, and to "keep" when all attributes are those of the new state.
     """
@@ -282,10 +285,15 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **options: Any) -> Any:
         before = dict(vars(self))
         try:
-            with one_blas_thread(), install_timer("numba:compile", partial(_say_what_compiling_took, self)):
+            timer = install_timer("numba:compile", partial(_say_what_compiling_took, self))
+            with Interrupts(anew=True) as interrupts, one_blas_thread(), timer:
                 done = method(self, *args, **options)
-            if self._checkpoint is not None:
-                self._checkpoint.end(self.stop_reason_ in STOPPED)
+                if self._checkpoint is not None:
+                    self._checkpoint.end(self.stop_reason_ in STOPPED)
+                if interrupts.seen and self.stop_reason_ == "partial_fit":
+                    raise KeyboardInterrupt(f"{method.__name__} was heard out: what it does is done")
+                if interrupts.seen:  # perhaps when nothing was left to end
+                    self.stop_reason_ = "interrupted"
             return done
         except BaseException:
             undo = vars(self).get("_undo", "restore")

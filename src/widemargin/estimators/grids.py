@@ -11,6 +11,7 @@ from sklearn.model_selection import check_cv
 from ..arguments import positive
 from ..backends.tensors import hosted, taken
 from ..core.blas import one_blas_thread
+from ..core.interrupts import Interrupts, heeded
 from ..core.kernels import class_of
 from ..core.pairs import add_votes, first_pair
 from ..core.rows import checked_sparse
@@ -78,6 +79,7 @@ class SVMGrid:
         return float(np.nanmax(self.mean))
 
 
+@heeded()
 @one_blas_thread()
 def svm_grid(
     X: Any,
@@ -143,18 +145,19 @@ def svm_grid(
     X, y, sample_weight = checked_sparse(taken(X)), hosted(y), hosted(sample_weight, "sample_weight")
     folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
     scores, gaps = np.full((2, len(gammas), len(Cs), len(folds)), np.nan)
-    for g, gamma in enumerate(gammas):
-        model = SVC(gamma=gamma, **parameters)
-        model._check_parameters()
-        across = _on_device if model._trains_side_by_side() else _in_turn
-        if not across(model, X, np.asarray(y), Cs, folds, sample_weight, scores[g], gaps[g]):
-            break
+    with Interrupts() as interrupts:
+        for g, gamma in enumerate(gammas):
+            model = SVC(gamma=gamma, **parameters)
+            model._check_parameters()
+            across = _on_device if model._trains_side_by_side() else _in_turn
+            if not across(model, X, np.asarray(y), Cs, folds, sample_weight, scores[g], gaps[g], interrupts):
+                break
     return SVMGrid(Cs, gammas, scores, gaps)
 
 
 def _in_turn(
     model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]],
-    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
+    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray, interrupts: Interrupts,
 ) -> bool:  # fmt: skip
     """scores, gaps (n_Cs × n_folds) ← of machines that start from the one before in their fold; False on Ctrl-C."""
     table = isinstance(model.kernel, str) and class_of(model.kernel).is_table
@@ -167,7 +170,10 @@ def _in_turn(
             own._fit(known, y[train], s, None if last is None else last._duals() * (own.C / last.C))
             if own.stop_reason_ == "interrupted":
                 return False
-            scores[c, k], last = np.mean(own.predict(new) == y[test]), own
+            score = np.mean(own.predict(new) == y[test])
+            if interrupts.seen:
+                return False
+            scores[c, k], last = score, own
             gaps[c, k] = _largest_gap(own.certificate_)
     return True
 
@@ -182,7 +188,7 @@ def _largest_gap(certificates: Any) -> float:
 
 def _on_device(
     model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]],
-    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
+    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray, interrupts: Interrupts,
 ) -> bool:  # fmt: skip
     """As :func:`_in_turn`, all machines side by side.
 
@@ -196,7 +202,7 @@ def _on_device(
 
     problems = Problems(task.whole, parts, [np.arange(task.whole.n)] * len(parts))
     solver, outcome = run_side_by_side(model, task, problems)
-    if outcome.stop_reason == "interrupted":
+    if interrupts.seen:
         return False
     certificates, place, count = solver.certificates(problems, outcome.state), 0, len(binaries)
     for c in range(len(Cs)):

@@ -24,6 +24,7 @@ from ..arguments import threads
 from ..backends.tensors import as_given
 from ..core import losses
 from ..core.distant import Distant, local, local_rows
+from ..core.interrupts import Interrupts
 from ..core.kernel_cache import RowCache
 from ..core.pairs import add_votes, first_pair, pairs_of
 from ..core.rows import unlocked
@@ -33,7 +34,6 @@ from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
 from ..problems.layout import FLOAT32_ROUNDING, finite
 from ..problems.objective import Certificate, Certificates
-from ..running import Interrupts
 from ..solvers.pairs import PairsProblem
 from ..stopping import ROUNDED
 from ..warning import warn
@@ -436,18 +436,15 @@ class Decomposed(Labelled, KernelMachine):
         if ended:
             hard = solver.hard(state).tolist()
             self._train_hard_pairs(task, binaries, problem, order, hard, state.results, reasons, history)
-        with Interrupts() as interrupts:  # Ctrl-C no longer needs to end anything
-            solver.settle(problem, state)
-            model, lams = solver.model(problem, state), problem.lams()
-            short = next((reason for reason in sorted(set(reasons)) if reason != "tol"), "tol")
-            reason = short if ended else outcome.stop_reason
-            certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
-            if not task.indefinite:
-                self._check_pairs(task, binaries, problem, order, state.results, reasons, certificates)
-            self._conclude(task, history, reason, state.results.rounds, certificates, reasons)
-            self._adopt(task, codes, order[model.support], model.coef, model.intercept, True)
-        if interrupts.seen:
-            self.stop_reason_ = "interrupted"
+        solver.settle(problem, state)
+        model, lams = solver.model(problem, state), problem.lams()
+        short = next((reason for reason in sorted(set(reasons)) if reason != "tol"), "tol")
+        reason = short if ended else outcome.stop_reason
+        certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
+        if not task.indefinite:
+            self._check_pairs(task, binaries, problem, order, state.results, reasons, certificates)
+        self._conclude(task, history, reason, state.results.rounds, certificates, reasons)
+        self._adopt(task, codes, order[model.support], model.coef, model.intercept, True)
 
     def _train_hard_pairs(
         self, task: Task, binaries: Binaries, problem: PairsProblem, order: np.ndarray, hard: list[int], results: Any,

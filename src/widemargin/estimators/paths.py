@@ -12,6 +12,7 @@ import numpy as np
 from ..arguments import not_negative, positive
 from ..backends.tensors import hosted, taken
 from ..core.blas import one_blas_thread
+from ..core.interrupts import Interrupts, heeded
 from ..solvers import make
 from .fitting import check_sample_weight
 from .kernel import SVC
@@ -19,6 +20,7 @@ from .labels import class_weights
 from .sides import Sides
 
 
+@heeded()
 @one_blas_thread()
 def svm_path(X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, **parameters: Any) -> list[SVC]:
     """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before.
@@ -104,10 +106,12 @@ def _in_turn(asked: list[float], values: list[float], train: Callable[[float, SV
     """Models for the values, each trained after the last one, in the order asked for; the first ones after Ctrl-C."""
     models: dict[float, SVC] = {}
     last: SVC | None = None
-    for value in values:
-        models[value] = last = train(value, last)
-        if last.stop_reason_ == "interrupted":
-            break
+    with Interrupts() as interrupts:
+        for value in values:
+            models[value] = last = train(value, last)
+            if interrupts.seen:
+                last.stop_reason_ = "interrupted"
+                break
     return [models[value] for value in asked if value in models]
 
 
@@ -144,6 +148,7 @@ class ParetoPath:
         return len(self.models)
 
 
+@heeded()
 @one_blas_thread()
 def pareto_path(
     X: Any, y: Any, *, nus: Any = None, Cs: Any = None, sample_weight: Any = None, **parameters: Any

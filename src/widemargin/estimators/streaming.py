@@ -19,6 +19,7 @@ from sklearn.utils.validation import column_or_1d
 from .. import backends
 from ..arguments import one_of
 from ..core.distant import Distant
+from ..core.interrupts import Interrupts
 from ..core.kernel_matrix import largest_value
 from ..core.kernels import as_kernel, class_of, names_of
 from ..core.rows import as_rows
@@ -33,7 +34,6 @@ from ..problems.layout import (
     scaled_kernel,
     warn_if_unequal,
 )
-from ..running import Interrupts
 from .fitting import TrainedByRun, all_or_nothing, check_rows, check_sample_weight, predicts_on_device, rows_to_score
 from .labels import Labelled, Numeric, class_weights, labels
 
@@ -92,6 +92,8 @@ class Streamed(TrainedByRun):
         solver.advance(problem, state, 0)
         before, failure = state.counters.visits, None
         with Interrupts() as interrupts:
+            if interrupts.seen:
+                raise KeyboardInterrupt  # nothing has been learnt
             self._undo = "forget"  # weights and vectors change in place
             with Stopwatch() as watch:
                 try:

@@ -671,7 +671,7 @@ class Worked(NamedTuple):
 
 @compiled
 def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
-    """Up to n_rounds rounds on a part after ``rounds`` others, in place; returns :class:`Worked`."""
+    """Up to n_rounds rounds on a part after ``rounds`` others, in place; returns the fields of :class:`Worked`."""
     held, part, space = borrow(held), borrow(part), borrow(space)
     sigma, h, cap, row, alpha, f = part.sigma, part.h, part.cap, part.row, part.alpha, part.f
     chosen, wanted, slots, ages, begun = space.chosen, space.wanted, space.slots, space.ages, space.begun
@@ -696,7 +696,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
                 used += alpha[v] > 0.0
             tired = part.spent[0] > goal.patience * max(used, rule.most)
             if (gap <= enough and rounds + made > 0) or tired or violation <= ROUNDING or not np.isfinite(gap):
-                return Worked(TIRED if tired else REACHED, made, visits, moves, position, previous, 0)
+                return TIRED if tired else REACHED, made, visits, moves, position, previous, 0
             untouched = rounds + made == 0 and used == 0
             staying = 0
             for k in range(previous.size):
@@ -706,17 +706,17 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             most = max(rule.most, min(staying, room) // NEWCOMER)
             needed = min(max(staying + most, previous.size), rule.room)
             if needed > space.K.shape[0]:
-                return Worked(CROWDED, made, visits, moves, position, previous, needed)
+                return CROWDED, made, visits, moves, position, previous, needed
             picked, after = choose(part, rule, most, space, bias, top, bottom, position, untouched)
             size, new = seat(space, previous, room - most, picked)
             listed = list_rows(row, chosen[:size], space.taken, columns, wanted)
             begun[SIZE], begun[ROWS], begun[AFTER], begun[VIOLATION], begun[FRESH] = size, listed, after, violation, new
             if size * f.size >= rule.shared:
-                return Worked(MISSING, made, visits, moves, position, previous, listed)
+                return MISSING, made, visits, moves, position, previous, listed
         size, listed, violation = int(begun[SIZE]), int(begun[ROWS]), begun[VIOLATION]
         for k in range(listed):
             if slot_of[wanted[k]] < 0:
-                return Worked(MISSING, made, visits, moves, position, previous, listed)
+                return MISSING, made, visits, moves, position, previous, listed
         begun[SIZE], position = 0.0, int(begun[AFTER])
         held.counts[0] += 1
         for k in range(listed):
@@ -747,9 +747,9 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
         previous, begun[KNOWN] = keep(a, c, chosen), size if rule.symmetric else -1
         visits += size
         if size * f.size >= rule.shared:
-            return Worked(ADDING, made + 1, visits, moves, position, previous, size)
+            return ADDING, made + 1, visits, moves, position, previous, size
         add_rows(rows, slots, start, f, 0, f.size)
-    return Worked(GOING_ON, n_rounds, visits, moves, position, previous, 0)
+    return GOING_ON, n_rounds, visits, moves, position, previous, 0
 
 
 # ---------------------------------------------------------------- variables, state and solver
@@ -1316,10 +1316,10 @@ class SMO(DualSolver):
         total, end = 0, MISSING
         while end in (MISSING, ADDING, CROWDED) and total < n_rounds:
             space = kept.space
-            worked = work(
+            worked = Worked(*work(
                 cache.held, kept.part, kept.rule, space, goal, episode.previous, episode.position,
                 episode.rounds, n_rounds - total,
-            )  # fmt: skip
+            ))  # fmt: skip
             end = worked.end
             episode.position, episode.previous = worked.position, worked.previous
             episode.rounds += worked.made

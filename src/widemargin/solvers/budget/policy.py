@@ -234,9 +234,10 @@ def remove(machine, j, known):
 
 
 @compiled
-def shrink(policy, machine):
-    """Maintain until there are no more vectors than the limit, in place."""
+def shrink(policy, machine, most):
+    """Maintain until there are no more vectors than the limit, ``most`` times, in place."""
     use_wide_registers()
-    while machine.tally.vectors > machine.limit:
+    while machine.tally.vectors > machine.limit and most > 0:
+        most -= 1
         kernel_row(machine, machine.tally.vectors - 1)
         maintain(policy, machine)

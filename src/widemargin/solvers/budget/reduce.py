@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core.expansion import whole_rows, with_rows
+from ...core.interrupts import look
 from ...core.kernel_matrix import KernelMatrix
 from ...core.measures import Absolute
 from ...core.rows import CSRRows, DenseRows, as_matrix, as_rows, shape
@@ -16,6 +17,9 @@ from ...core.tiles import LANES
 from .merge import Merge
 from .policy import columns, no_budget, shrink
 from .sgd import State, new_state
+
+#: Vectors that are merged away between two safe places for signals.
+AT_ONCE = 64
 
 
 def holding(kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray) -> State:
@@ -52,7 +56,10 @@ def merged_vectors(kernel: Any, vectors: np.ndarray, coefficients: np.ndarray, b
     held.norm2[:n] = np.sum(coefficients**2, axis=0)
     state = new_state(held, 0, np.random.default_rng(0))
     state.tally.vectors = n
-    shrink(policy.prepare(held, 0), state.machine(kernel, budget, False))
+    prepared, machine = policy.prepare(held, 0), state.machine(kernel, budget, False)
+    while state.tally.vectors > budget:
+        look()
+        shrink(prepared, machine, AT_ONCE)
     return as_matrix(state.vectors())
 
 

@@ -38,6 +38,7 @@ from ...core.borrowing import borrow
 from ...core.dispatch import compiled, generic, inlined, use_wide_registers
 from ...core.expansion import (
     FIRST_ROWS,
+    TILES,
     as_data,
     from_product,
     is_sparse,
@@ -56,11 +57,12 @@ from ...core.expansion import (
     with_rows,
     write_row,
 )
+from ...core.interrupts import PROMPT, look
 from ...core.kernel_matrix import KernelMatrix
 from ...core.kernels import finish, names_of, value_of
 from ...core.losses import Hinge, Single, output_count, slopes, total_value
 from ...core.measures import Inner, Squared
-from ...core.rows import CSRRows, DenseRows, dtype_of, row_size, shape
+from ...core.rows import CSRRows, DenseRows, dtype_of, row_size, shape, some_rows
 from ...core.step_sizes import step_size
 from ...core.tiles import LANES
 from ...core.visits import shuffle
@@ -700,5 +702,10 @@ def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
         if kernel.gamma * float(size.max()) * math.sqrt(np.finfo(V.dtype).eps) <= CANCELS:
             metric = metric._replace(measure=Inner())
             V = np.column_stack([-2.0 * V, np.ones_like(size), size]).astype(V.dtype)
-    score_rows(X, metric, V, state.budget.expansion, count, state.amounts.scale, out)
+    tile = TILES * LANES
+    step = tile * max(1, PROMPT // (tile * max(1, count) * (16 + vectors.Z.shape[0])))
+    for first in range(0, len(out), step):
+        look()
+        part = some_rows(X, first, min(first + step, len(out)))
+        score_rows(part, metric, V, state.budget.expansion, count, state.amounts.scale, out[first : first + step])
     return out
