@@ -1,8 +1,9 @@
-"""Press Ctrl-C at random moments of all that takes long, and count what became of it: ``python tests/signalling.py 200``.
+"""Press Ctrl-C at random moments of all that takes long, and count what becomes of it.
 
-Each signal must be heard: the call ends with ``stop_reason_`` "interrupted", or raises ``KeyboardInterrupt``. Children do
-the work, so that one that dies is counted and replaced. They warm up first, but for those that start cold. How late a
-signal was heard is measured on the processor time of the thread that it belongs to, since other processes may run.
+``python tests/signalling.py 200`` sends 200 signals. Each must be heard: the call ends with ``stop_reason_``
+"interrupted", or raises ``KeyboardInterrupt``. Children do the work, so that one that dies is counted and replaced.
+They warm up first, but for those that start cold. How late a signal was heard is measured on the processor time of the
+thread that it belongs to, since other processes may run.
 """
 
 import argparse
@@ -371,7 +372,7 @@ def interrupted(name, count, seed, cold=False):
 
 
 def command(seed):
-    """What became of ``widemargin train`` that is interrupted at a random moment, and the processor time until its end."""
+    """What becomes of ``widemargin train`` interrupted at a random moment, and the processor time until its end."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         data, model = Path(folder) / "data.libsvm", Path(folder) / "model.npz"
@@ -395,7 +396,9 @@ def command(seed):
             "-C",
             "100",
         ]
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "widemargin", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         clock = Path(f"/proc/{process.pid}/stat")
         until, ticks = rng.uniform(0.3, 6.0), os.sysconf("SC_CLK_TCK")
 
@@ -451,7 +454,7 @@ def main():
             for word, width in (("ended", 7), ("raised", 8), ("lost", 6), ("died", 6), ("late", 6))
         )
         print(f"{shown:24}{row}{lates[len(lates) // 2]:>10.3f}{lates[-1]:>8.3f}", flush=True)
-        for outcome, late, presses, at in found:
+        for outcome, _, presses, at in found:
             if outcome not in ("ended", "raised"):
                 print(f"    {outcome}: {presses} pressed at {at:.3f} s of its time", flush=True)
     print("in all: " + ", ".join(f"{count} {word}" for word, count in sorted(total.items())))

@@ -24,7 +24,7 @@ import numpy as np
 
 from .checkpoints import Record
 from .core.blas import one_blas_thread
-from .core.interrupts import Interrupts, at_once, look
+from .core.interrupts import Interrupts, at_once, safe_place
 from .files import dump, load, savable
 from .history import History, Stopwatch
 from .schemas import Each, Field, Flag, Own, Pair, Random, Real, Row, Text, Whole, Within, check, maybe
@@ -328,7 +328,7 @@ class _Run:
             with self.watch:
                 steps = self.solver.advance(self.problem, self.state, part)
             took = max(time.perf_counter() - since, 1e-6)
-            look()
+            safe_place()
             self.rate = min(max(1, steps) / took, 16 * part / SLICE)
             self.done += steps
             progress.steps, progress.epochs, progress.seconds = (

@@ -38,8 +38,7 @@ def taken(X: Any) -> Any:
         return _numpy(tensor, "X")
     import torch
 
-    from ..core.interrupts import heeded
-from .rows import DeviceRows
+    from .rows import DeviceRows
 
     if tensor.dtype.is_complex:
         raise ValueError(f"X must hold real numbers, got a tensor of {tensor.dtype}: give X.real or X.abs()")

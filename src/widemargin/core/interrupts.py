@@ -1,10 +1,10 @@
 """Signals, such as Ctrl-C, while machines are trained or predict: noted at once, delivered at safe places.
 
 Python calls a signal's handler between any two steps of interpreted code. An exception that it raises there may be lost
-(in a callback of the compiler), or leave a loop's workspace half-way. So within :class:`heeded` our handler stands in
-the place of the user's. It raises nothing and keeps the signal. :func:`look` marks a safe place: there the user's own
-handler is called, which raises ``KeyboardInterrupt`` or does what the user wants. Compiled code has such places before
-and behind it, at most a tenth of a second apart; what compiles, has none.
+(in a callback of the compiler), or end the process (while the result of compiled code is made an object). So within
+:class:`heeded` our handler stands in the place of the user's. It raises nothing and keeps the signal. At the next
+:func:`safe_place` the user's own handler is called, which raises ``KeyboardInterrupt`` or does what the user wants.
+Safe places are at most a tenth of a second apart, but where loops are compiled.
 
 Who trains enters :class:`Interrupts`, for which the first Ctrl-C is a flag: training ends, and there is a model. A
 second one is delivered, as is the first one within :data:`AGAIN` seconds of another, wherever that was heard, and each
@@ -52,7 +52,7 @@ def _is_main() -> bool:
     return threading.get_ident() == threading.main_thread().ident
 
 
-def look() -> None:
+def safe_place() -> None:
     """A safe place: deliver the signals that are due."""
     if _due and _is_main():
         while _due:
@@ -67,7 +67,7 @@ def _note(number: int, frame: FrameType | None) -> None:
     if number != signal.SIGINT or _is_for_all():
         _due.append(number)
     if _open and _open[-1]:
-        look()
+        safe_place()
 
 
 def _is_for_all() -> bool:
@@ -98,7 +98,7 @@ def _leave() -> None:
             if signal.getsignal(number) is _note:  # a callback may have set another one
                 signal.signal(number, before)
         _theirs.clear()
-        look()
+        safe_place()
 
 
 class heeded(ContextDecorator):
@@ -118,7 +118,7 @@ class at_once(ContextDecorator):
     """Within :class:`heeded`, around code of the user's: what is due is delivered wherever that code is."""
 
     def __enter__(self) -> at_once:
-        look()
+        safe_place()
         if _is_main():
             _enter(True)
         return self

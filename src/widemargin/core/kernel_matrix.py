@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from .borrowing import borrow
 from .dispatch import compiled
 from .distant import Distant, local_rows
-from .interrupts import PROMPT, look
+from .interrupts import PROMPT, safe_place
 from .kernels import as_kernel, between, is_kernel
 from .measures import Absolute, Inner, Overlap, Squared, sizes
 from .rows import CSRRows, DenseRows, as_matrix, shape, some_rows, take_rows, unlocked
@@ -300,7 +300,7 @@ class _FromFunction:
     def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         step = self.kernel.rows_per_call
         for start in range(0, len(I), step):
-            look()
+            safe_place()
             out[places[start : start + step]] = self.call(self.A[I[start : start + step]], self.B)
 
     def diagonal(self) -> tuple[np.ndarray, int]:
@@ -400,7 +400,7 @@ class KernelMatrix:
         """out[places] ← rows I of the matrix, both as int64 arrays; nothing is checked."""
         step = max(64, PROMPT // max(1, self.shape[1] * max(16, self.entries_per_row)))
         for first in range(0, len(I) if self.shape[1] else 0, step):
-            look()
+            safe_place()
             self._source.fill(I[first : first + step], places[first : first + step], out)
         self.evaluations += len(I) * self.shape[1]
 

@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 
 from .borrowing import borrow, check_index
 from .dispatch import compiled
-from .interrupts import look
+from .interrupts import safe_place
 
 #: Seconds for which a thread looks out for work before it sleeps: a round of a solver between two blocks of rows.
 AWAKE = 0.005
@@ -152,7 +152,7 @@ def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
     >>> sorted(found)
     [1, 2]
     """
-    look()
+    safe_place()
     idle, helpers, errors = _idle(os.getpid()), [], []
     try:
         for piece in pieces[1:]:
@@ -207,7 +207,7 @@ def _taken(idle: list[_Helper]) -> _Helper:
 def _result(future: Future) -> Any:
     """What a call returned or raised, when it has ended; Python hears of a Ctrl-C that another thread got meanwhile."""
     while not wait([future], HEARING).done:
-        look()
+        safe_place()
     return future.result()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...core.expansion import whole_rows, with_rows
-from ...core.interrupts import look
+from ...core.interrupts import safe_place
 from ...core.kernel_matrix import KernelMatrix
 from ...core.measures import Absolute
 from ...core.rows import CSRRows, DenseRows, as_matrix, as_rows, shape
@@ -58,7 +58,7 @@ def merged_vectors(kernel: Any, vectors: np.ndarray, coefficients: np.ndarray, b
     state.tally.vectors = n
     prepared, machine = policy.prepare(held, 0), state.machine(kernel, budget, False)
     while state.tally.vectors > budget:
-        look()
+        safe_place()
         shrink(prepared, machine, AT_ONCE)
     return as_matrix(state.vectors())
 

@@ -57,7 +57,7 @@ from ...core.expansion import (
     with_rows,
     write_row,
 )
-from ...core.interrupts import PROMPT, look
+from ...core.interrupts import PROMPT, safe_place
 from ...core.kernel_matrix import KernelMatrix
 from ...core.kernels import finish, names_of, value_of
 from ...core.losses import Hinge, Single, output_count, slopes, total_value
@@ -705,7 +705,7 @@ def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
     tile = TILES * LANES
     step = tile * max(1, PROMPT // (tile * max(1, count) * (16 + vectors.Z.shape[0])))
     for first in range(0, len(out), step):
-        look()
+        safe_place()
         part = some_rows(X, first, min(first + step, len(out)))
         score_rows(part, metric, V, state.budget.expansion, count, state.amounts.scale, out[first : first + step])
     return out
