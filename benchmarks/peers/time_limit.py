@@ -1,19 +1,18 @@
 """Test error against the time limit, for every kernel solver: a9a and MNIST 8 against the rest, C = 1 and 100.
 
-    python -m benchmarks.peers.time_limit            the table, and docs/images/time_limit.svg
-    python -m benchmarks.peers.time_limit promptly   how far behind their limit of 2 s fits end, on large data
+``python -m benchmarks.peers.time_limit`` prints the table and draws docs/images/time_limit.svg;
+:mod:`.limits` measures how far behind their limits fits end.
 
 Compilation is off the clock, everything else on it. The last row of each block is the exact machine without a limit.
 """
 
-import sys
 import time
 import warnings
 
 import numpy as np
 
 from benchmarks.datasets import ROOT, a9a, load
-from widemargin import SVC, SVR
+from widemargin import SVC
 
 LIMITS = (1.0, 2.0, 4.0, 8.0)
 SOLVERS = ("auto", "sbp", "sdca", "pegasos")
@@ -87,40 +86,6 @@ def draw(curves, exact):
     figure.savefig(ROOT / "docs" / "images" / "time_limit.svg", metadata={"Date": None})
 
 
-def promptly(limit=2.0):
-    """Seconds of whole fits with a limit, preparation and certificate included."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(500_000, 50))
-    z = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=500_000)
-    y = np.where(z > 0, 1, -1)
-    (M, t), small = load("mnist", 784, np.float64), slice(0, 3000)
-    M = M.multiply(1 / 255).tocsr()
-    fits = {
-        "SVC, 500,000 × 50": (SVC(), X, y),
-        "SVR, 500,000 × 50": (SVR(), X, z),
-        "SVC(solver='sbp'), 500,000 × 50": (SVC(solver="sbp"), X, y),
-        "SVC(solver='sdca'), 500,000 × 50": (SVC(solver="sdca"), X, y),
-        "SVC(solver='pegasos'), 500,000 × 50": (SVC(solver="pegasos"), X, y),
-        "SVC(multi_class='ovr'), mnist": (SVC(gamma=0.02, multi_class="ovr"), M, t),
-        "SVC(multi_class='ovo'), mnist": (SVC(gamma=0.02), M, t),
-        "SVC(solver='sbp', multi_class='ovr'), mnist": (SVC(gamma=0.02, solver="sbp", multi_class="ovr"), M, t),
-    }
-    print(f"seconds of a fit with max_seconds={limit:g}, three times; asked: at most {limit + 0.5:g}")
-    for name, (model, data, target) in fits.items():
-        model.set_params(max_seconds=limit).fit(data[small], target[small])
-        seconds = []
-        for _ in range(3):
-            since = time.perf_counter()
-            model.fit(data, target)
-            seconds.append(time.perf_counter() - since)
-        score = model.score(data[small], target[small])
-        met = "met" if max(seconds) <= limit + 0.5 else "MISSED"
-        print(f"    {name:45s} {' '.join(f'{s:.2f}' for s in seconds)}  {met}, score {score:.3f}", flush=True)
-
-
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    if "promptly" in sys.argv[1:]:
-        promptly()
-    else:
-        draw(*errors())
+    draw(*errors())

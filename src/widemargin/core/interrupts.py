@@ -64,7 +64,7 @@ def safe_place() -> None:
 
 def _note(number: int, frame: FrameType | None) -> None:
     """The handler of all signals within a context."""
-    if number != signal.SIGINT or _is_for_all():
+    if (number != signal.SIGINT or _is_for_all()) and number not in _due:
         _due.append(number)
     if _open and _open[-1]:
         safe_place()
@@ -76,9 +76,11 @@ def _is_for_all() -> bool:
     now = time.monotonic()
     again, _last_press = now - _last_press <= AGAIN, now
     taken = bool(_listeners) and not any(each._seen for each in _listeners)
+    is_for_all = again or not taken or parent_process() is not None
     for each in _listeners:
         each.end()
-    return again or not taken or parent_process() is not None
+        each._is_known = each._is_known or is_for_all
+    return is_for_all
 
 
 def _enter(is_users: bool) -> None:
@@ -161,5 +163,5 @@ class Interrupts:
         if self._told is None and _is_main():
             _listeners.remove(self)
             if self._seen and not self._is_known and not _listeners and exc[0] is None:
-                _due.append(signal.SIGINT)  # it came too late for anybody to see
+                _due.append(signal.SIGINT)  # it came too late for anybody to act on
             _leave()
