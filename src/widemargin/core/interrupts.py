@@ -145,7 +145,9 @@ class Interrupts:
         """Whether work is to end."""
         if self._told is not None:
             return self._told.seen
-        self._is_known = self._is_known or self._seen
+        if self._seen:
+            for each in _listeners:
+                each._is_known = True
         return self._seen
 
     def end(self) -> None:

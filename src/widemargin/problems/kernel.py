@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.distant import Distant
+from ..core.interrupts import PROMPT
 from ..core.kernel_cache import RowCache
 from ..core.kernel_matrix import KernelMatrix
 from ..core.rows import CSRRows, DenseRows, take_rows
@@ -95,6 +96,11 @@ class KernelProblem(Objective):
     def constant(self) -> float:
         """Added to every kernel value: 1 for a regularised intercept."""
         return 1.0 if self.intercept == "regularized" else 0.0
+
+    @property
+    def values_at_once(self) -> int:
+        """Kernel values that take a twentieth of a second or so: after them a solver lets others look at the clock."""
+        return max(1, PROMPT // max(16, self.entries_per_row))
 
     def rows(self, chosen: np.ndarray) -> Any:
         """A copy of the chosen rows."""

@@ -469,7 +469,8 @@ class BatchPerceptron(BatchSteps):
         state.counters.kernel_computed += kept.computed()
         # rounds on a sample are short, and the steps after them are not: no more than some at a time
         taken, left, most, found = 0, n_steps, 4 * self.first_slice(problem), None
-        while left > 0 and taken < most:
+        enough = state.counters.kernel_computed + problem.values_at_once
+        while left > 0 and taken < most and state.counters.kernel_computed < enough:
             if state.start is not None and state.start.episode is not None:
                 self._smo.lend(problem, state.start, kept.cache)
                 state.start.counters = state.counters

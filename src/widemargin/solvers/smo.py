@@ -1167,12 +1167,13 @@ class SMO(DualSolver):
         come to its goal; returns the number taken.
 
         The blocks of kernel rows that end an episode use up n_steps like rounds, but are not among those returned.
+        Many kernel values end the call sooner, within a round too, since rounds take more or less of them.
         """
         space, taken, left = Workspace.of(problem, state), 0, n_steps
-        variables = space.variables
+        variables, enough = space.variables, state.counters.kernel_computed + problem.values_at_once
         if n_steps == 0:
             self._compile(problem)
-        while left > 0:
+        while left > 0 and state.counters.kernel_computed < enough:
             if state.closing is not None:
                 left -= 1
                 self._add_block(problem, state.counters, state.closing, space)
@@ -1187,7 +1188,8 @@ class SMO(DualSolver):
             episode = state.episode
             assert episode is not None
             allowed = min(left, self.max_rounds - episode.rounds)
-            made, reached = self._work(state, episode, self._kept(problem, space, episode), allowed)
+            kept, values = self._kept(problem, space, episode), enough - state.counters.kernel_computed
+            made, reached = self._work(state, episode, kept, allowed, values)
             taken += made
             left -= made
             if reached or episode.rounds >= self.max_rounds:
@@ -1301,8 +1303,10 @@ class SMO(DualSolver):
         space.kept.make_room(2 * self.working_set)
         return space.kept
 
-    def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int) -> tuple[int, bool]:
-        """Up to n_rounds rounds of an episode; returns their number, and whether the episode has reached its target."""
+    def _work(self, state: State, episode: Episode, kept: Kept, n_rounds: int, values: int) -> tuple[int, bool]:
+        """Up to n_rounds rounds of an episode, or until so many kernel values were computed; returns the number of
+        rounds, and whether the episode has reached its target.
+        """
         cache, counters = kept.cache, state.counters
         before = cache.matrix.evaluations
         price = PRICE + getattr(cache.matrix, "entries_per_row", 0)
@@ -1314,7 +1318,8 @@ class SMO(DualSolver):
         if cache.misses == 0 and cache.capacity == episode.rows.size and episode.rows.size**2 * price <= AT_ONCE:
             cache.fetch(np.arange(episode.rows.size))
         total, end = 0, MISSING
-        while end in (MISSING, ADDING, CROWDED) and total < n_rounds:
+        most = before + values
+        while end in (MISSING, ADDING, CROWDED) and total < n_rounds and cache.matrix.evaluations < most:
             space = kept.space
             worked = Worked(*work(
                 cache.held, kept.part, kept.rule, space, goal, episode.previous, episode.position,
@@ -1407,7 +1412,8 @@ class SMO(DualSolver):
         Rows over all examples are kept for the episode that comes next.
         """
         left, width = closing.rows.size - closing.position, closing.others.size
-        most = min(256, BLOCK_VALUES // max(1, width), int(BLOCK_SHARE * problem.cache_bytes) // (4 * max(1, width)))
+        room, at_once = int(BLOCK_SHARE * problem.cache_bytes) // 4, max(64 * width, problem.values_at_once)
+        most = min(256, min(BLOCK_VALUES, at_once, room) // max(1, width))
         count = min(left, max(16, most // 16 * 16))
         if count == 0:
             return
