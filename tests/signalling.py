@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 #: Seconds of the thread's own time, at most, from a signal to the end of the call, compilation apart.
@@ -439,21 +439,20 @@ def main():
     each = -(-given.signals // len(names))
     print(f"seed {seed}: {each} signals for each of {len(names)} kinds of work; late: more than {PROMPT} s", flush=True)
     print(f"{'':24}{'ended':>7}{'raised':>8}{'lost':>6}{'died':>6}{'late':>6}{'median s':>10}{'most s':>8}", flush=True)
-    total, all_late = Counter(), defaultdict(list)
+    total = Counter()
     for name, cold in names:
         found = [command(seed + k) for k in range(each)] if name == "command" else interrupted(name, each, seed, cold)
         found = [one for one in found if one[0] != "over"]
         counts = Counter(outcome.split(" by ")[0].split(":")[0] for outcome, *_ in found)
-        lates = sorted(late for outcome, late, *_ in found if outcome in ("ended", "raised")) or [float("nan")]
-        counts["late"] = 0 if cold or name == "command" else sum(late > PROMPT for late in lates)
+        delays = sorted(late for outcome, late, *_ in found if outcome in ("ended", "raised")) or [float("nan")]
+        counts["late"] = 0 if cold or name == "command" else sum(late > PROMPT for late in delays)
         total += counts
-        all_late[name] = lates
         shown = f"{name}{' (cold)' if cold else ''}"
         row = "".join(
             f"{counts[word]:>{width}}"
             for word, width in (("ended", 7), ("raised", 8), ("lost", 6), ("died", 6), ("late", 6))
         )
-        print(f"{shown:24}{row}{lates[len(lates) // 2]:>10.3f}{lates[-1]:>8.3f}", flush=True)
+        print(f"{shown:24}{row}{delays[len(delays) // 2]:>10.3f}{delays[-1]:>8.3f}", flush=True)
         for outcome, _, presses, at in found:
             if outcome not in ("ended", "raised"):
                 print(f"    {outcome}: {presses} pressed at {at:.3f} s of its time", flush=True)
