@@ -1,8 +1,8 @@
 """The incremental machine beside scikit-learn's SVC (LIBSVM) and our own.
 
-``python -m benchmarks.peers.incremental [pass] [single] [after] [unlearn] [drift] [defaults] [--runs=3]``; all
-without a name. One thread, processor time, medians over shuffles; compilation and prediction are off the clock, whole
-``fit`` calls on it. The rivals are measured once in each run. SVC minimises the same objective, with its bias.
+``python -m benchmarks.peers.incremental [pass] [single] [after] [unlearn] [budgets] [drift] [defaults] [--runs=3]``;
+all without a name. One thread, processor time, medians over shuffles; compilation and prediction are off the clock,
+whole ``fit`` calls on it. The rivals are measured once in each run. SVC minimises the same objective, with its bias.
 
 - pass: error after one pass over a9a and mnist (8 against the rest), time over scikit-learn's SVC.
 - single: one example on a model of 5,000 vectors with 100 features, the solver's time, over that of its kernel row
@@ -10,6 +10,8 @@ without a name. One thread, processor time, medians over shuffles; compilation a
 - after: ``finish`` to a relative gap of 1e-3, over the pass; ``unlearn`` of 100 support vectors, over training anew,
   without and with a repair.
 - unlearn: gap and accuracy after 200 of 1,000 examples of banana are taken back, beside a machine that never saw them.
+- budgets: error after a stream of at most 20,000 examples with 200 vectors, beside BudgetedSVC and the SVM of the last
+  200, 400 and 1,000 examples; the lowest over λ or C, which is printed.
 - drift: elec2, each example predicted before it is learnt; features scaled by the first 500 examples, γ = ½,
   C = 1 and the default steps, or what is printed.
 - defaults: pairs and greedy single steps in one pass over five data sets.
@@ -29,7 +31,7 @@ from sklearn.svm import SVC as RivalSVC
 
 from benchmarks import datasets
 from benchmarks.timing import verdict
-from widemargin import SVC, IncrementalSVC, Tracker
+from widemargin import SVC, BudgetedSVC, IncrementalSVC, Tracker
 from widemargin.core.kernel_matrix import KernelMatrix
 from widemargin.core.kernels import RBF
 from widemargin.core.rows import as_rows
@@ -180,6 +182,49 @@ def unlearn(runs):
             print(f"| order {k} | {C:g} | {learnt(seen).duality_gap():.4f} | {cells} |")
 
 
+def covtype_2():
+    """Class 2 against the rest, 30,000 of the rows."""
+    X, y = datasets.load("covtype", 54)
+    rows = np.random.default_rng(0).permutation(y.size)[:30_000]
+    X = MaxAbsScaler().fit_transform(X)[rows].toarray()
+    return datasets.split(X, np.where(y[rows] == 2, 1.0, -1.0), 1 / 3)
+
+
+def banana():
+    X, y = datasets.load("banana", 2)
+    return datasets.split(X.toarray(), y, 0.3)
+
+
+def budgets(runs):
+    print("| 200 vectors: error %, with what | covtype, γ = 8 | ijcnn1, γ = 2 | banana, γ = 1 |\n|---|---|---|---|")
+    sets = [(get(), gamma) for get, gamma in ((covtype_2, 8.0), (ijcnn1, 2.0), (banana, 1.0))]
+    costs, lams = {"C": (0.1, 1.0, 10.0, 100.0)}, {"lam": (1e-3, 1e-4, 1e-5)}
+    machines = {
+        "`BudgetedSVC`": (BudgetedSVC, lams, {"budget": 200, "random_state": 0}, None),
+        '`BudgetedSVC(maintenance="oldest")`': (
+            BudgetedSVC, lams, {"budget": 200, "maintenance": "oldest", "random_state": 0}, None
+        ),
+        "`IncrementalSVC`": (IncrementalSVC, costs, {"budget": 200}, None),
+        "the same, `Tracker(reprocess=10)`": (
+            IncrementalSVC, costs, {"budget": 200, "solver": Tracker(reprocess=10)}, None
+        ),
+        **{f"`SVC` of the last {k}": (SVC, costs, {}, k) for k in (200, 400, 1000)},
+    }  # fmt: skip
+    for name, (kind, grid, given, last) in machines.items():
+        cells, ((parameter, values),) = [], grid.items()
+        for (X, y, Z, t), gamma in sets:
+            X, y, found = X[:20_000], y[:20_000], []
+            for value in values:
+                model = kind(gamma=gamma, **{parameter: value}, **given)
+                if last is None:
+                    model.partial_fit(X, y, classes=np.unique(y))
+                else:
+                    model.fit(X[-last:], y[-last:])
+                found.append((error(model, Z, t), value))
+            cells.append("{:.1f}, {:g}".format(*min(found)))
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
 def drift(runs):
     X, y = datasets.load("elec2")
     X = X.toarray()
@@ -232,7 +277,8 @@ def defaults(runs):
 
 
 PARTS = {
-    "pass": one_pass, "single": single, "after": after, "unlearn": unlearn, "drift": drift, "defaults": defaults,
+    "pass": one_pass, "single": single, "after": after, "unlearn": unlearn, "budgets": budgets, "drift": drift,
+    "defaults": defaults,
 }  # fmt: skip
 
 if __name__ == "__main__":
