@@ -128,6 +128,7 @@ class Outcome:
     is_last: bool = True  # whether the model is that of the state, and not an earlier, better one
     dual: float = -math.inf  # the highest lower bound of the objective seen
     estimated: bool = False  # whether the objective is an estimate
+    scores: Any = None  # those of the model, where the solver knows them: see Solver.scores
 
     @property
     def W(self) -> np.ndarray:

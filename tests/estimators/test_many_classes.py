@@ -59,6 +59,11 @@ def test_pairs_of_three_classes_and_of_more_have_bounds_of_their_own(k, three, m
     assert set(seen) == {together}
 
 
+def first_rows(model):
+    """The problems in the history, without those that went on in float64."""
+    return np.array([row["problem"] for row in model.history_ if "bits" not in row])
+
+
 def dual_values(model, X, y, gamma):
     """Σα − ½‖w‖² of every pair, from scikit-learn's attributes."""
     ends = np.cumsum(model.n_support_)
@@ -107,7 +112,7 @@ def test_pairs_of_one_run_are_the_pairs_of_separate_runs(parameters, sparse, rng
     together = SVC(tol=1e-7, **parameters).fit(X, y, sample_weight=weights)
     one_by_one(monkeypatch)
     apart = SVC(tol=1e-7, **parameters).fit(X, y, sample_weight=weights)
-    assert np.all(together.history_["problem"] == -1)
+    assert np.all(first_rows(together) == -1)
     assert apart.history_["problem"].max() == 20
     for one, other in zip(together.certificate_, apart.certificate_, strict=True):
         # both values of one bound the optimum of the other, but for float32 kernel values: roundings of sums whose
@@ -144,9 +149,10 @@ def test_certificates_of_many_pairs_are_true(rng):
 
 def test_certificates_of_many_pairs_are_made_anew_where_float32_is_too_coarse(rng):
     X, y = data(rng)
-    with pytest.warns(ConvergenceWarning, match="float32") as said:
+    with pytest.warns(ConvergenceWarning, match="precision") as said:
         model = SVC(C=1e9, gamma=0.05, tol=1e-6).fit(X + 100.0, y)
-    assert sum("float32" in str(warning.message) for warning in said) == 1  # for all pairs together
+    assert sum("precision" in str(warning.message) for warning in said) == 1  # for all pairs together
+    assert model.stop_reason_ != "tol"
     for certificate in model.certificate_:
         assert certificate.gap >= -1e-9 * abs(certificate.primal)
 
@@ -231,7 +237,7 @@ def test_hard_pairs_have_runs_of_their_own(k, rng, monkeypatch):
     X[y == 0] += 10.0  # its pairs are easy
     parameters = {"kernel": "linear", "C": 1e4, "tol": 1e-2, "max_iter": 10**6}
     together = SVC(**parameters).fit(X, y)
-    rows = together.history_["problem"]
+    rows = first_rows(together)
     hard = set(range(k - 1, k * (k - 1) // 2))
     assert rows[0] == -1
     assert set(rows.tolist()) == {-1, *hard}
@@ -276,14 +282,14 @@ def test_no_pair_is_worse_than_nothing(rng):
         assert certificate.primal <= 1.0 + 1e-6  # of w = 0 and b = ±1
 
 
-def test_a_hard_pair_keeps_the_better_model_and_both_bounds(rng, monkeypatch):
+def test_a_hard_pair_keeps_the_better_model(rng, monkeypatch):
     """Whose own run finds nothing has the moves that were made before it."""
     X, y = overlapping(rng, 3, 40)
     X[y == 0, 0] += 1.5
     X[y == 1, 1] += 1.5
     states, solve = [], SVC._solve
     monkeypatch.setattr(PairwiseSMO, "hard", _seeing(PairwiseSMO.hard, lambda state: states.append(
-        (state.results.primal.copy(), state.results.dual.copy())
+        state.results.primal.copy()
     )))  # fmt: skip
 
     def nothing(self, solver, problem, *given, **more):
@@ -293,10 +299,10 @@ def test_a_hard_pair_keeps_the_better_model_and_both_bounds(rng, monkeypatch):
 
     monkeypatch.setattr(SVC, "_solve", nothing)
     model = SVC(kernel="linear", C=1e4).fit(X, y)
-    (primal, dual), lams = states[0], 1.0 / (1e4 * 80)
+    primal, lams = states[0], 1.0 / (1e4 * 80)
     for p, certificate in enumerate(model.certificate_):
         assert certificate.primal <= min(lams * primal[p], 1.0) * (1.0 + 1e-3)
-        assert certificate.dual >= lams * dual[p] * (1.0 - 1e-3)
+        assert certificate.dual <= certificate.primal
     are_certified(model, X, y)
 
 
@@ -325,7 +331,8 @@ def test_a_hard_pair_begins_where_the_fit_began(rng, monkeypatch):
     starts, init = [], SMO.init
 
     def seen(self, problem, rng=None, duals=None, **more):
-        starts.append(duals)
+        if problem.dtype == np.float32:
+            starts.append(duals)
         return init(self, problem, rng, duals=duals, **more)
 
     monkeypatch.setattr(SMO, "init", seen)

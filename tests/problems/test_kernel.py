@@ -57,9 +57,12 @@ def test_a_model_of_the_freed_problem_is_one_of_the_problem_with_its_bias_charge
     # the textbook's objective of the weights (w, b) of (Φ(x), 1)
     f = K[:, support] @ c
     primal = 0.01 * (c @ f[support] + b * b) + np.mean(np.maximum(0.0, 1.0 - y * (f + b)))
-    found = problem.certificate_of(as_rows(X), support, c, float(adopted.intercept[0]))
+    beta, scores = np.zeros(30), f + b
+    beta[support] = c
+    found = problem.bounded(beta, scores, float(adopted.intercept[0]), np.zeros(30), 2.0)
     assert found.primal == pytest.approx(primal, rel=1e-12)
-    assert free.certificate_of(as_rows(X), support, c, float(b)).primal + charge == pytest.approx(primal, rel=1e-12)
+    there = free.bounded(beta, scores, float(b), np.zeros(30), 1.0)
+    assert there.primal + charge == pytest.approx(primal, rel=1e-12)
     exact = run(SMO(tol=1e-9), problem, tol=1e-9, rng=rng)
     assert found.dual <= exact.objective + 1e-6
     assert run(SMO(tol=1e-9), free, tol=1e-9, rng=rng).dual <= exact.objective + 1e-6

@@ -37,7 +37,7 @@ class Held(NamedTuple):
 
 
 class RowCache:
-    """Rows of a kernel matrix, float32.
+    """Rows of a kernel matrix, in its dtype.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class RowCache:
     def __init__(self, matrix: KernelMatrix, n_bytes: float):
         self.matrix: Any = matrix
         n, width = matrix.shape
-        self.capacity = min(n, max(int(n_bytes // (4 * max(width, 1))), LEAST_ROWS))
+        self.capacity = min(n, max(int(n_bytes // (matrix.dtype.itemsize * max(width, 1))), LEAST_ROWS))
         self.held = Held(
-            np.empty((self.capacity, width), np.float32), np.full(n, -1), np.full(self.capacity, -1),
+            np.empty((self.capacity, width), matrix.dtype), np.full(n, -1), np.full(self.capacity, -1),
             np.zeros(self.capacity, np.int64), np.zeros(4, np.int64),
         )  # fmt: skip
 
@@ -165,12 +165,12 @@ class Part:
         self.cache, self._rows, self._columns = cache, rows, columns
         self.shape = rows.size, columns.size
         self.threads = cache.matrix.threads
-        self.dtype = np.dtype(np.float32)
+        self.dtype = cache.rows.dtype
         self.evaluations = 0
 
     def block(self, I: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """The rows I of the part, over all its columns."""
-        out = np.empty((len(I), self.shape[1]), np.float32) if out is None else out
+        out = np.empty((len(I), self.shape[1]), self.dtype) if out is None else out
         self.fill(np.asarray(I), np.arange(len(I)), out)
         return out
 

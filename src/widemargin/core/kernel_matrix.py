@@ -414,6 +414,12 @@ class KernelMatrix:
         """What compiled code needs to compute rows by :func:`compute_rows`; None where only Python can."""
         return getattr(self._source, "recipe", None)
 
+    @property
+    def differences(self) -> bool:
+        """Whether distances are sums of differences, which do not cancel."""
+        recipe = self.recipe
+        return self.kernel.of_distances and (isinstance(recipe, PairByPair) or recipe.weight > 0.0)
+
     def diagonal(self) -> np.ndarray:
         """k(xᵢ, xᵢ) for every row of X, in float64."""
         values, evaluations = self._source.diagonal()

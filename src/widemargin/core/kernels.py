@@ -77,6 +77,7 @@ def kernel_class(name: str | None, measure: Any = None, **facts: Any) -> Callabl
     unit_diagonal   k(x, x) = 1; True for kernels of distances
     is_definite     positive semi-definite for certain; True
     steepness       of a kernel of distances: |k(x, z) − k(x′, z)| ≤ steepness ‖x − x′‖ (the ‖·‖₁ of Absolute); infinite
+    reach           a method, for kernels of inner products with a slope: see :func:`reach_of`
     is_linear       ⟨x, z⟩, so that the machine has weights of features; False
     is_gaussian     exp(−γ‖x − z‖²), so that two vectors merge into one; False
     is_table        the data matrix is the kernel matrix; False
@@ -117,6 +118,17 @@ def class_of(kernel: Any) -> Any:
 def is_kernel(kernel: Any) -> bool:
     """Whether this is an object of a class of kernels."""
     return isinstance(kernel, (BlackBox, *KERNELS.values()))
+
+
+def reach_of(kernel: Any, sizes: Any) -> Any:
+    """A number r(x) of each row, from ‖x‖², for the rounding of a kernel of inner products.
+
+    Rounding by factors 1 ± u puts a sum of m terms xz off by mu‖x‖‖z‖ at most, in whatever order they are summed, and
+    the kernel value by (2m + 20)u √(r(x)r(z)), which is never below |k(x, z)| u. A value of a kernel of distances is
+    off by (2m + 20)u(1 + γ‖x‖² + γ‖z‖²), with ‖·‖₁ for Absolute, and by (2m + 20)u where differences are summed.
+    """
+    reach = getattr(kernel, "reach", None)
+    return np.abs(kernel.of_array(np, np.array(sizes, np.float64))) if reach is None else reach(sizes)
 
 
 def names_of(fact: str = "name") -> tuple[str, ...]:
@@ -194,6 +206,10 @@ class Polynomial(NamedTuple):
     def of_array(self, xp: Any, sums: Any) -> Any:
         return (self.gamma * sums + self.coef0) ** self.degree
 
+    def reach(self, sizes: Any) -> Any:
+        """Of a power: the degree times the largest value, of which a relative change of the sum is that many times."""
+        return max(1, self.degree) * (self.gamma * sizes + abs(self.coef0)) ** self.degree
+
 
 @value_of.case(Polynomial)
 def _(kernel, total):
@@ -226,6 +242,10 @@ class Sigmoid(NamedTuple):
 
     def of_array(self, xp: Any, sums: Any) -> Any:
         return xp.tanh(self.gamma * sums + self.coef0)
+
+    def reach(self, sizes: Any) -> Any:
+        """The slope is at most 1."""
+        return 1.0 + self.gamma * sizes + abs(self.coef0)
 
 
 @value_of.case(Sigmoid)

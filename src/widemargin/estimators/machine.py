@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,20 +26,18 @@ from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
 from ..problems.layout import (
     FLOAT32_LARGEST,
-    FLOAT32_ROUNDING,
     Preparation,
     check_values,
     divided,
     finite,
     lengths,
-    rounding,
     scaled_kernel,
     warn_if_too_small,
 )
 from ..problems.objective import Certificate, Certificates
 from ..running import Outcome
 from ..schemas import FLOATS, INDICES, Array, Matrix, Own, Record
-from ..stopping import ROUNDED
+from ..stopping import short_of_tol
 from ..warning import warn
 from .fitting import (
     UNFINISHED,
@@ -54,18 +53,17 @@ from .fitting import (
     settled_gamma,
 )
 from .ladder import Ladder
+from .proof import Exact
 from .saving import learnt
 
 #: Bytes for kernel rows on the CPU, where cache_size does not say.
 CACHE = 200 * 2**20
-#: Kernel values computed in float64, at most, to make a certificate true; and in a second, if time is short.
-RECOMPUTED, RECOMPUTED_A_SECOND = 2e8, 2e7
+#: Kernel values that are computed in float64 in a second, at least, for a certificate under a time limit.
+RECOMPUTED_A_SECOND = 2e7
 #: How many times as many on a GPU.
 FASTER = 100.0
 #: Under a time limit, the share of it for samples, where the Stochastic Batch Perceptron can have the rest.
 FOR_SAMPLES = 0.25
-#: The share of a certified gap, or of ``tol``, that errors of float32 kernel values may have without that.
-ERROR_SHARE = 0.25
 #: A kernel whose smallest eigenvalue on a sample is below this share of the largest is indefinite.
 INDEFINITE = 1e-5
 
@@ -234,11 +232,11 @@ class KernelMachine(TrainedByRun):
             prepared = Preparation.of(kernel, divided(X, exponent), free, stays_dense=self._trains_on_device())
             self._preparation = replace(prepared, exponent=exponent)
             rows = self._preparation.rows(kernel, X, known=True)
-            largest, (longest, mean) = largest_value(kernel, rows), lengths(kernel, rows, threads(self.n_jobs))
+            largest, longest = largest_value(kernel, rows), lengths(kernel, rows, threads(self.n_jobs))[0]
         check_values(kernel, self._gamma, rows, largest, longest, X)
         C = self.C if self.lam is None else 1.0 / (float(self.lam) * X.shape[0])
         warn_if_too_small(C, X.shape[0], largest, self._intercept(), X, "data")
-        self._kernel_error = rounding(kernel, rows, largest, mean)
+        self._largest = largest
         return kernel, rows
 
     def _along_centre(self, vectors: Any) -> Any:
@@ -249,51 +247,30 @@ class KernelMachine(TrainedByRun):
         centred = np.asarray(vectors, np.float64) - self._preparation.centre
         return centred @ self._preparation.centre
 
+    def _exact(self, X: Any, chosen: np.ndarray, kernel: Any) -> Exact:
+        """What scores models of the chosen examples in float64."""
+        return Exact(self._preparation, kernel, X, chosen, self._largest, threads(self.n_jobs))
+
     def _checked(
-        self, parts: list[KernelProblem], X: Any, chosen: np.ndarray, model: KernelModel, reason: str,
-        certificate: Certificate, deadline: float = math.inf,
+        self, parts: list[KernelProblem], X: Any, chosen: np.ndarray, model: KernelModel, certificate: Certificate,
+        seen: Any = None, deadline: float = math.inf,
     ) -> Certificate | None:  # fmt: skip
         """The certificate of the sum of some binary problems on the same examples, one for each row of the model's
-        coefficients; where errors of float32 kernel values may matter, computed anew in float64.
+        coefficients, for the kernel that was asked for; None where time is too short.
 
-        Independent errors ε of kernel values give responses errors near ‖α‖ε, and their mean, and so P and D,
-        errors near ‖α‖ε/√n, which is C ε where all are at their bound. Above ERROR_SHARE of the certified gap (or
-        of ``tol``), or if P is above that of w = 0, the certificate need not be true. None, and a warning, where
-        the support vectors and examples are too many.
+        ``seen`` has the scores that the certificate is of, if they are known: see :mod:`.proof`.
         """
-        allowed = ERROR_SHARE * max(self.tol * abs(certificate.primal), certificate.gap)
-        problem = parts[0]
-        error = float(np.sum(np.sqrt(np.sum(model.coef**2, axis=1) / problem.n)))
-        error *= self._kernel_error + FLOAT32_ROUNDING * problem.constant
-        at_zero = sum(part.value_at_zero() for part in parts)
-        worse = reason in ("tol", "stalled") and certificate.primal > at_zero * (1.0 + 1e-3)
-        if error <= allowed and not worse and certificate.gap >= -ROUNDED * abs(certificate.primal):
-            return certificate
-        largest = np.abs(model.coef).max(initial=0.0)
-        cause = f"kernel values are kept in float32, too coarse for dual variables up to {largest:.1e}"
-        if largest == 0.0:
-            cause = "kernel values are kept in float32, and no dual variables are small enough for values so large"
-        remedy = "lower C, or scale the data or gamma"
-        affordable = min(RECOMPUTED, RECOMPUTED_A_SECOND * max(deadline - now(), 0.2))
-        affordable *= FASTER if isinstance(X, Distant) else 1.0
-        if model.support.size * problem.n > affordable:
-            warn(f"{cause}, and there is no certificate: {remedy}, or raise tol", ConvergenceWarning)
-            return None
-        X = X[np.ix_(chosen, chosen)] if problem.kernel.is_table else X[chosen]
-        X = X if problem.kernel.is_function else X.astype(np.float64, copy=False)
-        rows = replace(self._preparation, as_float32=False).rows(problem.kernel, X)
-        values = np.zeros(3)
-        for part, coefficients, bias in zip(parts, model.coef, model.intercept, strict=True):
-            used = coefficients != 0.0
-            values += part.certificate_of(rows, model.support[used], coefficients[used], float(bias))
-        exact = Certificate(*values.tolist())
-        if reason == "tol" and exact.gap > 2.0 * self.tol * abs(exact.primal):
+        problem, exact = parts[0], self._exact(X, chosen, parts[0].kernel)
+        affordable = RECOMPUTED_A_SECOND * max(deadline - now(), 0.2) * (FASTER if isinstance(X, Distant) else 1.0)
+        short = model.support.size * problem.n > affordable
+        found = exact.certificate(parts, model, certificate, self.tol, seen, short)
+        if found is None:
             warn(
-                f"{type(self).__name__} has a relative duality gap of {exact.relative_gap:.1e}, short of "
-                f"tol={self.tol:g}: {cause}: {remedy}",
+                f"{type(self).__name__} had no time to compute the {model.support.size} × {problem.n} kernel values of "
+                "a certificate in float64, and there is none: raise max_seconds for one",
                 ConvergenceWarning,
             )
-        return exact
+        return found
 
     def _proven(
         self, task: Task, solver: Any, problem: KernelProblem, chosen: np.ndarray, limits: Turn, shown: Shown | None,
@@ -301,17 +278,63 @@ class KernelMachine(TrainedByRun):
     ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
         """As :meth:`_solve`, of the problem of the chosen examples, with the certificate checked."""
         solved = self._solve(solver, problem, rng, limits, shown, state=state, validation=validation)
-        return self._with_proof(task, problem, chosen, *solved)
+        return self._with_proof(task, problem, chosen, limits, *solved)
 
     def _with_proof(
-        self, task: Task, problem: KernelProblem, chosen: np.ndarray, outcome: Outcome, certificate: Certificate | None,
-        is_sample: bool,
+        self, task: Task, problem: KernelProblem, chosen: np.ndarray, limits: Turn, outcome: Outcome,
+        certificate: Certificate | None, is_sample: bool,
     ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
-        """What :meth:`_solve` found, with the certificate checked."""
+        """What :meth:`_solve` found, with the certificate checked; trained on in float64 where ``tol`` wants it."""
         if certificate is not None and not task.indefinite:
-            ended = "" if self._is_nu_form() else outcome.stop_reason  # ν does not look for a small gap
-            certificate = self._checked([problem], task.X, chosen, outcome.model, ended, certificate, task.deadline)
+            check = partial(self._checked, [problem], task.X, chosen, deadline=task.deadline)
+            certificate = check(outcome.model, certificate, outcome.scores)
+            if certificate is not None and self._falls_short(outcome.stop_reason, certificate):
+                if self._configured().exact:
+                    outcome, certificate = self._refined(task, problem, chosen, outcome, certificate, limits)
+                else:
+                    outcome.stop_reason = "settled"
         return outcome, certificate, is_sample and certificate is None
+
+    def _falls_short(self, reason: str, certificate: Certificate) -> bool:
+        """Whether a gap is above ``tol`` that training took for closed, or could not close."""
+        ended = self.tol > 0 and reason in ("tol", "stalled")
+        return bool(ended and certificate.gap > self.tol * abs(certificate.primal))
+
+    def _refined(
+        self, task: Task, problem: KernelProblem, chosen: np.ndarray, outcome: Outcome, certificate: Certificate,
+        limits: Turn,
+    ) -> tuple[Outcome, Certificate]:  # fmt: skip
+        """The outcome and certificate after more training, from the point reached, with kernel values in float64.
+
+        The reason is "precision" where that has ended, and the gap is still above ``tol``.
+        """
+        outcome = replace(outcome, stop_reason="precision")
+        if isinstance(task.X, Distant) or now() >= task.deadline:
+            outcome.stop_reason = "precision" if now() < task.deadline else "max_seconds"
+            return outcome, certificate
+        exact, everything = self._exact(task.X, chosen, problem.kernel), np.arange(problem.n)
+        fine = replace(problem, X=exact.rows(everything), dtype=np.dtype(np.float64), shared=None)
+        solver = solvers.make("kernel", "smo", tol=max(0.5 * float(self.tol), 1e-13))  # the rest is for rounding
+        beta, seed = np.zeros((1, problem.n)), np.random.default_rng(0)
+        beta[0, outcome.model.support] = outcome.model.coef[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = solver.init(fine, seed, duals=beta)
+            own = replace(limits, name=f"{limits.name} in float64")
+            more, known, _ = self._solve(solver, fine, seed, own, None, state=state)
+        history = History([{**row, "bits": 64.0} for row in more.history])
+        outcome.history = outcome.history.followed_by(history)
+        found = None if known is None else self._checked([fine], task.X, chosen, more.model, known, more.scores)
+        if found is not None:
+            dual = max(certificate.dual, found.dual)
+            if found.primal <= certificate.primal:
+                outcome.model, outcome.is_last, outcome.objective = more.model, False, found.primal
+            primal = min(certificate.primal, found.primal)
+            certificate = Certificate(primal, dual, primal - dual)
+        if certificate.gap <= self.tol * abs(certificate.primal):
+            outcome.stop_reason = "tol"
+        elif more.stop_reason not in ("tol", "stalled"):
+            outcome.stop_reason = more.stop_reason
+        return outcome, certificate
 
     def _solve(
         self, solver: Any, problem: KernelProblem, rng: np.random.Generator, limits: Turn, shown: Shown | None,
@@ -352,7 +375,7 @@ class KernelMachine(TrainedByRun):
             outcome = self._run(solver, on, limits, shown, rng=rng)
             outcome.history = ladder.history.followed_by(outcome.history)
             certificate = self._certify(solver, on, outcome)
-            outcome.model, charge = problem.adopted(outcome.model)
+            outcome.model, charge = problem.adopted(outcome.model)  # which has the same scores
             outcome.objective += charge
             if certificate is not None and charge > 0.0:
                 certificate = Certificate(certificate.primal + charge, certificate.dual, certificate.gap + charge)
@@ -365,6 +388,7 @@ class KernelMachine(TrainedByRun):
             reason = "interrupted" if ladder.interrupted else "max_seconds"
             outcome = Outcome(solver.init(on, rng), None, ladder.history, reason, math.inf)
         outcome.model, outcome.objective, outcome.is_last, outcome.estimated = rung_model, least, False, False
+        outcome.scores = None
         return outcome, self._certify(solver, on, outcome) if rung.is_exact else None, True
 
     def _is_kept(self, limits: Turn, solver: Any, problem: KernelProblem) -> bool:
@@ -386,6 +410,7 @@ class KernelMachine(TrainedByRun):
         if outcome.estimated:
             return None
         if outcome.is_last:
+            outcome.scores = solver.scores(problem, outcome.state)
             return solver.certificate(problem, outcome.state)
         if not solver.exact or "validation_error" in outcome.history.columns:
             return None
@@ -506,6 +531,7 @@ class KernelMachine(TrainedByRun):
                 f"{'raise max_seconds' if self.stop_reason_ == 'max_seconds' else 'let it go on'} for one",
                 ConvergenceWarning,
             )
+        self._warn_of_precision(certificates, indefinite, reasons)
         proven = certificates if isinstance(certificates, Certificates) else Certificates.of(certificates)
         unfinished = np.isin(reasons, UNFINISHED) & (proven.gaps > self.tol * np.abs(proven.primal))
         # one that does not minimise the objective has a gap that says nothing
@@ -522,6 +548,15 @@ class KernelMachine(TrainedByRun):
                 "certificate",
                 ConvergenceWarning,
             )
+
+    def _warn_of_precision(self, certificates: Sequence[Certificate | None], indefinite: bool, reasons: Any) -> None:
+        """Say which gap was reached where rounding allows none of ``tol``."""
+        known = [c for c, reason in zip(certificates, reasons, strict=True) if c is not None and reason == "precision"]
+        if known and not indefinite:
+            worst = max(c.relative_gap for c in known)
+            several = f" ({len(known)} of {len(certificates)} binary problems)" if len(certificates) > 1 else ""
+            remedy = "raise tol, lower C, or scale the data or gamma" + several
+            warn(short_of_tol(type(self).__name__, worst, self.tol, remedy), ConvergenceWarning)
 
     def _partly(self, model: KernelModel) -> dict[str, Any]:
         """What a checkpoint's model needs to predict."""

@@ -7,7 +7,6 @@ small pairs together; then their support vectors are put together, and the machi
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,7 +15,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
@@ -26,21 +24,20 @@ from ..core import losses
 from ..core.distant import Distant, local, local_rows
 from ..core.interrupts import Interrupts
 from ..core.kernel_cache import RowCache
-from ..core.pairs import add_votes, first_pair, pairs_of
+from ..core.pairs import add_votes, first_pair
 from ..core.rows import unlocked
 from ..core.sharing import in_turn, share_out
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
-from ..problems.layout import FLOAT32_ROUNDING, finite
+from ..problems.layout import finite
 from ..problems.objective import Certificate, Certificates
+from ..running import Outcome
 from ..solvers.pairs import PairsProblem
-from ..stopping import ROUNDED
-from ..warning import warn
-from . import machine
 from .fitting import Shown, Turn, held_out, now
 from .labels import Labelled
 from .machine import KernelMachine, Task
+from .proof import FEW, SAMPLES, SHARE, mean_at_most
 from .sides import Sides
 
 #: The part of the cache that holds whole kernel rows for all binary problems, where they share them.
@@ -93,6 +90,13 @@ def _joint_hinge(n_classes: int, cost_matrix: Any) -> Any:
 def _has_many_pairs(model: Any) -> bool:
     """Whether a machine of pairs has too many coefficients for scores on a GPU."""
     return isinstance(model, PairsModel) and model.intercept.size * model.support.size > ON_DEVICE
+
+
+def worst_reason(reasons: Sequence[str], certificates: Certificates) -> str:
+    """Why training ended of the binary problem that is furthest from its optimum, of those short of "tol"."""
+    gaps = certificates.gaps / np.maximum(np.abs(certificates.primal), 1e-300)
+    short = [(math.isnan(gap), gap, reason) for gap, reason in zip(gaps, reasons, strict=True) if reason != "tol"]
+    return max(short)[2] if short else "tol"
 
 
 def targets_of(codes: np.ndarray, outputs: int) -> np.ndarray:
@@ -263,13 +267,14 @@ class Decomposed(Labelled, KernelMachine):
                     value, nothing = problem.at_zero()
                     keep(chosen, nothing, "max_seconds", Certificate(value, 0.0, value), 0)
                     continue
-                outcome, certificate, is_guess = self._with_proof(task, problem, chosen, *found)
+                limits = Turn(task.started, task.deadline, name=f"problem {k}")
+                outcome, certificate, is_guess = self._with_proof(task, problem, chosen, limits, *found)
                 keep(chosen, outcome.model, outcome.stop_reason, certificate, outcome.state.counters.steps)
                 history.rows += [{"problem": k, **row} for row in outcome.history]
                 estimated = estimated or is_guess
                 unfinished = outcome if outcome.stop_reason == "max_iter" else unfinished
         stopped = "interrupted" in reasons or interrupts.seen
-        reason = "interrupted" if stopped else next((r for r in reasons if r != "tol"), "tol")
+        reason = "interrupted" if stopped else worst_reason(reasons, Certificates.of(certificates))
         self._conclude(task, history, reason, np.array(rounds), certificates, reasons, estimated)
         if self._is_nu_form() and unfinished is not None:
             self._warn_if_unfinished(unfinished)
@@ -385,8 +390,11 @@ class Decomposed(Labelled, KernelMachine):
             return
         certificate = None if task.indefinite or not outcome.is_last else solver.certificate(joint, outcome.state)
         if certificate is not None:
-            ended, everything = "" if is_nu_form else outcome.stop_reason, np.arange(joint.n)
-            certificate = self._checked(parts, task.X, everything, outcome.model, ended, certificate)
+            everything = np.arange(joint.n)
+            seen = solver.scores(joint, outcome.state)
+            certificate = self._checked(parts, task.X, everything, outcome.model, certificate, seen)
+            if certificate is not None and self._falls_short(outcome.stop_reason, certificate):
+                outcome.stop_reason = "settled"
         rounds = np.full(len(parts), outcome.state.counters.steps)
         self._conclude(task, history, outcome.stop_reason, rounds, [certificate], [outcome.stop_reason])
         if is_nu_form:
@@ -437,12 +445,12 @@ class Decomposed(Labelled, KernelMachine):
             hard = solver.hard(state).tolist()
             self._train_hard_pairs(task, binaries, problem, order, hard, state.results, reasons, history)
         solver.settle(problem, state)
-        model, lams = solver.model(problem, state), problem.lams()
-        short = next((reason for reason in sorted(set(reasons)) if reason != "tol"), "tol")
-        reason = short if ended else outcome.stop_reason
+        lams = problem.lams()
         certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
         if not task.indefinite:
-            self._check_pairs(task, binaries, problem, order, state.results, reasons, certificates)
+            self._check_pairs(task, binaries, problem, order, state, reasons, certificates, history)
+        reason = worst_reason(reasons, certificates) if ended else outcome.stop_reason
+        model = solver.model(problem, state)
         self._conclude(task, history, reason, state.results.rounds, certificates, reasons)
         self._adopt(task, codes, order[model.support], model.coef, model.intercept, True)
 
@@ -463,7 +471,8 @@ class Decomposed(Labelled, KernelMachine):
             if found is None:
                 reasons[p] = "max_seconds"
                 continue
-            outcome, certificate, is_guess = self._with_proof(task, own, chosen, *found)
+            limits = Turn(task.started, task.deadline, name=f"problem {p}")
+            outcome, certificate, is_guess = self._with_proof(task, own, chosen, limits, *found)
             primal = outcome.objective if certificate is None else certificate.primal
             if not is_guess and primal <= lams[p] * results.primal[p]:
                 coef = np.zeros(chosen.size)
@@ -477,35 +486,52 @@ class Decomposed(Labelled, KernelMachine):
             history.rows += [{"problem": p, **row} for row in outcome.history]
 
     def _check_pairs(
-        self, task: Task, binaries: Binaries, problem: PairsProblem, order: np.ndarray, results: Any,
-        reasons: list[str], certificates: Certificates,
+        self, task: Task, binaries: Binaries, problem: PairsProblem, order: np.ndarray, state: Any,
+        reasons: list[str], certificates: Certificates, history: History,
     ) -> None:  # fmt: skip
-        """Compute anew, in place, the certificates for which errors of float32 kernel values may matter."""
-        ends, beta, biases = problem.ends, results.beta, results.bias
-        # ‖α‖² of a class against another
-        of_classes = np.stack([np.add.reduceat(row**2, ends - problem.sizes) for row in beta])
-        first, second = pairs_of(problem.n_classes)
-        norms2 = of_classes[second - 1, first] + of_classes[first, second]
-        error = np.sqrt(norms2 / problem.over_pairs(problem.sizes))
-        error *= self._kernel_error + FLOAT32_ROUNDING * problem.whole.constant
-        primal, gap = certificates.primal, certificates.primal - certificates.dual
-        sums = np.add.reduceat(problem.weights, ends - problem.sizes)
-        at_zero = problem.over_pairs(sums) / problem.over_pairs(problem.sizes)
-        doubtful = error > machine.ERROR_SHARE * np.maximum(self.tol * np.abs(primal), gap)
-        doubtful |= (primal > at_zero * (1.0 + 1e-3)) | (gap < -ROUNDED * np.abs(primal))
-        found = np.flatnonzero(doubtful).tolist()
-        place = np.empty(order.size, np.int64)
-        place[order] = np.arange(order.size)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            for p, (chosen, part) in zip(found, self._problems(task, binaries, found), strict=True):
-                coef = beta[binaries.rows_of(p, chosen), place[chosen]]
-                used, bias = np.flatnonzero(coef), biases[p : p + 1]
-                model = KernelModel(part.kernel, used, part.rows(used), coef[None, used], bias, part.constant)
-                certificates.replace(p, self._checked([part], task.X, chosen, model, reasons[p], certificates[p]))
-        if said:
-            text = f"{said[0].message} (so for {len(said)} of {problem.n_pairs} pairs of classes)"
-            warn(text, ConvergenceWarning)
+        """Check the certificates of all pairs, in place, and train those on in float64 whose gap is above ``tol``.
+
+        Pairs differ in their coefficients only, so the scores of all pairs on some examples tell of each one what its
+        float32 values are worth, in units of Σ |β|; those of which that is not enough are computed anew.
+        """
+        n, results, doubtful = order.size, state.results, np.ones(problem.n_pairs, bool)
+        model = solvers.make("pairs", "smo").model(problem, state)
+        if n > FEW:
+            exact, which = self._exact(task.X, order, model.kernel), np.random.default_rng(0).choice(n, SAMPLES[0])
+            scores, error = exact.scores(replace(model, vectors=exact.vectors(model.support)), which)
+            everything = np.arange(n)
+            K = problem.whole.matrix(everything, everything).block(which)[:, model.support].T + model.constant
+            apart = np.abs(scores.T - model.combined(K) - model.intercept[:, None]) + error.T
+            ones = np.ones((model.support.size, 1))
+            size = replace(model, coef=np.abs(model.coef)).combined(ones)[:, 0]
+            unit = mean_at_most((apart / np.maximum(size, 1e-300)[:, None]).max(axis=0))
+            caps = problem.over_pairs(np.add.reduceat(problem.weights, problem.ends - problem.sizes))
+            caps = caps / problem.over_pairs(problem.sizes)  # λ Σ C sᵢ
+            off = 1.5 * caps * unit * size
+            gap = certificates.gaps
+            doubtful = ~(off <= SHARE * np.maximum(self.tol * certificates.primal, gap)) | (gap < -off)
+            certificates.primal[~doubtful] += off[~doubtful]
+            certificates.dual[~doubtful] -= off[~doubtful]
+            fell = np.isin(reasons, ("tol", "stalled")) & (certificates.gaps > self.tol * certificates.primal)
+            doubtful |= fell
+        found, place = np.flatnonzero(doubtful).tolist(), np.empty(n, np.int64)
+        place[order] = np.arange(n)
+        for p, (chosen, part) in zip(found, self._problems(task, binaries, found), strict=True):
+            where = binaries.rows_of(p, chosen), place[chosen]
+            coef, bias = results.beta[where], results.bias[p : p + 1]
+            used = np.flatnonzero(coef)
+            own = KernelModel(part.kernel, used, None, coef[None, used], bias, part.constant)
+            certificate = self._checked([part], task.X, chosen, own, certificates[p])
+            if certificate is not None and self._falls_short(reasons[p], certificate):
+                outcome = Outcome(None, own, History(), reasons[p], certificate.primal)
+                limits = Turn(task.started, task.deadline, name=f"problem {p}")
+                outcome, certificate = self._refined(task, part, chosen, outcome, certificate, limits)
+                coef[:] = 0.0
+                coef[outcome.model.support] = outcome.model.coef[0]
+                results.beta[where], results.bias[p] = coef, outcome.model.intercept[0]
+                reasons[p] = outcome.stop_reason
+                history.rows += [{"problem": p, **row} for row in outcome.history]
+            certificates.replace(p, certificate)
 
     def _put_together(
         self, task: Task, binaries: Binaries, coefficients: list[tuple[np.ndarray, np.ndarray]], intercepts: np.ndarray

@@ -58,6 +58,9 @@ class Sides:
             part = slice(place, place + len(binaries))
             place = part.stop
             proven = [self._proven(machine, k, found[k], reasons[k], certificates[k]) for k in range(place)[part]]
+            for k, certificate in enumerate(proven, part.start):
+                if certificate is not None and machine._falls_short(reasons[k], certificate):
+                    reasons[k] = "precision"
             reason = stopped or next((each for each in reasons[part] if each != "tol"), "tol")
             rounds = np.array([each.counters.steps for each in state.states[part]])
             machine._conclude(task, history, reason, rounds, proven, reasons[part])
@@ -75,4 +78,4 @@ class Sides:
         part, (support, coef, bias) = self.problems.parts[k], found
         model = KernelModel(part.kernel, support, None, coef[None], np.array([bias]), part.constant)
         rows = self.problems.rows[k]
-        return machine._checked([part], self.task.X, rows, model, reason, certificate, self.task.deadline)
+        return machine._checked([part], self.task.X, rows, model, certificate, None, self.task.deadline)

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.distant import Distant
 from ..core.interrupts import PROMPT
 from ..core.kernel_cache import RowCache
 from ..core.kernel_matrix import KernelMatrix
 from ..core.rows import CSRRows, DenseRows, take_rows
 from ..models import KernelModel
 from .objective import NO_WEIGHTS, Certificate, Objective, check_lam
+
+FLOAT32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class KernelProblem(Objective):
         Kernel rows shared with other problems, and which of its examples are those of this problem.
     outputs : int
         Number of scores of one problem whose solver trains them together, with class numbers as y.
+    dtype : float32 or float64
+        Of the kernel values that solvers keep.
     """
 
     kernel: Any
@@ -49,8 +52,8 @@ class KernelProblem(Objective):
     threads: int = 1
     shared: tuple[RowCache, np.ndarray] | None = None
     outputs: int = 1
+    dtype: np.dtype = FLOAT32
 
-    dtype = np.dtype(np.float32)
     overflow = "kernel values exceed float32: scale the data, or lower degree or gamma"
 
     def __post_init__(self) -> None:
@@ -143,16 +146,16 @@ class KernelProblem(Objective):
         return objective, self.model(np.zeros((self.n_outputs, self.n)), bias)
 
     def matrix(self, rows: np.ndarray, columns: np.ndarray) -> Any:
-        """The kernel between two sets of examples, computed by blocks of rows on demand, in float32."""
+        """The kernel between two sets of examples, computed by blocks of rows on demand."""
         if self.shared is not None:
             rows_of_all, own = self.shared
             return rows_of_all.part(own[rows], own[columns])
         if self.kernel.is_table:
             whole = rows is columns and self._rows_or_all(rows) is self.X
             table = self.X if whole else DenseRows(self.X.values[np.ix_(rows, columns)])
-            return KernelMatrix(self.kernel, table, dtype=np.float32)
+            return KernelMatrix(self.kernel, table, dtype=self.dtype)
         X, Z = self._rows_or_all(rows), None if rows is columns else self._rows_or_all(columns)
-        return KernelMatrix(self.kernel, X, Z, dtype=np.float32, threads=self.threads)
+        return KernelMatrix(self.kernel, X, Z, dtype=self.dtype, threads=self.threads)
 
     def _rows_or_all(self, chosen: np.ndarray) -> Any:
         """The chosen rows; X itself, and no copy, where they are all rows in order."""
@@ -170,24 +173,38 @@ class KernelProblem(Objective):
         primal, dual = self.value(f + bias[:, None], norm2 + beside), self.dual_of_multiple(beta, norm2)
         return Certificate(primal, dual, primal - dual)
 
-    def certificate_of(self, rows: Any, support: np.ndarray, coefficients: np.ndarray, bias: float) -> Certificate:
-        """The certificate of w = Σ cᵢΦ(xᵢ) over some examples from kernel values of ``rows`` in float64."""
-        c, beta = coefficients, np.zeros((1, self.n))
-        beta[0, support] = c
-        if isinstance(rows, Distant):
-            model = KernelModel(self.kernel, support, rows[support], c[None], np.zeros(1), self.constant)
-            return self.certificate(beta, rows.scores(model).T, np.array([bias]))
-        if self.kernel.is_table:
-            matrix = KernelMatrix(self.kernel, DenseRows(rows.values[support]), dtype=np.float64)
-        else:
-            own = replace(self, X=rows, shared=None).rows(support)
-            matrix = KernelMatrix(self.kernel, own, rows, dtype=np.float64, threads=self.threads)
-        f = np.full((1, self.n), self.constant * float(c.sum()))
-        height = max(16, 2**22 // max(1, self.n))
-        for first in range(0, support.size, height):
-            part = np.arange(first, min(first + height, support.size))
-            f[0] += c[part] @ matrix.block(part)
-        return self.certificate(beta, f, np.array([bias]))
+    def bounded(
+        self, beta: np.ndarray, scores: np.ndarray, bias: float, error: np.ndarray, largest: float
+    ) -> Certificate:  # fmt: skip
+        """The certificate of w = Σ βᵢΦ(xᵢ) and a bias from scores that are known up to an error each.
+
+        P is not below that of w, and D not above that of a multiple of β, whatever the true scores are within their
+        errors. ``largest`` bounds k(x, x). Sums of n numbers may be wrong by n roundings of the sum of their sizes.
+        A free bias wants Σ β = 0: what rounding leaves of it is taken off the coefficient where that costs least.
+        """
+        loss, y, s = self.binary_part(0)
+        f, size, cap, theta, dual = scores - bias, np.abs(beta), self.C * s, 0.0, 0.0
+        missed = np.abs(scores - y) - loss.epsilon if loss.is_regression else 1.0 - y * scores
+        off, rounded = float(size @ error), self.n * float(np.finfo(np.float64).eps)
+        norm2, turned = float(beta @ f), float(size @ np.abs(f))
+        beside = self.constant * bias * (2.0 * float(beta.sum()) + bias)
+        lost = float(cap @ np.maximum(missed + error, 0.0))
+        primal = 0.5 * (max(norm2, 0.0) + off + beside + rounded * turned) + (1.0 + rounded) * lost
+        linear = float(beta @ y) - (loss.epsilon * float(size.sum()) if loss.is_regression else 0.0)
+        used, norm2 = beta != 0.0, norm2 + off + rounded * turned
+        if linear > 0.0 and (loss.is_regression or bool(np.all(beta * y >= 0.0))):
+            theta = float(np.min(cap[used] / size[used]))
+            theta = min(theta, linear / norm2) if norm2 > 0.0 else theta
+            dual = theta * linear - 0.5 * theta**2 * norm2 - rounded * theta * float(size @ np.abs(y))
+            left = theta * float(beta.sum()) if self.has_free_bias else 0.0
+            if left != 0.0:
+                moved = theta * beta - left
+                fits = (np.abs(moved) <= cap) & ((beta * moved > 0.0) | loss.is_regression)
+                slope = np.where(fits, np.abs(y - theta * f) + theta * error, np.inf).min()
+                epsilon = loss.epsilon if loss.is_regression else 0.0
+                dual -= abs(left) * (float(slope) + epsilon) + 0.5 * left**2 * largest
+        primal, dual = self.lam * primal, self.lam * max(dual, 0.0)
+        return Certificate(primal, dual, primal - dual)
 
     def model(self, beta: np.ndarray, bias: np.ndarray) -> KernelModel:
         """The model of w = Σ βᵢΦ(xᵢ) for β of shape (outputs, n)."""

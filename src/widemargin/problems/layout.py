@@ -19,7 +19,7 @@ from ..core.distant import Distant
 from ..core.kernel_matrix import KernelMatrix
 from ..core.kernels import as_kernel, class_of, resolve_gamma
 from ..core.measures import SOME_ENTRIES, Absolute, sizes
-from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape, take_rows
+from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, shape, take_rows
 from ..core.tiles import BESIDE, NEON
 from ..core.visits import spread
 from ..files import savable
@@ -269,19 +269,6 @@ class Preparation:
             with np.errstate(over="ignore"):  # a new row beyond float32 is far from all that were trained on
                 X = X.astype(np.float32)
         return as_rows(X)
-
-
-def rounding(kernel: Any, rows: Any, largest: float, mean: float) -> float:
-    """The typical error of a kernel value kept in float32: its rounding, and that of a distance of float32 rows, of
-    which ``mean`` is the second of :func:`lengths`.
-
-    ‖x‖² + ‖z‖² − 2⟨x, z⟩ has an error near 2u‖x‖² in float32, and is used up to γ max ‖x‖² = 145.
-    """
-    error = largest
-    if kernel.of_distances and dtype_of(rows) == np.float32:
-        most = MOVED if kernel.measure is Absolute else 2.0 * 145.0
-        error += min(2.0 * kernel.gamma * mean, most)
-    return FLOAT32_ROUNDING * error
 
 
 def refuse_unless_finite(largest: float) -> None:

@@ -128,6 +128,11 @@ class KernelSDCA(KernelVisits):
         _, primal, dual = self._point(problem, state)
         return Certificate(problem.lam * primal, problem.lam * dual, problem.lam * (primal - dual))
 
+    def scores(self, problem: KernelProblem, state: State) -> tuple[np.ndarray, float] | None:
+        """Those of the best multiple of w(β)."""
+        multiple = self._point(problem, state)[0]
+        return multiple * state.f[None], 1.0 / max(multiple, FLAT)
+
     def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
         """The dual variables β, of shape (1, n)."""
         return state.beta

@@ -254,6 +254,10 @@ class KernelVisits(Solver):
         scale = self.scale(problem, state)
         return problem.certificate(scale * state.beta, scale * state.f[None], np.zeros(1))
 
+    def scores(self, problem: KernelProblem, state: State) -> tuple[np.ndarray, float] | None:
+        """Those of s Σ cᵢΦ(xᵢ), whose multiple is certified."""
+        return self.scale(problem, state) * state.f[None], 1.0
+
     def evaluate(self, problem: KernelProblem, state: State, model: KernelModel) -> dict[str, float]:
         """The objective; the gap of a point that is made feasible does not tend to 0."""
         return {"objective": self.certificate(problem, state).primal}

@@ -189,6 +189,12 @@ class Solver:
         """The dual variables of shape (outputs, n), with the signs of w = Σ βᵢΦ(xᵢ); None for solvers without them."""
         return None
 
+    def scores(self, problem: Any, state: Any) -> tuple[np.ndarray, float] | None:
+        """(the scores of all examples by the model, of shape (outputs, n), and how many times the model is the point
+        whose dual value is certified); None where they are not known.
+        """
+        return None
+
     # -- parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

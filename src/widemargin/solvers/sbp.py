@@ -728,6 +728,13 @@ class BatchPerceptron(BatchSteps):
 
         return Certificate(primal, dual, primal - dual), made
 
+    def scores(self, problem: KernelProblem, state: BatchState) -> tuple[np.ndarray, float] | None:
+        """Those of SMO's point, where that is the model and all responses are known."""
+        smo, polish = self._smo, state.polish
+        if polish is None or not smo.knows(polish) or state.reached < smo.certificate(problem, polish).primal:
+            return None
+        return smo.scores(problem, polish)
+
     def _smo_point(
         self, problem: KernelProblem, state: BatchState
     ) -> tuple[Certificate, Callable[[], KernelModel] | None]:

@@ -367,12 +367,12 @@ class Space(NamedTuple):
     fresh: np.ndarray
 
     @classmethod
-    def of(cls, variables: int, largest: int, rounds: int) -> Space:
-        """For so many variables and rounds, and working sets of at most ``largest``."""
+    def of(cls, variables: int, largest: int, rounds: int, dtype: Any = np.float32) -> Space:
+        """For so many variables and rounds, working sets of at most ``largest``, and kernel values of this dtype."""
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_),
             np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64),
-            np.empty(largest, np.int64), np.empty((0, 0), np.float32), np.empty((8, largest)),
+            np.empty(largest, np.int64), np.empty((0, 0), dtype), np.empty((8, largest)),
             np.empty(rounds + 1, np.int64), np.zeros(6), np.empty(largest, np.int64), np.empty(largest, np.int64),
         )  # fmt: skip
 
@@ -622,7 +622,7 @@ def gather_shared(cache: RowCache, rule: Rule, space: Space) -> None:
     """The kernel values that a round which has begun needs, looked up by all threads; then it finds none missing."""
     size, new = int(space.begun[SIZE]), int(space.begun[FRESH])
     piece = (
-        cache.rows, cache.slot_of, space.columns[:size], space.fresh[:new], np.float32(rule.constant), space.K,
+        cache.rows, cache.slot_of, space.columns[:size], space.fresh[:new], space.K.dtype.type(rule.constant), space.K,
         np.zeros(1, np.int64),
     )  # fmt: skip
     share(_gather_pieces, [piece] * max(1, min(cache.matrix.threads, new * size // WORTH_A_LOOK)))
@@ -731,7 +731,7 @@ def work(held, part, rule, space, goal, previous, position, rounds, n_rounds):
             v = chosen[k]
             s[k], c[k], a[k], e[k], start[k] = sigma[v], cap[v], alpha[v], h[v] - f[row[v]], alpha[v]
             slots[k] = slot_of[row[v]]
-        gather(rows, slot_of, columns[:size], space.fresh[:new], np.float32(rule.constant), K, 0, new)
+        gather(rows, slot_of, columns[:size], space.fresh[:new], K.dtype.type(rule.constant), K, 0, new)
         for k in range(size):
             diagonal[k] = K[k, k]
         tolerance = max(0.1 * violation, ROUNDING)
@@ -869,7 +869,7 @@ class Workspace:
     matrix: Any = None
     whole: RowCache | None = None
     passing: bool = False
-    memory: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
+    memory: np.ndarray = field(default_factory=lambda: np.empty(0))
     seen: Seen | None = None
     foreseen: Seen | None = None
 
@@ -1036,6 +1036,11 @@ class DualSolver(Solver):
         """
         return self._model(problem, self.duals(problem, state), state.point)
 
+    def scores(self, problem: KernelProblem, state: Any) -> tuple[np.ndarray, float] | None:
+        """Those of the best point, a multiple of w(α)."""
+        multiple, bias, _ = state.point
+        return multiple * state.f[None] + bias, 1.0 / max(multiple, TAU)
+
     def _model(self, problem: KernelProblem, beta: np.ndarray, point: Point) -> KernelModel:
         return problem.model(point.multiple * beta, np.array([point.bias]))
 
@@ -1127,7 +1132,8 @@ class SMO(DualSolver):
             else:
                 state.f[:] = self._responses(problem, state, variables, state.alpha)
             state.episodes = 2
-            state.narrow = bool(4 * problem.n * np.count_nonzero(state.alpha) > problem.cache_bytes)
+            whole = problem.dtype.itemsize * problem.n * np.count_nonzero(state.alpha)
+            state.narrow = bool(whole > problem.cache_bytes)
         if promising is not None:
             state.promising, state.episodes = promising, 1
         if solved is None:
@@ -1202,7 +1208,7 @@ class SMO(DualSolver):
 
     def _compile(self, problem: KernelProblem) -> None:
         """Compile the rounds for this kind of problem, if that has not been done."""
-        kind = type(problem.kernel), type(problem.X), problem.has_free_bias, problem.threads > 1
+        kind = type(problem.kernel), type(problem.X), problem.has_free_bias, problem.threads > 1, problem.dtype
         if kind not in _compiled_for:
             rows = np.arange(min(2, problem.n))
             cache = RowCache(problem.matrix(rows, rows), 0.0)
@@ -1210,7 +1216,7 @@ class SMO(DualSolver):
             two, places = np.zeros(2), np.zeros(2, np.int64)
             part = Part(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
             rule = Rule(2, 2, 2, way_of(problem), problem.has_free_bias, problem.constant, True, np.inf)
-            previous, space = np.empty(0, np.int64), Space.of(2, 2, 0)
+            previous, space = np.empty(0, np.int64), Space.of(2, 2, 0, problem.dtype)
             work(cache.held, part, rule, space, Goal(0.0, 0.0, 1.0, 1.0), previous, 0, 0, 0)
             add_kernel_rows(cache.rows, places[:0], two[:0], two)
             if problem.threads > 1:
@@ -1289,17 +1295,16 @@ class SMO(DualSolver):
         most = max(2, self.working_set // 2) if few else self.working_set
         # a working set must fit into the cache
         most = max(2, min(most, cache.capacity * 4 // 5, m if episode.ahead else max(LEAST, m // PORTION)))
-        room = max(4 * self.working_set, int(np.sqrt(SET_SHARE * problem.cache_bytes / 4)))
+        room = max(4 * self.working_set, int(np.sqrt(SET_SHARE * problem.cache_bytes / problem.dtype.itemsize)))
         room = max(most, min(room, m, cache.capacity))
         way, symmetric = way_of(problem), problem.kernel.of_rows
         shared = FOR_THREADS if cache.matrix.threads > 1 else np.inf
         early = max(most, min(room, 2 * self.working_set)) if self.early else room
         rule = Rule(most, early, room, way, problem.has_free_bias, problem.constant, symmetric, shared)
         if space.memory.size < room * apart_by(room):
-            space.memory = np.empty(room * apart_by(room), np.float32)
-        space.kept = Kept(
-            episode, cache, part, rule, Space.of(m, room, max(self.max_rounds, episode.rounds)), space.memory
-        )
+            space.memory = np.empty(room * apart_by(room), problem.dtype)
+        arrays = Space.of(m, room, max(self.max_rounds, episode.rounds), problem.dtype)
+        space.kept = Kept(episode, cache, part, rule, arrays, space.memory)
         space.kept.make_room(2 * self.working_set)
         return space.kept
 
@@ -1374,7 +1379,8 @@ class SMO(DualSolver):
 
     def _goes_ahead(self, problem: KernelProblem, rows: np.ndarray, alpha: np.ndarray) -> bool:
         """Whether an episode over examples in these rows, which a sample's α promises, comes ahead of one over all."""
-        whole = 4 * problem.n * np.count_nonzero(alpha)  # bytes of rows that are at hand, and kept in the meantime
+        # bytes of rows that are at hand, and kept in the meantime
+        whole = problem.dtype.itemsize * problem.n * np.count_nonzero(alpha)
         few = np.count_nonzero(among(rows, problem.n)) <= AHEAD_MOST * problem.n
         own = problem.shared is None and not (problem.kernel.is_table or problem.kernel.is_function)
         wanted = self.early or PRICE + problem.entries_per_row <= AHEAD_PRICE
@@ -1412,7 +1418,8 @@ class SMO(DualSolver):
         Rows over all examples are kept for the episode that comes next.
         """
         left, width = closing.rows.size - closing.position, closing.others.size
-        room, at_once = int(BLOCK_SHARE * problem.cache_bytes) // 4, max(64 * width, problem.values_at_once)
+        room = int(BLOCK_SHARE * problem.cache_bytes) // problem.dtype.itemsize
+        at_once = max(64 * width, problem.values_at_once)
         most = min(256, min(BLOCK_VALUES, at_once, room) // max(1, width))
         count = min(left, max(16, most // 16 * 16))
         if count == 0:
@@ -1428,7 +1435,7 @@ class SMO(DualSolver):
             if space.matrix is None:
                 space.matrix = problem.matrix(closing.rows, closing.others)
             matrix, before = space.matrix, space.matrix.evaluations
-            block, here = np.empty((count, width), np.float32), np.arange(count)
+            block, here = np.empty((count, width), problem.dtype), np.arange(count)
             matrix.fill(some, here, block)
         for coefficients, f in zip(closing.per_row, closing.f, strict=True):
             add_kernel_rows(block, here, coefficients[some], f, problem.threads)
