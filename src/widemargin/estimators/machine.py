@@ -288,12 +288,25 @@ class KernelMachine(TrainedByRun):
         if certificate is not None and not task.indefinite:
             check = partial(self._checked, [problem], task.X, chosen, deadline=task.deadline)
             certificate = check(outcome.model, certificate, outcome.scores)
-            if certificate is not None and self._falls_short(outcome.stop_reason, certificate):
-                if self._configured().exact:
+            if certificate is not None:
+                short = self._falls_short(outcome.stop_reason, certificate)
+                if short and self._configured().exact:
                     outcome, certificate = self._refined(task, problem, chosen, outcome, certificate, limits)
-                else:
+                elif short:
                     outcome.stop_reason = "settled"
+                outcome.model, certificate = self._at_least_nothing(problem, outcome.model, certificate)
         return outcome, certificate, is_sample and certificate is None
+
+    def _at_least_nothing(
+        self, problem: KernelProblem, model: KernelModel, certificate: Certificate
+    ) -> tuple[KernelModel, Certificate]:  # fmt: skip
+        """The model of an exact solver with its certificate, or that of w = 0 where it is the better one."""
+        if not self._configured().exact or certificate.gap <= self.tol * abs(certificate.primal):
+            return model, certificate
+        value, nothing = problem.at_zero()
+        if certificate.primal <= value:
+            return model, certificate
+        return nothing, Certificate(value, certificate.dual, value - certificate.dual)
 
     def _falls_short(self, reason: str, certificate: Certificate) -> bool:
         """Whether a gap is above ``tol`` that training took for closed, or could not close."""

@@ -522,13 +522,16 @@ class Decomposed(Labelled, KernelMachine):
             used = np.flatnonzero(coef)
             own = KernelModel(part.kernel, used, None, coef[None, used], bias, part.constant)
             certificate = self._checked([part], task.X, chosen, own, certificates[p])
-            if certificate is not None and self._falls_short(reasons[p], certificate):
+            if certificate is not None:
                 outcome = Outcome(None, own, History(), reasons[p], certificate.primal)
-                limits = Turn(task.started, task.deadline, name=f"problem {p}")
-                outcome, certificate = self._refined(task, part, chosen, outcome, certificate, limits)
-                coef[:] = 0.0
-                coef[outcome.model.support] = outcome.model.coef[0]
-                results.beta[where], results.bias[p] = coef, outcome.model.intercept[0]
+                if self._falls_short(reasons[p], certificate):
+                    limits = Turn(task.started, task.deadline, name=f"problem {p}")
+                    outcome, certificate = self._refined(task, part, chosen, outcome, certificate, limits)
+                model, certificate = self._at_least_nothing(part, outcome.model, certificate)
+                if model is not own:
+                    coef[:] = 0.0
+                    coef[model.support] = model.coef[0]
+                    results.beta[where], results.bias[p] = coef, model.intercept[0]
                 reasons[p] = outcome.stop_reason
                 history.rows += [{"problem": p, **row} for row in outcome.history]
             certificates.replace(p, certificate)

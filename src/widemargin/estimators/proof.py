@@ -94,7 +94,7 @@ class Exact:
         n, width = which.size, max(1, self.X.shape[1])
         few = n if self.kernel.is_function or isinstance(self.X, Distant) else max(256, ENTRIES // width)
         cancels = self._cancels(model.vectors)
-        own, terms = self._reach(model.vectors, model.support.size)
+        own, terms = self._reach(model.vectors, model.support.size, cancels)
         # Σ |β| and Σ |β|r over the support vectors of each output
         table = np.stack([np.ones(model.support.size), own], axis=1)
         sizes, combined = np.abs(model.coef), getattr(model, "combined", None)
@@ -105,11 +105,11 @@ class Exact:
             part = slice(first, min(first + few, n))
             rows = self.rows(which[part])
             scores[part] = model.decision_function(rows, threads=self.threads)
-            reach, more = self._reach(rows, part.stop - part.start)
+            reach, more = self._reach(rows, part.stop - part.start, cancels)
             rounded, added = max(terms, more), model.support.size + 8.0
             if self.kernel.of_distances:
-                error[part] = (rounded * (1.0 + cancels * reach) + added)[:, None] * sums[:, 0]
-                error[part] += rounded * cancels * sums[:, 1]
+                error[part] = (rounded * (1.0 + reach) + added)[:, None] * sums[:, 0]
+                error[part] += rounded * sums[:, 1]
             else:
                 error[part] = (rounded + added) * (reach[:, None] * sums[:, 1] + sums[:, 0])
             error[part] = ROUNDING * (error[part] + 4.0 + 4.0 * np.abs(scores[part]))
@@ -121,9 +121,9 @@ class Exact:
             return self.kernel.of_distances
         return not KernelMatrix(self.kernel, some_rows(vectors, 0, 0), vectors).differences
 
-    def _reach(self, rows: Any, count: int) -> tuple[np.ndarray, float]:
-        """(what kernel values of some rows may be off by, in roundings, their number): γ‖x‖² or γ‖x‖₁ for distances,
-        else the root of :func:`reach_of`. Given values are not rounded.
+    def _reach(self, rows: Any, count: int, cancels: bool) -> tuple[np.ndarray, float]:
+        """(what kernel values of some rows may be off by, in roundings, their number): γ‖x‖² or γ‖x‖₁ for distances
+        that cancel, 0 for others, else the root of :func:`reach_of`. Given values are not rounded.
         """
         kernel = self.kernel
         if not kernel.of_rows:
@@ -139,7 +139,9 @@ class Exact:
             else:
                 sizes = np.einsum("ij,ij->i", matrix, matrix) if squared else np.abs(matrix).sum(axis=1)
                 terms = matrix.shape[1]
-        reach = kernel.gamma * sizes if kernel.of_distances else np.sqrt(reach_of(kernel, sizes))
+        if not kernel.of_distances:
+            return np.sqrt(reach_of(kernel, sizes)), 2.0 * terms + 20.0
+        reach = kernel.gamma * sizes if cancels else np.zeros(count)
         return reach, 2.0 * terms + 20.0
 
     def certificate(
