@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.distant import Distant
+from ..core.interrupts import safe_place
 from ..core.kernel_matrix import KernelMatrix
 from ..core.kernels import reach_of
 from ..core.measures import Absolute
@@ -43,8 +44,8 @@ FEW, SAMPLES = 512, (256, 2048)
 UNLIKELY, BEYOND = math.log(1e6), 20.0
 #: Errors that are not computed may have this share of ``tol``, or of the gap.
 SHARE = 0.1
-#: Entries of the data that are brought to float64 at a time.
-ENTRIES = 2**21
+#: Entries of the data that are brought to float64 at a time, and kernel values that are computed.
+ENTRIES, VALUES = 2**21, 2**22
 #: u: the relative error of a number rounded to float64.
 ROUNDING = 2.0**-53
 
@@ -92,7 +93,9 @@ class Exact:
         ``model`` has the support vectors of :meth:`vectors`.
         """
         n, width = which.size, max(1, self.X.shape[1])
-        few = n if self.kernel.is_function or isinstance(self.X, Distant) else max(256, ENTRIES // width)
+        few = n
+        if not (self.kernel.is_function or isinstance(self.X, Distant)):
+            few = max(256, min(ENTRIES // width, VALUES // max(1, model.support.size)))
         cancels = self._cancels(model.vectors)
         own, terms = self._reach(model.vectors, model.support.size, cancels)
         # Σ |β| and Σ |β|r over the support vectors of each output
@@ -103,6 +106,7 @@ class Exact:
         error = np.empty_like(scores)
         for first in range(0, n, few):
             part = slice(first, min(first + few, n))
+            safe_place()
             rows = self.rows(which[part])
             scores[part] = model.decision_function(rows, threads=self.threads)
             reach, more = self._reach(rows, part.stop - part.start, cancels)
