@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import losses
-from ..core.bias import best_bias, mixed_slope, smoothed_slopes
+from ..core.bias import BestBias, best_bias, mixed_slope, smoothed_slopes
 from ..core.borrowing import borrow
 from ..core.dispatch import compiled
 from ..core.rows import (
@@ -403,7 +403,7 @@ class Problem(Objective):
             for c in range(self.n_outputs):
                 loss, y, s = self.binary_part(c)
                 scores = self.column_scores(W, c)
-                best, column = best_bias(loss, scores, y, s, width, 0.0), np.zeros((self.d, 1))
+                best, column = BestBias(*best_bias(loss, scores, y, s, width, 0.0)), np.zeros((self.d, 1))
                 conjugates += _add_balanced_slopes(self.X, loss, y, s, scores, width, best, np.empty(1), column)
                 A[:, c] = column[:, 0]
             norm2 = sum_of_squares(A)
