@@ -69,8 +69,11 @@ class LinearModel(Saved):
 
 
 def _law_of_vectors(model: Any, sizes: dict[str, int]) -> str | None:
-    if not class_of(model.kernel).is_table and model.vectors is None:
+    is_table = class_of(model.kernel).is_table
+    if not is_table and model.vectors is None:
         return "it has no support vectors, which its kernel needs"
+    if is_table and (model.support >= sizes.get("d", np.inf)).any():
+        return f"support has {model.support.max()}, and the kernel matrix {sizes['d']} columns"
     ends = getattr(model, "ends", None)
     if ends is not None and ends[-1] != sizes["support"]:
         return f"vectors of classes end at {ends[-1]}, and there are {sizes['support']}"

@@ -430,17 +430,21 @@ class Pair(Field):
 
 
 class Row(Field):
-    """A dictionary with these entries; ``rest`` is what others may be, which there are none of if it is None."""
+    """A dictionary with these entries; ``rest`` is what others may be, which there are none of if it is None, and
+    ``needs`` are those that must be there, all if None.
+    """
 
-    def __init__(self, known: dict[str, Field], rest: Field | None = None, whole: bool = True) -> None:
-        self.known, self.rest, self.whole = known, rest, whole
+    def __init__(
+        self, known: dict[str, Field], rest: Field | None = None, needs: Iterable[str] | None = None
+    ) -> None:  # fmt: skip
+        self.known, self.rest, self.needs = known, rest, tuple(known if needs is None else needs)
 
     def check(self, value: Any, place: str, scope: Scope) -> None:
         if not isinstance(value, dict):
             self.refuse(place, value, "a dictionary")
-        missing = [name for name in self.known if name not in value]
+        missing = [name for name in self.needs if name not in value]
         odd = [name for name in value if name not in self.known]
-        if (missing and self.whole) or (odd and self.rest is None):
+        if missing or (odd and self.rest is None):
             raise Damaged(f"{place} {f'lacks {missing[0]}' if missing else f'has {odd[0]!r:.60}, which nobody knows'}")
         for name in self.known:
             if name in value:

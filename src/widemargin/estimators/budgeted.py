@@ -314,7 +314,7 @@ class _Budgeted(KernelStream):
         return fitted
 
 
-_FITTED = learnt(_state=Within(State))
+_FITTED = learnt("_state", "_trained_kernel", "_exponent", _state=Within(State))
 
 
 @savable(**_FITTED)

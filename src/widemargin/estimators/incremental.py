@@ -187,8 +187,9 @@ _MODEL = Own(KernelModel, d="d")
 
 @savable(
     **learnt(
-        _archive=Within(Archive), _state=Within(State), _preparation=Own(Preparation, d="d"),
-        _made=Row({"_model": _MODEL}, rest=ANYTHING, whole=False), _model=_MODEL,
+        "classes_", "_preparation", "_trained_kernel", _archive=Within(Archive), _state=Within(State),
+        _preparation=Own(Preparation, d="d"), _made=Row({"_model": _MODEL}, rest=ANYTHING, needs=()),
+        _model=_MODEL,
     )
 )  # fmt: skip
 class IncrementalSVC(GrowingClassifier, KernelStream):

@@ -331,7 +331,7 @@ def _blocks(shape: tuple[int, int]) -> list[np.ndarray]:
     return np.split(np.arange(n), range(height := max(1, 2**20 // d), n, height))
 
 
-@savable(**learnt(coef_=_COEF, intercept_=_INTERCEPT, _state=_STATE))
+@savable(**learnt("classes_", "coef_", "intercept_", coef_=_COEF, intercept_=_INTERCEPT, _state=_STATE))
 class LinearSVC(StreamedClassifier, _Linear):
     """Linear support vector classification at any scale.
 
@@ -643,7 +643,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         return np.exp(self.predict_log_proba(X))
 
 
-@savable(**learnt(coef_=Array("d", dtype=FLOATS), intercept_=_INTERCEPT, _state=_STATE))
+@savable(**learnt("coef_", "intercept_", coef_=Array("d", dtype=FLOATS), intercept_=_INTERCEPT, _state=_STATE))
 class LinearSVR(StreamedRegressor, _Linear):
     """Linear support vector regression at any scale.
 

@@ -95,7 +95,8 @@ def _law(machine: Any, sizes: dict[str, int]) -> str | None:
 
 #: The schema of a kernel machine.
 MACHINE = learnt(
-    law=_law, support_=Array("support", dtype=INDICES, low=0), n_support_=Array(None, dtype=INDICES, low=0),
+    "_model", "_preparation", "support_", "dual_coef_", "intercept_", law=_law,
+    support_=Array("support", dtype=INDICES, low=0), n_support_=Array(None, dtype=INDICES, low=0),
     dual_coef_=Array(None, "support", dtype=FLOATS, order=False), support_vectors_=Matrix((0, "support"), (0, "d")),
     intercept_=Array(None, dtype=FLOATS), _preparation=Own(Preparation, d="d"),
     _model=Own(KernelModel, PairsModel, support="support", d="d"),

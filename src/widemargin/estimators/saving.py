@@ -40,9 +40,10 @@ def _law_of_outputs(estimator: Any, sizes: dict[str, int]) -> str | None:
     return f"it has {outputs} scores for {classes} classes"
 
 
-def learnt(law: Law = _law_of_outputs, **fields: Field) -> dict[str, Any]:
-    """The schema of an estimator that learns these attributes beside those of all."""
-    return {"parameters": ANYTHING, "fitted": Row({**LEARNT, **fields}, rest=ANYTHING, whole=False), "law": law}
+def learnt(*needs: str, law: Law = _law_of_outputs, **fields: Field) -> dict[str, Any]:
+    """The schema of an estimator that learns these attributes beside those of all, and cannot do without some."""
+    fitted = Row({**LEARNT, **fields}, rest=ANYTHING, needs=("n_features_in_", *needs))
+    return {"parameters": ANYTHING, "fitted": fitted, "law": law}
 
 
 class SavedEstimator(Saved):

@@ -126,12 +126,19 @@ def add_block(rows, slots, coefficients, constant, before, f, f_sum):
                 f_sum[q, first + j] += s * change[j]
 
 
+def law_of_windows(state: Any, sizes: dict[str, int]) -> str | None:
+    """What is wrong with the windows of a state, in words."""
+    fits = np.isfinite(state.window[:, :2]).all() and (state.window[:, 2] > 0.0).all()
+    return None if fits else "a window has no place, or no width"
+
+
 _LAZY, _EACH = Array("outputs", "n"), Array("outputs")
 
 
 @savable(
-    "StochasticBatchPerceptron.State", alpha=_LAZY, f=_LAZY, scale=_EACH, norm2=_EACH, total=_EACH, alpha_sum=_LAZY,
-    f_sum=_LAZY, marks=Array(2, 2, "outputs", (0, "n")), mark_weights=Array(2), nu=_EACH, level=_EACH, bias=_EACH,
+    "StochasticBatchPerceptron.State", law=law_of_windows, alpha=_LAZY, f=_LAZY, scale=_EACH, norm2=_EACH,
+    total=_EACH, alpha_sum=_LAZY, f_sum=_LAZY, marks=Array(2, 2, "outputs", (0, "n")), mark_weights=Array(2),
+    nu=_EACH, level=_EACH, bias=_EACH,
     window=Array("outputs", 3, finite="inf"), drawn=Array("outputs", "batch", dtype=np.int64, low=0, high="n-1"),
     t=Whole(0), sought=Whole(0, "outputs"), sample_size=Whole(0), polish=maybe(Own(protocol.State, n="n")),
     start=maybe(Own(protocol.State, n="n")), trial=maybe(Own(protocol.State)),

@@ -255,6 +255,7 @@ KEPT = Row({"f": Array("outputs", "n"), "f_sum": Array("outputs", "n")})
     "SBPOnParts.State", ids=Array("points", dtype=np.int64, low=0, high="n-1", distinct=True), signs=_POINTS,
     weights=_POINTS, alpha=_POINTS, alpha_sum=_POINTS, scale=_EACH, norm2=_EACH, total=_EACH, nu=_EACH, level=_EACH,
     bias=_EACH, window=Array("outputs", 3, finite="inf"), t=Whole(0), sought=Whole(0, "outputs"),
+    law=sbp.law_of_windows,
     sample=Array("sample", dtype=np.int64, low=0, high="n-1", distinct=True),
     seek=maybe(Own(sbp.BatchState, n="sample")), kept=Each(KEPT, alone=True),
 )  # fmt: skip
