@@ -41,9 +41,10 @@ test-gpu: $(VENV)/.gpu
 test-kill: $(VENV)/.dev
 	$(BIN)/python tests/killing.py random 2
 
-# damaged files of every kind, used in child processes with tests of bounds: N=20000 of them, SEED=1 for the same again
+# damaged files of every kind, used in child processes whose loops test every index, but for CHECKED=0: N=20000 files,
+# SEED=1 for the same ones again
 fuzz: $(VENV)/.dev
-	$(BIN)/python tests/fuzz/fuzz_models.py $(or $(N),1000) $(if $(SEED),--seed $(SEED))
+	$(if $(filter 0,$(CHECKED)),,WIDEMARGIN_CHECKED=1 NUMBA_OPT=1) $(BIN)/python tests/fuzz/fuzz_models.py $(or $(N),1000) $(if $(SEED),--seed $(SEED))
 
 # some of the tests on Python 3.11 to 3.14, with the oldest and newest dependencies; ONLY="oldest 3.13" for some
 test-versions:

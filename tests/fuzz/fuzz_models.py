@@ -6,9 +6,9 @@
 Small estimators are fitted once: their files, the files of their models and the checkpoints of their fits are whole.
 Then arrays are resized, refilled, permuted and changed in places, numbers, names and keys of headers are changed, and
 the checksum is made anew, so that what lies behind it is reached. A child reads such files and does with what was read
-all that can be done, until it dies; the next one is forked from a process that has compiled everything. Loops are
-compiled with tests of bounds, where the library has them (``WIDEMARGIN_CHECKED=1``). The seed and the file of every
-death are kept, and what is written at the end counts files by kind and by outcome:
+all that can be done, until it dies; the next one is forked from a process that has compiled everything. With
+``WIDEMARGIN_CHECKED=1``, as make has it unless told ``CHECKED=0``, loops test every index. The seed and the file of
+every death are kept, and what is written at the end counts files by kind and by outcome:
 
 - *refused*: by a sentence, on reading or in use; *accepted*: all worked, whatever was computed;
 - *ugly*: an error that is no sentence of ours. It is listed, and no failure;
@@ -39,7 +39,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("WIDEMARGIN_CHECKED", "1")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[2] / ".numba_cache"))
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
