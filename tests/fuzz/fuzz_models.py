@@ -35,6 +35,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -104,15 +105,6 @@ def fitted(name: str, **parameters: Any) -> Any:
         return estimator(name).set_params(**parameters).fit(X, y)
 
 
-def made_all(folder: Path) -> None:
-    """Make all files, in a process of its own that says what went wrong."""
-    try:
-        make_all(folder)
-    except BaseException:
-        traceback.print_exc()
-        raise
-
-
 def make_all(folder: Path) -> None:
     """Write the file of each estimator, of its model, and the checkpoint that lay there in the middle of its fit."""
     killing.cut_small()
@@ -145,10 +137,12 @@ def whole(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
 
 def damaged(source: Path, path: Path, rng: np.random.Generator) -> str:
     """Write a file with one change, or some; returns what was done."""
-    header, arrays = copy.deepcopy(whole(source))
-    said = [change(header, arrays, rng) for _ in range(1 + int(rng.integers(1, 3)) * int(rng.random() < 0.2))]
-    files.write_npz(path, header, **arrays)
-    return "; ".join(said)
+    while True:
+        header, arrays = copy.deepcopy(whole(source))
+        with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):  # of a change of a change
+            said = [change(header, arrays, rng) for _ in range(1 + int(rng.integers(1, 3)) * int(rng.random() < 0.2))]
+            files.write_npz(path, header, **arrays)
+            return "; ".join(said)
 
 
 # ---------------------------------------------------------------- use
@@ -254,6 +248,19 @@ class OwnTime(event.Listener):
             self.limit(True)
 
 
+def in_a_process(work: Callable[[], Any]) -> int:
+    """The number of a process that does some work, and says why it could not."""
+
+    def tried() -> None:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            raise
+
+    return killing.in_a_process(tried)
+
+
 def take_files(folder: Path, asked: argparse.Namespace, child: int, first: int, pipe: int) -> None:
     """Damage and use every so many-th file, and tell of each on the pipe; never returns."""
     errors = os.open(folder / f"errors {child}", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
@@ -330,7 +337,7 @@ def run(folder: Path, asked: argparse.Namespace) -> Results:
 
     def begin(child: int, first: int) -> None:
         read, write = os.pipe()
-        number = killing.in_a_process(lambda: take_files(folder, asked, child, first, write))
+        number = in_a_process(lambda: take_files(folder, asked, child, first, write))
         os.close(write)
         waiting.register(os.fdopen(read), selectors.EVENT_READ, [child, number, {}])
 
@@ -366,9 +373,9 @@ def main() -> int:
     parser.add_argument("--keep", default="fuzz_deaths", help="folder for the files of deaths")
     asked = parser.parse_args()
     asked.seed = int(time.time()) if asked.seed is None else asked.seed
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder, started = Path(name), time.perf_counter()
-        if os.waitpid(killing.in_a_process(lambda: made_all(folder)), 0)[1]:
+        if os.waitpid(in_a_process(lambda: make_all(folder)), 0)[1]:
             return 2
         for path in sorted(folder.glob("*; *")):
             shutil.copy(path, folder / "one")  # a checkpoint goes when its fit has ended
