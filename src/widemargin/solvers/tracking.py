@@ -408,10 +408,10 @@ def choose_old(rule, held, q, gains):
     """(slot, whether it rises) of a REPROCESS step of output q; −1 for none."""
     if not rule.pairs:
         return best_single(rule, held, q, gains) if rule.greedy else draw(rule, held), True
-    if not held.top[q] - held.bottom[q] > ROUNDING:
+    i, count, e = 0, held.numbers[COUNT], held.e[q]
+    if count == 0 or not held.top[q] - held.bottom[q] > ROUNDING:
         return -1, True
-    i, e = 0, held.e[q]
-    while i + 1 < e.size and e[i] + held.up[q, i] < held.top[q] - TIED:
+    while i + 1 < count and e[i] + held.up[q, i] < held.top[q] - TIED:
         i += 1
     return i, True
 
