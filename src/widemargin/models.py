@@ -13,7 +13,7 @@ from .core.distant import Distant
 from .core.kernel_matrix import KernelMatrix
 from .core.kernels import KERNELS
 from .core.pairs import all_combined, combine, first_pair
-from .core.rows import CSRRows, DenseRows, as_rows, checked_sparse, shape, some_rows, unlocked
+from .core.rows import CSRRows, DenseRows, as_rows, checked_sparse, dtype_of, shape, some_rows, unlocked
 from .core.sharing import share_out
 from .files import Saved, savable
 from .schemas import FLOATS, INDICES, Array, Nothing, Own, Real, class_of, maybe
@@ -92,6 +92,18 @@ def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
     return X, X.shape[0] if hasattr(X, "shape") else shape(X)[0]
 
 
+def widened(rows: Any) -> Any:
+    """The same rows in float64."""
+    if dtype_of(rows) == np.float64:
+        return rows
+    return type(rows)(rows[0].astype(np.float64), *rows[1:])
+
+
+def alike(X: Any, vectors: Any) -> tuple[Any, Any]:
+    """Rows and vectors in the wider of their precisions."""
+    return (X, vectors) if dtype_of(X) == dtype_of(vectors) else (widened(X), widened(vectors))
+
+
 @savable(
     "KernelModel.Light", support=Array("support", dtype=INDICES, low=0), coef=Array("outputs", "support"),
     intercept=Array("outputs"), constant=Real(finite=True),
@@ -166,7 +178,8 @@ class KernelModel(Saved):
         if self.kernel.is_function:
             self._add_scores(KernelMatrix(self.kernel, X, self.vectors), weights, scores)
             return scores
-        matrix = KernelMatrix(self.kernel, some_rows(X, 0, 0), self.vectors)
+        X, vectors = alike(X, self.vectors)
+        matrix = KernelMatrix(self.kernel, some_rows(X, 0, 0), vectors)
         step = 16 * _blocks_in_piece(-(-n // 16), self.VALUES // (16 * self.support.size), threads)
 
         def add(first: int) -> None:
@@ -175,6 +188,10 @@ class KernelModel(Saved):
 
         share_out(add, [(first,) for first in range(0, n, step)], threads)
         return scores
+
+    def combined(self, table: np.ndarray) -> np.ndarray:
+        """Σ_v coefficient × table[v] for each output, of shape (n_outputs, columns)."""
+        return np.asarray(self.coef @ table)
 
     def _add_scores(self, matrix: KernelMatrix, weights: np.ndarray, scores: np.ndarray) -> None:
         """Add to the scores of the matrix' rows, in place."""
@@ -230,11 +247,13 @@ class PairsModel(Saved):
         """
         X, n = _rows_for(self, X)
         matrix, step = None, max(1, n)
-        if self.support.size and not self.kernel.is_table:
-            matrix = KernelMatrix(self.kernel, X if self.kernel.is_function else some_rows(X, 0, 0), self.vectors)
-            if not self.kernel.is_function:
-                several = self.VALUES // (self.HEIGHT * self.support.size)
-                step = self.HEIGHT * _blocks_in_piece(-(-step // self.HEIGHT), several, threads)
+        if self.support.size and self.kernel.is_function:
+            matrix = KernelMatrix(self.kernel, X, self.vectors)
+        elif self.support.size and not self.kernel.is_table:
+            X, vectors = alike(X, self.vectors)
+            matrix = KernelMatrix(self.kernel, some_rows(X, 0, 0), vectors)
+            several = self.VALUES // (self.HEIGHT * self.support.size)
+            step = self.HEIGHT * _blocks_in_piece(-(-step // self.HEIGHT), several, threads)
         offsets = self.intercept + self.constant * self.combined(np.ones((self.support.size, 1)))[:, 0]
         return [(self._parts(X, matrix, offsets, first, min(first + step, n)),) for first in range(0, n, step)]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import triton
 
 from ..core.distant import Distant
 from ..core.rows import as_matrix, as_rows, dtype_of, shape
-from ..models import KernelModel
+from ..models import KernelModel, widened
 from ..problems.layout import Preparation, refuse_unless_finite, times_power
 from . import programs
 from .blocks import ALIGNED, BLOCK, Columns, Sparse, exactly, on_device, row_sums, tensor_of
@@ -37,6 +38,9 @@ def scores(model: KernelModel, X: Any, preparation: Preparation | None = None, d
     Without a preparation X is laid out as the vectors of the model.
     """
     n = shape(X)[0]
+    given = np.float32 if preparation is not None and preparation.as_float32 else dtype_of(X)
+    if given == np.float64 and not isinstance(model.vectors, Distant):
+        model = replace(model, vectors=widened(model.vectors))
     with exactly():
         block = Block(model, X, preparation, device)
         found = torch.zeros((n, model.coef.shape[0]), dtype=torch.float64, device=device)

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
+from functools import partial
 from os import PathLike
 from typing import Any, Self
 
@@ -19,12 +20,13 @@ from ..backends.tensors import as_given
 from ..core import losses
 from ..core.expansion import is_sparse
 from ..core.interrupts import heeded
-from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape
+from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape, take_rows
 from ..files import savable
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
-from ..problems.layout import Preparation, divided, finite, new_rows
+from ..problems.layout import Preparation, divided, finite_scores, new_rows
+from ..problems.precision import exact_scores, keeps_promise, settled, spread_out
 from ..schemas import Within
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import holding, reduced
@@ -273,18 +275,46 @@ class _Budgeted(KernelStream):
         state, kernel = self._state, self._trained_kernel
         X, on_device = self._to_score(X, kernel)
         if on_device:
-            model = KernelModel(kernel, np.arange(state.support), state.vectors(), state.coefficients, np.zeros(1))
-            return self._scored_there(model, X, Preparation(None, False, False, self._exponent))
+            return self._scored_there(self._as_model(), X, Preparation(None, False, False, self._exponent))
         as_trained = sp.issparse(X) == is_sparse(state.budget.vectors)
-        parts = [X] if as_trained else (self._as_first(X[a : a + BLOCK]) for a in range(0, X.shape[0], BLOCK))
-        found = [scores(kernel, as_rows(new_rows(kernel, part, self._exponent)), state) for part in parts]
-        return finite(np.concatenate(found), X)
+
+        def score(rows: Any) -> np.ndarray:
+            by_buffer = partial(scores, kernel, state=state)
+            one = by_buffer if self._float32_suffices(rows.dtype) else self._as_model().decision_function
+            firsts = range(0, rows.shape[0], BLOCK)
+            parts = [rows] if as_trained else (self._as_first(rows[first : first + BLOCK]) for first in firsts)
+            return np.concatenate([one(as_rows(new_rows(kernel, part, self._exponent))) for part in parts])
+
+        return finite_scores(score, X)
+
+    def _as_model(self) -> KernelModel:
+        """The machine with its vectors as rows, in float64."""
+        state = self._state
+        places, bias = np.arange(state.support), np.zeros(1)
+        return KernelModel(self._trained_kernel, places, state.vectors(), state.coefficients, bias)
+
+    def _float32_suffices(self, dtype: np.dtype) -> bool:
+        """Whether the buffer of vectors predicts rows of a dtype as exactly as is promised; asked once of a state."""
+        state, kernel = self._state, self._trained_kernel
+        if state.budget.A.dtype == np.float64 or state.support == 0:
+            return True
+        known, answers = vars(self).get("_exactness", (None, {}))
+        if known is not state:
+            answers = {}
+            self._exactness = state, answers
+        if dtype not in answers:
+            some = take_rows(state.vectors(dtype), spread_out(state.support))
+            model = self._as_model()
+            expected = exact_scores(model, some, model.vectors)
+            answers[dtype] = keeps_promise(scores(kernel, some, state).T, expected, dtype)
+        return bool(answers[dtype])
 
     # -- files
 
     def _to_parts(self) -> dict[str, Any]:
         parts = super()._to_parts()
         # the order of visits is that of examples which are not in the file
+        parts["fitted"].pop("_exactness", None)
         parts["fitted"]["_state"] = replace(self._state, order=np.empty(0, np.int64), position=0)
         return parts
 
@@ -878,6 +908,7 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     # a regularised intercept, kernel + 1, is the sum of the old coefficients
     intercept = old.intercept + old.constant * old.coef.sum(axis=1)
     small._model = KernelModel(old.kernel, np.arange(kept.shape[0]), rows, coefficients, intercept)
+    small._model, small._preparation = settled(small._model, model._preparation)
     centre, exponent = model._preparation.centre, model._preparation.exponent
     small.support_vectors_ = divided(as_matrix(rows) if centre is None else kept + centre, -exponent)
     small.dual_coef_, small.intercept_ = coefficients, intercept

@@ -21,8 +21,9 @@ from ..files import savable
 from ..history import History
 from ..models import KernelModel
 from ..problems.kernel import KernelProblem
-from ..problems.layout import Preparation, divided, finite
+from ..problems.layout import Preparation, divided, finite_scores
 from ..problems.objective import Certificate
+from ..problems.precision import settled
 from ..running import run
 from ..schemas import ANYTHING, Array, Own, Row, Whole, Within
 from ..solvers.tracking import State
@@ -814,7 +815,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         numbers = self._archive.numbers[found.support]
         order = np.argsort(numbers, kind="stable")
         vectors = take_rows(found.vectors, order)
-        return replace(found, support=numbers[order], vectors=vectors, coef=found.coef[:, order])
+        model = replace(found, support=numbers[order], vectors=vectors, coef=found.coef[:, order])
+        return settled(model, self._preparation)[0]
 
     @Made
     def support_(self) -> np.ndarray:
@@ -879,10 +881,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         X, on_device = self._to_score(X, self._model.kernel)
         if on_device:
             return self._scored_there(self._model, X, self._preparation)
-        rows = self._preparation.rows(self._model.kernel, X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._model.decision_function(rows)
-        return finite(scores, X)
+        model = self._model
+        return finite_scores(lambda part: model.decision_function(self._preparation.rows(model.kernel, part)), X)
 
     def _to_parts(self) -> dict[str, Any]:
         parts = super()._to_parts()

@@ -29,12 +29,13 @@ from ..problems.layout import (
     Preparation,
     check_values,
     divided,
-    finite,
+    finite_scores,
     lengths,
     scaled_kernel,
     warn_if_too_small,
 )
 from ..problems.objective import Certificate, Certificates
+from ..problems.precision import settled
 from ..running import Outcome
 from ..schemas import FLOATS, INDICES, Array, Matrix, Own, Record
 from ..stopping import short_of_tol
@@ -524,14 +525,17 @@ class KernelMachine(TrainedByRun):
         self.n_support_ = np.bincount(codes[support], minlength=codes.max() + 1).astype(np.int32)
         self.support_vectors_ = own
         vectors = None if kernel.is_table else self._preparation.rows(kernel, own.copy())  # the user has the others
+        model: Any
         shift = np.full(support.size, constant) - self._along_centre(own)
         if not in_pairs:
-            self._model = KernelModel(kernel, support, vectors, coef, intercepts, constant)
-            self.intercept_ = intercepts + coef @ shift
+            model = KernelModel(kernel, support, vectors, coef, intercepts, constant)
         else:
             ends = np.cumsum(self.n_support_, dtype=np.int64)
-            self._model = PairsModel(kernel, support, vectors, coef, intercepts, ends, constant)
-            self.intercept_ = intercepts + self._model.combined(shift[:, None])[:, 0]
+            model = PairsModel(kernel, support, vectors, coef, intercepts, ends, constant)
+        self.intercept_ = intercepts + model.combined(shift[:, None])[:, 0]
+        if kernel.of_rows:
+            model, self._preparation = settled(model, self._preparation, own)
+        self._model = model
 
     def _warn(
         self, certificates: Sequence[Certificate | None], indefinite: bool, reasons: Any,
@@ -579,9 +583,7 @@ class KernelMachine(TrainedByRun):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = self._to_score(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return finite(self._scored(self._model, X), X)
+        return finite_scores(partial(self._scored, self._model), self._to_score(X))
 
     def _finished(self, model: KernelModel, own: np.ndarray | None = None) -> KernelModel:
         """As for all estimators, with vectors that stand here; ``own`` are the examples of the model's problem."""

@@ -30,7 +30,7 @@ from ..core.sharing import in_turn, share_out
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
-from ..problems.layout import finite
+from ..problems.layout import finite_scores
 from ..problems.objective import Certificate, Certificates
 from ..running import Outcome
 from ..solvers.pairs import PairsProblem
@@ -590,9 +590,14 @@ class Decomposed(Labelled, KernelMachine):
 
     def _votes(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Votes of the pairs for each class, and the same with their scores deciding between equals."""
-        X = self._to_score(X)
+        counted = finite_scores(self._counted, self._to_score(X))
+        votes, sums = np.hsplit(counted, 2)
+        return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
+
+    def _counted(self, X: Any) -> np.ndarray:
+        """The votes for each class, and beside them the sums of the scores that decide between equals."""
         n, k = X.shape[0], self.classes_.size
-        votes, sums = np.zeros((n, k)), np.zeros((n, k))
+        counted = np.zeros((n, 2, k))
 
         def count(parts: Iterable[tuple[slice, int, np.ndarray]]) -> None:
             for rows, i, scores in parts:
@@ -601,11 +606,10 @@ class Decomposed(Labelled, KernelMachine):
                 add_votes(scores, i, own[0], own[1])
                 if i == k - 2:
                     size = rows.stop - rows.start
-                    votes[rows], sums[rows] = own[0, :, :size].T, own[1, :, :size].T
+                    counted[rows] = own[:, :, :size].transpose(2, 0, 1)
 
         share_out(count, self._pieces(X), threads(self.n_jobs))
-        sums = finite(sums, X)
-        return votes, votes + sums / (3.0 * (np.abs(sums) + 1.0))
+        return counted.reshape(n, 2 * k)
 
     def _scores_on_device(self, model: Any) -> bool:
         return super()._scores_on_device(model) and not _has_many_pairs(model)

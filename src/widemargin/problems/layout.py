@@ -8,6 +8,7 @@ size, and all that follows computes as with data of that size.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +106,11 @@ def scaled_kernel(name: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> tup
     if isinstance(gamma, str) and gamma == "scale":  # 1/(d var), which is that of a squared length
         at_unit = resolve_gamma(gamma, divided(X, exponent))
         given, own = times_power(at_unit, -2 * exponent), times_power(at_unit, power - 2 * exponent)
+        if not 0.0 < given < math.inf:
+            raise ValueError(
+                f"gamma='scale' is {given:.3g}, since X has entries up to {largest_entry(X):.1e}, and float64 cannot "
+                "hold 1 / (n_features · variance): scale the data"
+            )
     else:
         given = resolve_gamma(gamma, X)
         own = times_power(given, power)
@@ -285,6 +291,16 @@ def finite(scores: np.ndarray, X: Any) -> np.ndarray:
             f"scores overflow for rows of X with entries up to {largest_entry(X):.1e}: scale them as the training data"
         )
     return scores
+
+
+def finite_scores(score: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
+    """Scores of the rows of X; rows of float32 whose scores overflow are scored in float64, and refused if those do."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = score(X)
+        far = ~np.isfinite(scores).all(axis=1)
+        if far.any() and not isinstance(X, Distant) and X.dtype == np.float32:
+            scores[far] = score(X[far].astype(np.float64))
+    return finite(scores, X)
 
 
 def warn_if_unequal(X: Any, name: str) -> None:
