@@ -20,6 +20,8 @@ X, LABELS = load_breast_cancer(return_X_y=True)
 X, LABELS = StandardScaler().fit_transform(X)[::4], LABELS[::4]
 TARGETS = X[:, 0] + 0.5 * X[:, 3]
 SCALES = [1e-300, 1e-160, 1e-25, 1e-10, 1e10, 1e20, 1e160, 1e300]
+#: Those of which float64 holds the variance and its inverse.
+SQUARED = [1e-150, *SCALES[2:6], 1e150]
 
 
 def product(A, B):
@@ -96,10 +98,23 @@ def fitted(estimator, Z):
 def test_scores_do_not_change_with_the_scale_of_the_data(estimator, layout):
     model, _ = fitted(estimator, layout(X))
     expected = scores_of(model, layout(X))
-    for scale in SCALES:
+    for scale in SQUARED:
         power = 2.0 ** np.round(np.log2(scale))
         scaled, _ = fitted(estimator, layout(X * power))
         np.testing.assert_allclose(scores_of(scaled, layout(X * power)), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [scale for scale in SCALES if scale not in SQUARED])
+@pytest.mark.parametrize(("estimator", "layout"), in_turn(INVARIANT), ids=name_of)
+def test_gamma_of_a_scale_that_float64_cannot_hold_is_refused(estimator, layout, scale):
+    Z, y = layout(X * scale), targets_for(estimator)
+    parts = [{"classes": [0, 1]} if is_classifier(estimator) else {}] if hasattr(estimator, "partial_fit") else []
+    largest = rf"{np.abs(Z).max():.1e}".replace("+", r"\+")
+    with pytest.raises(ValueError, match=f"gamma='scale' is .* entries up to {largest}.*: scale the data"):
+        clone(estimator).fit(Z, y)
+    for known in parts:
+        with pytest.raises(ValueError, match=f"gamma='scale' is .* entries up to {largest}.*: scale the data"):
+            clone(estimator).partial_fit(Z, y, **known)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])

@@ -69,6 +69,8 @@ class _Budgeted(KernelStream):
     maintenance: Any
     max_bytes: float | None
     batch_size: int
+    #: Of each precision of data that was predicted: the state by which that was done, and whether in float32.
+    _exactness: dict[np.dtype, tuple[State, bool]]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -235,6 +237,7 @@ class _Budgeted(KernelStream):
         self, solver: Any, problem: KernelProblem, state: State, passes: float, seconds: float
     ) -> None:  # fmt: skip
         self._kind, self._passes, self._seconds = self._kind_of(solver), passes, seconds
+        self._exactness = {}
 
     def _partly(self, model: KernelModel) -> dict[str, Any]:
         return {"_model_at_checkpoint": model}
@@ -298,16 +301,12 @@ class _Budgeted(KernelStream):
         state, kernel = self._state, self._trained_kernel
         if state.budget.A.dtype == np.float64 or state.support == 0:
             return True
-        known, answers = vars(self).get("_exactness", (None, {}))
-        if known is not state:
-            answers = {}
-            self._exactness = state, answers
-        if dtype not in answers:
-            some = take_rows(state.vectors(dtype), spread_out(state.support))
-            model = self._as_model()
+        answers = vars(self).get("_exactness", {})
+        if dtype not in answers or answers[dtype][0] is not state:
+            some, model = take_rows(state.vectors(dtype), spread_out(state.support)), self._as_model()
             expected = exact_scores(model, some, model.vectors)
-            answers[dtype] = keeps_promise(scores(kernel, some, state).T, expected, dtype)
-        return bool(answers[dtype])
+            answers[dtype] = state, keeps_promise(scores(kernel, some, state).T, expected, dtype)
+        return bool(answers[dtype][1])
 
     # -- files
 

@@ -106,10 +106,10 @@ def scaled_kernel(name: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> tup
     if isinstance(gamma, str) and gamma == "scale":  # 1/(d var), which is that of a squared length
         at_unit = resolve_gamma(gamma, divided(X, exponent))
         given, own = times_power(at_unit, -2 * exponent), times_power(at_unit, power - 2 * exponent)
-        if not 0.0 < given < math.inf:
+        if not float(np.finfo(float).tiny) <= given < math.inf:
             raise ValueError(
-                f"gamma='scale' is {given:.3g}, since X has entries up to {largest_entry(X):.1e}, and float64 cannot "
-                "hold 1 / (n_features · variance): scale the data"
+                f"gamma='scale' is {given:.3g}: X has entries up to {largest_entry(X):.1e}, and float64 cannot hold "
+                "1 / (n_features · variance): scale the data"
             )
     else:
         given = resolve_gamma(gamma, X)
