@@ -91,17 +91,18 @@ def check_rows(
         estimator.n_features_in_ = X.shape[1]
         return _summed(X), y
     try:
-        checked = validate_data(
-            estimator,
-            X,
-            **({} if isinstance(y, str) else {"y": y}),
-            reset=reset,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-            order="C",
-            **options,
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # it sums large entries to see whether one is infinite
+            checked = validate_data(
+                estimator,
+                X,
+                **({} if isinstance(y, str) else {"y": y}),
+                reset=reset,
+                accept_sparse="csr",
+                accept_large_sparse=True,
+                dtype=[np.float64, np.float32],
+                order="C",
+                **options,
+            )
     except (ValueError, TypeError) as error:
         said = str(error)
         refuse_columns_without_numbers(X)
