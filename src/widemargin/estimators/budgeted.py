@@ -26,7 +26,7 @@ from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
 from ..problems.layout import Preparation, divided, finite_scores, new_rows
-from ..problems.precision import exact_scores, keeps_promise, settled, spread_out
+from ..problems.precision import exact_scores, keeps_promise, sample, settled
 from ..schemas import Within
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import holding, reduced
@@ -303,7 +303,7 @@ class _Budgeted(KernelStream):
             return True
         answers = vars(self).get("_exactness", {})
         if dtype not in answers or answers[dtype][0] is not state:
-            some, model = take_rows(state.vectors(dtype), spread_out(state.support)), self._as_model()
+            some, model = take_rows(state.vectors(dtype), sample(state.support, len(state.budget.A))), self._as_model()
             expected = exact_scores(model, some, model.vectors)
             answers[dtype] = state, keeps_promise(scores(kernel, some, state).T, expected, dtype)
         return bool(answers[dtype][1])

@@ -21,8 +21,8 @@ from ..core.rows import as_matrix, dtype_of, shape, take_rows
 from ..models import widened
 from .layout import Preparation
 
-#: Support vectors that are scored.
-SOME = 64
+#: Support vectors that are scored, fewer where there are more than so many scores.
+SOME, SCORES = 64, 2**16
 #: The largest error that is expected, in terms of the standard deviation.
 DEVIATIONS = 5.0
 #: Errors of scores, as a share of their spread, that are promised for data of each precision.
@@ -31,9 +31,9 @@ PROMISED = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
 VALUES = 2**20
 
 
-def spread_out(n: int) -> np.ndarray:
-    """Some of n places, from the first to the last."""
-    return np.unique(np.linspace(0, n - 1, min(n, SOME)).astype(np.int64))
+def sample(n: int, outputs: int) -> np.ndarray:
+    """Some of n vectors, from the first to the last, for a machine with so many outputs."""
+    return np.unique(np.linspace(0, n - 1, min(n, SOME, max(4, SCORES // outputs))).astype(np.int64))
 
 
 def exact_values(kernel: Any, X: Any, Z: Any) -> np.ndarray:
@@ -82,7 +82,7 @@ def settled(model: Any, preparation: Preparation, own: Any = None) -> tuple[Any,
         return model, preparation
     wide = replace(preparation, as_float32=False)
     exact = widened(model.vectors) if own is None else widened(wide.rows(model.kernel, own.copy()))
-    some = spread_out(model.support.size)
+    some = sample(model.support.size, model.intercept.size)
     rough = KernelMatrix(model.kernel, take_rows(model.vectors, some), model.vectors).block(np.arange(some.size))
     found, expected = model.combined(rough.T), exact_scores(model, take_rows(exact, some), exact)
     if keeps_promise(found, expected, np.float64 if preparation.as_float32 else np.float32):
