@@ -195,6 +195,7 @@ BAD_WEIGHTS = {
     "all zero": (np.zeros(N), ["zero", "positive"]),
     "NaN": (np.where(LABELS, np.nan, 1.0), ["finite", "nan"]),
     "infinite": (np.where(LABELS, np.inf, 1.0), ["finite", "inf"]),
+    "too large": (np.full(N, 1e200), ["1.0e+200", "divide"]),
     "too few": (np.ones(N - 1), [str(N), str(N - 1)]),
     "two columns": (np.ones((N, 2)), ["1-dimensional", f"({N}, 2)"]),
     "strings": (np.array(["heavy"] * N), ["'heavy'"]),

@@ -236,6 +236,10 @@ class _Budgeted(KernelStream):
     def _adopt_part(
         self, solver: Any, problem: KernelProblem, state: State, passes: float, seconds: float
     ) -> None:  # fmt: skip
+        if not np.isfinite(state.coefficients).all():
+            raise ValueError(
+                f"coefficients overflowed {state.budget.A.dtype}: scale the data or sample_weight, or raise lam"
+            )
         self._kind, self._passes, self._seconds = self._kind_of(solver), passes, seconds
         self._exactness = {}
 
@@ -301,7 +305,7 @@ class _Budgeted(KernelStream):
         state, kernel = self._state, self._trained_kernel
         if state.budget.A.dtype == np.float64 or state.support == 0:
             return True
-        answers = vars(self).get("_exactness", {})
+        answers = self.__dict__.setdefault("_exactness", {})
         if dtype not in answers or answers[dtype][0] is not state:
             some, model = take_rows(state.vectors(dtype), sample(state.support, len(state.budget.A))), self._as_model()
             expected = exact_scores(model, some, model.vectors)
@@ -312,8 +316,8 @@ class _Budgeted(KernelStream):
 
     def _to_parts(self) -> dict[str, Any]:
         parts = super()._to_parts()
-        # the order of visits is that of examples which are not in the file
         parts["fitted"].pop("_exactness", None)
+        # the order of visits is that of examples which are not in the file
         parts["fitted"]["_state"] = replace(self._state, order=np.empty(0, np.int64), position=0)
         return parts
 

@@ -33,7 +33,7 @@ from ..core.kernels import class_of
 from ..core.rows import checked_sparse, unlocked
 from ..core.sources import Remote, TwoWays, is_source
 from ..history import History
-from ..problems.layout import refuse_unless_finite
+from ..problems.layout import OVERFLOWS, refuse_unless_finite
 from ..progress import ProgressBar
 from ..running import STOPPED, Outcome, Progress, run
 from ..stopping import short_of_tol
@@ -265,6 +265,11 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray:
         raise ValueError(f"sample_weight must be finite, got {weights[~np.isfinite(weights)][0]}: replace or drop it")
     if weights.min() < 0:
         raise ValueError(f"sample_weight must be ≥ 0, got {weights.min()}: give 0 to leave an example out")
+    if weights.max() > math.sqrt(OVERFLOWS):
+        raise ValueError(
+            f"sample_weight goes up to {weights.max():.1e}, and products of coefficients overflow: divide the weights "
+            "by a number, and multiply C by it"
+        )
     if weights.max() == 0:
         raise ValueError("sample_weight must not be all zero, got zeros only: give some example a positive weight")
     return unlocked(weights)

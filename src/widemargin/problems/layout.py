@@ -310,7 +310,7 @@ def warn_if_unequal(X: Any, name: str) -> None:
     of_features = abs(X).max(axis=0)
     of_features = of_features.toarray().ravel() if sp.issparse(of_features) else np.asarray(of_features)
     of_features = of_features[of_features > 0.0]
-    if of_features.size > 1 and of_features.max() > UNEQUAL * np.median(of_features):
+    if of_features.size > 1 and float(of_features.max()) > UNEQUAL * float(np.median(of_features)):
         warn(
             f"features differ in size: the largest goes up to {of_features.max():.1e}, half of them up to "
             f"{np.median(of_features):.1e} at most, and {name} hardly sees those: scale the features, for example with "

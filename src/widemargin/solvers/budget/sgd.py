@@ -96,6 +96,8 @@ FIRST_VECTORS = 1023
 SMALLEST_SCALE = 1e-9
 #: γ‖z‖²√ε up to which squared distances may be made of norms and products when rows are scored (see core.kernels).
 CANCELS = 0.05
+#: Coefficients and γ above which the buffer is float64: squares of coefficients, or γ times a distance, may overflow.
+BEYOND = 1e17
 
 
 # ---------------------------------------------------------------- the loop
@@ -491,6 +493,9 @@ class BudgetedSGD(Solver):
         if self.maintenance.inverts:
             return np.dtype(np.float64)
         X, kernel = problem.X, problem.kernel
+        longest = float(problem.sample_weight.max(initial=1.0)) / problem.lam  # of Pegasos steps
+        if max(longest, getattr(kernel, "gamma", 1.0)) > BEYOND:
+            return np.dtype(np.float64)
         if kernel.measure is Squared and isinstance(X, CSRRows) and problem.n:
             # ‖x − z‖² of sparse rows is made of sizes, and cannot be centred: the first row says how much cancels
             size = float(np.sum(np.square(X.data[X.indptr[0] : X.indptr[1]], dtype=np.float64)))
