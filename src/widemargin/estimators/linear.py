@@ -231,8 +231,8 @@ class _Linear(Streamed):
             return
         if given is not None:  # scores in the user's coordinates have errors of their own
             W, b = np.ascontiguousarray(model.coef.T), model.intercept
-            primal = given.primal(W, b)
-            lost = given.lost_by_rounding(W, b, primal - given.penalty(W, b), given.squared_lengths())
+            penalty, loss = given.penalty(W, b), float(given.output_losses(W, b).sum())
+            primal, lost = penalty + loss, given.lost_by_rounding(penalty, b, loss, given.squared_lengths())
             dual = max(0.0, self.certificate_.dual - lost)
             self.certificate_ = Certificate(primal, dual, primal - dual)
         gap, reason = self.certificate_.relative_gap, self.stop_reason_

@@ -352,7 +352,7 @@ class Problem(Objective):
         q = self.squared_lengths()
         drift = rounding_of_sum(self.n) * self._pull(loss, self._mean(q))
         dual = max(self._dual_from(W, b, width, kinked, drift) for width in widths)
-        dual = max(0.0, dual - self.lost_by_rounding(W, b, loss, q))
+        dual = max(0.0, dual - self.lost_by_rounding(penalty, b, loss, q))
         return Certificate(primal, dual, primal - dual)
 
     def squared_lengths(self) -> np.ndarray:
@@ -381,13 +381,13 @@ class Problem(Objective):
             steep = 2.0 * shape.smoothness * loss
         return math.sqrt(steep) * math.sqrt(most * square)
 
-    def lost_by_rounding(self, W: np.ndarray, b: np.ndarray, loss: float, q: np.ndarray) -> float:
-        """What rounding may take from the primal value of weights whose scores are computed in float64: a score is
-        wrong by a share of ‖xᵢ‖‖w‖ + |b|. ``loss`` is the mean loss, ``q`` has the squared lengths of the rows.
+    def lost_by_rounding(self, penalty: float, b: np.ndarray, loss: float, q: np.ndarray) -> float:
+        """What rounding may take from the primal value penalty + loss of weights and intercepts, where scores are
+        computed in float64: a score is wrong by a share of ‖xᵢ‖‖w‖ + |b|. ``q`` has the squared lengths of the rows.
         """
         X, bias = self.X, float(np.abs(b).max())
         longest = self.d if isinstance(X, DenseRows) else int(np.diff(X.indptr).max(initial=0))
-        moved = math.sqrt(sum_of_squares(W)) * self._pull(loss, self._mean(q)) + bias * self._pull(
+        moved = math.sqrt(2.0 * penalty / self.lam) * self._pull(loss, self._mean(q)) + bias * self._pull(
             loss, self.mean_weight
         )
         return rounding_of_sum(longest + 1) * moved + rounding_of_sum(self.n) * loss

@@ -1306,7 +1306,7 @@ class SDCA(Solver):
         doubt = 2.0 * drift * norm2
         if not len(state.sums.W):  # the scores are those of w itself: what is left out is of second order
             norm2, doubt = 2.0 * float(inner) - norm2, drift**2 * norm2
-        lost = problem.lost_by_rounding(W, b, primal - penalty, self._lengths(problem, state))
+        lost = problem.lost_by_rounding(penalty, b, float(loss) / problem.n, self._lengths(problem, state))
         lost += problem.lam * rounding_of_sum(problem.n) * abs(float(gain))
         norm2 += float(self._charge(state, state.w.b).sum())
         dual, doubt = problem.lam * (float(gain) - 0.5 * norm2), 0.5 * problem.lam * doubt
