@@ -80,7 +80,7 @@ class Limits:
 
 def certified(reason: str, gap: float, tol: float, tight: bool) -> str:
     """The reason of a run that ended for another one, when the certificate of its model has the last word: ``gap`` is
-    relative, and ``tight`` says whether such gaps close about as fast as the objective falls.
+    relative, and ``tight`` says whether the run was to close it.
 
     >>> certified("tol", 0.2, 1e-3, tight=True), certified("tol", 0.2, 1e-3, tight=False)
     ('precision', 'settled')

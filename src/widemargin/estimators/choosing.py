@@ -4,12 +4,15 @@ Dual coordinate ascent ("sdca") takes some κ epochs, where κ is C times the me
 counted where there is one; more to a smaller gap, and more for squared losses. The interior point ("interior") takes
 some twenty steps whatever κ is, each of which costs as much as several epochs: the more entries a row has the more, as
 a step multiplies each with each other, and it solves as many equations as there are features; and there is a
-millisecond of Python in each. What that comes to on many data sets, and how the constants were chosen, is in
-docs/measurements/auto.md; ``widemargin bench auto`` measures it.
+millisecond of Python in each. So the smaller ``tol``, the more often it is the interior point; so it is,
+too, where dual ascent might need more epochs than are allowed and would end short of ``tol``. What that comes to on
+many data sets, and how the constants were chosen, is in docs/measurements/auto.md; ``widemargin bench auto`` measures
+it.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from ..core import losses
@@ -18,6 +21,8 @@ from ..core import losses
 STEPS, PER_SECOND = 40, 1e9
 #: Operations at most for the sake of a certificate alone, some minutes' work.
 MOST_WORK = 1e12
+#: Dual ascent may take so many times the epochs that are reckoned with.
+UNSURE = 2.0
 #: Fewest epochs allowed in which the interior point arrives.
 MANY_EPOCHS = 100
 
@@ -67,10 +72,14 @@ class Rule(NamedTuple):
     equations: float = 2.0
     calls: float = 1e6
 
-    def prefers_interior(self, facts: Facts) -> bool:
-        """Whether dual ascent should take longer to a gap of ``tol`` than the interior point."""
+    def prefers_interior(self, facts: Facts, epochs: float = math.inf) -> bool:
+        """Whether dual ascent should take longer to a gap of ``tol`` than the interior point, or perhaps more than so
+        many epochs.
+        """
         ascent = facts.kappa * (1e-3 / facts.tol) ** self.power * (self.squared if facts.squared else 1.0)
         fixed = (self.equations * facts.d**3 + self.calls) / (facts.n * facts.entries)
+        if UNSURE * ascent > epochs and facts.work <= MOST_WORK:
+            return True
         return ascent > self.epochs + self.per_entry * facts.entries + fixed
 
 

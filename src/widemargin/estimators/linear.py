@@ -131,7 +131,7 @@ class _Linear(Streamed):
             return True
         if not choosing.goes_to_the_end(self) or not choosing.has_time(self, facts):
             return False
-        return choosing.RULE.prefers_interior(facts) if exact else facts.work <= choosing.MOST_WORK
+        return choosing.RULE.prefers_interior(facts, self.max_iter) if exact else facts.work <= choosing.MOST_WORK
 
     def _exactly(self, problem: Problem, state: Any) -> bool:
         """Whether the solver that "auto" prefers can solve the problem, and go on from the last fit's state."""
@@ -236,8 +236,8 @@ class _Linear(Streamed):
             dual = max(0.0, self.certificate_.dual - lost)
             self.certificate_ = Certificate(primal, dual, primal - dual)
         gap, reason = self.certificate_.relative_gap, self.stop_reason_
-        self.stop_reason_ = certified(reason, gap, self.tol, outcome.state.tight)
-        if reason == "tol" and gap > TELLING:
+        self.stop_reason_ = certified(reason, gap, self.tol, known)
+        if self.stop_reason_ == "settled" and gap > TELLING:
             warn(
                 f"{type(self).__name__} ended as its objective no longer changes, and nothing is proven of it (the "
                 f"relative duality gap is {gap:.1e}): lower tol, or use a solver that proves its gap, such as 'sdca'",
