@@ -79,7 +79,7 @@ def test_tol_means_a_true_gap_of_at_most_tol(loss, data, rng):
             if model.stop_reason_ == "tol":
                 assert primal - certificate.dual <= tol * primal
                 assert certificate.relative_gap <= tol
-            elif certificate.relative_gap > (0.5 if model.stop_reason_ == "settled" else tol):
+            elif certificate.relative_gap > (0.5 if solver in ("pegasos", "simba") else tol):
                 assert told, model.stop_reason_  # never silently
         assert max(dual for _, dual in found) <= min(primal for primal, _ in found)
 

@@ -237,10 +237,11 @@ class _Linear(Streamed):
             self.certificate_ = Certificate(primal, dual, primal - dual)
         gap, reason = self.certificate_.relative_gap, self.stop_reason_
         self.stop_reason_ = certified(reason, gap, self.tol, known)
-        if self.stop_reason_ == "settled" and gap > TELLING:
+        if self.tol > 0.0 and not known and self.stop_reason_ in ("settled", "max_iter") and gap > TELLING:
             warn(
-                f"{type(self).__name__} ended as its objective no longer changes, and nothing is proven of it (the "
-                f"relative duality gap is {gap:.1e}): lower tol, or use a solver that proves its gap, such as 'sdca'",
+                f"{type(self).__name__} ended with next to nothing proven of its objective (a relative duality gap of "
+                f"{gap:.1e}, stop_reason_={self.stop_reason_!r}): use a solver that proves its gap, such as 'sdca', or "
+                "lower tol and raise max_iter",
                 ConvergenceWarning,
             )
 

@@ -335,8 +335,8 @@ class Problem(Objective):
                 break
         return (objective - float(least.sum())) / objective if objective > 0.0 else 0.0
 
-    def certificate(self, W: np.ndarray, b: np.ndarray) -> Certificate:
-        """Primal value at (W, b) and the best of a few dual values found from it.
+    def certificate(self, W: np.ndarray, b: np.ndarray, known: float = -math.inf) -> Certificate:
+        """Primal value at (W, b) and the best of a few dual values found from it, and of one that is known.
 
         The dual points are slopes at (W, b), as they are and smoothed: a
         margin of exactly 1 has any slope in [−1, 0] and the optimum uses them
@@ -351,7 +351,7 @@ class Problem(Objective):
         # no loss is negative, so 0 is a dual value too
         q = self.squared_lengths()
         drift = rounding_of_sum(self.n) * self._pull(loss, self._mean(q))
-        dual = max(self._dual_from(W, b, width, kinked, drift) for width in widths)
+        dual = max(known, *(self._dual_from(W, b, width, kinked, drift) for width in widths))
         dual = max(0.0, dual - self.lost_by_rounding(penalty, b, loss, q))
         return Certificate(primal, dual, primal - dual)
 

@@ -75,7 +75,7 @@ from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
 from ..problems.linear import Problem
-from ..problems.objective import Certificate, sum_of_squares
+from ..problems.objective import Certificate, rounding_of_sum, sum_of_squares
 from ..problems.structured import StructuredProblem
 from ..schemas import FLOATS, INDICES, Array, Either, Own, Text, Whole, Within, maybe
 from . import protocol
@@ -1105,9 +1105,8 @@ class Pegasos(Solver):
         """
         if isinstance(problem, StructuredProblem):
             return None
-        primal, dual, _ = problem.certificate(*self.weights(problem, state))
-        dual = max(dual, self.dual_of_visits(problem, state))  # in this order: NaN is no dual value
-        return Certificate(primal, dual, primal - dual)
+        dual = self.dual_of_visits(problem, state)
+        return problem.certificate(*self.weights(problem, state), -math.inf if math.isnan(dual) else dual)
 
     def dual_of_visits(self, problem: Problem | StructuredProblem, state: State) -> float:
         """The best θA − θ² λ/2 ‖w‖² with θ ≤ 1/M of the last iterate; NaN where there is no M."""
@@ -1120,6 +1119,7 @@ class Pegasos(Solver):
             norms2 += w.b**2
         # w is α's but for rounding: t roundings of a sum of t terms, each of which may go either way
         norms2 *= (1.0 + np.finfo(problem.dtype).eps * math.sqrt(state.t)) ** 2
+        A = A * (1.0 - rounding_of_sum(state.t))
         if problem.is_joint:
             A, norms2 = A[:1], norms2.sum(keepdims=True)
         A, norms2 = A[A > 0.0], norms2[A > 0.0]  # θ = 0 is best for the others

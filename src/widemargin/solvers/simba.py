@@ -1108,13 +1108,13 @@ class Simba(Solver):
         W, b, _, _ = self.predictor(problem, state)
         problem = self._space(problem, state).part
         W = W.astype(problem.dtype)
-        primal, dual, _ = problem.certificate(W, b)
+        known = -math.inf
         if problem.intercept != "unregularized":
             w, _, alpha = self.averages(state)
             beta = np.stack([self._labels(problem, c)[0] for c in range(problem.n_outputs)]) * alpha / state.size**2
             norm2 = np.array([sum_of_squares(each) for each in w]) / state.size**2
-            dual = max(dual, problem.dual_of_multiple(beta, norm2 * (1.0 + 1e-9)))
-        return Certificate(primal, dual, primal - dual)
+            known = problem.dual_of_multiple(beta, norm2 * (1.0 + 1e-9))
+        return problem.certificate(W, b, known)
 
     def evaluate(self, problem: Problem, state: State, model: LinearModel) -> dict[str, float]:
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over outputs)."""
