@@ -731,7 +731,8 @@ def test_no_model_is_farther_from_the_optimum_than_its_gap(
     model = solver.model(problem, state)
     measured, certificate = solver.evaluate(problem, state, model), solver.certificate(problem, state)
     assert measured["objective"] == certificate.primal
-    assert certificate.gap <= measured["gap"]
+    # the certificate's dual value is lowered by what rounding may have added
+    assert certificate.gap <= measured["gap"] + 1e-12 * (1.0 + certificate.primal)
     # the textbook's optimum is one up to its tolerance
     assert certificate.dual <= minimum + 1e-7 * (1.0 + minimum)
     assert certificate.gap >= certificate.primal - minimum - 1e-7 * (1.0 + minimum)

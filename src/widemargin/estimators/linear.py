@@ -237,7 +237,8 @@ class _Linear(Streamed):
             self.certificate_ = Certificate(primal, dual, primal - dual)
         gap, reason = self.certificate_.relative_gap, self.stop_reason_
         self.stop_reason_ = certified(reason, gap, self.tol, known)
-        if self.tol > 0.0 and not known and self.stop_reason_ in ("settled", "max_iter") and gap > TELLING:
+        silent = self.stop_reason_ == "settled" or (self.stop_reason_ == "max_iter" and not outcome.doubt)
+        if self.tol > 0.0 and not known and silent and gap > TELLING:
             warn(
                 f"{type(self).__name__} ended with next to nothing proven of its objective (a relative duality gap of "
                 f"{gap:.1e}, stop_reason_={self.stop_reason_!r}): use a solver that proves its gap, such as 'sdca', or "
