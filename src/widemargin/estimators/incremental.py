@@ -236,7 +236,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
     budget : int or None, default=None
         The largest number of support vectors. The oldest one is forgotten first, and other examples are
         not remembered, so that the machine is about that of the last examples, as many as vectors or
-        twice as many. It suits streams that drift; on others :class:`BudgetedSVC` is much better.
+        twice as many. It suits streams that drift; on others whose classes overlap :class:`BudgetedSVC`
+        is much better.
     class_weight : dict, "balanced" or None, default=None
         The weights of the classes, by label. "balanced" gives all classes the same total weight; in
         ``partial_fit`` it weighs an example by the counts seen up to it. None weighs every example the
