@@ -36,7 +36,9 @@ SLICE = 0.1
 #: Under a time limit, the share of the time and of the kernel values that looks between checkpoints may take.
 LOOKING = 0.05
 #: Seconds that someone who pressed Ctrl-C waits for the value of the newest point.
-PATIENCE = 1.0
+PATIENCE = 0.1
+#: How many times as long where no earlier point is known, so that there is a model.
+FOR_THE_FIRST = 10.0
 #: Reasons after which a checkpoint has the point at which training was stopped, to go on from there.
 STOPPED = ("interrupted", "max_seconds")
 #: Kernel values for a first look at a run out of time.
@@ -415,8 +417,8 @@ class _Run:
         self.foreseen = math.ceil(min(foreseen(self.gaps, self.limits.tol), self.last))
 
     def _proven(self, model: Any, measured: dict[str, float]) -> tuple[Any, dict[str, float], bool]:
-        """The present point with its true value, where that takes no more than is left of the time, or a second after
-        Ctrl-C.
+        """The present point with its true value, where that takes no more than is left of the time, or
+        ``PATIENCE`` after Ctrl-C.
         """
         pace = self.state.counters.kernel_computed / max(self.watch.seconds, 1e-6)
         left = PATIENCE if self.reason == "interrupted" else math.inf
@@ -534,8 +536,8 @@ def _measure(
 ) -> tuple[dict[str, float], Any, bool]:
     """(measures, model, whether it is that of the state) at a checkpoint, or where a run was stopped for a reason.
 
-    Out of time, what was seen last counts; after Ctrl-C the present point does if its value takes no more than a
-    second.
+    Out of time, what was seen last counts; after Ctrl-C the present point does if its value takes no more than
+    ``PATIENCE``, or a second where no other point is known.
     """
     known = solver.knows(state)
     if reason == "max_seconds" and solver.exact and validation is None:
@@ -544,7 +546,8 @@ def _measure(
         most = 0.0
     else:
         pace = state.counters.kernel_computed / max(seconds, 1e-6)
-        most = PATIENCE * pace if reason == "interrupted" else math.inf
+        patience = PATIENCE * (FOR_THE_FIRST if best.model is None else 1.0)
+        most = patience * pace if reason == "interrupted" else math.inf
     if not known or most < 0.0:
         found = solver.glimpse(problem, state, most) if most >= 0.0 else None
         if found is not None:

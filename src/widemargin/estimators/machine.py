@@ -288,7 +288,8 @@ class KernelMachine(TrainedByRun):
     ) -> tuple[Outcome, Certificate | None, bool]:  # fmt: skip
         """What :meth:`_solve` found, with the certificate checked; trained on in float64 where ``tol`` wants it."""
         if certificate is not None and not task.indefinite:
-            check = partial(self._checked, [problem], task.X, chosen, deadline=task.deadline)
+            deadline = now() if outcome.stop_reason == "interrupted" else task.deadline
+            check = partial(self._checked, [problem], task.X, chosen, deadline=deadline)
             certificate = check(outcome.model, certificate, outcome.scores)
             if certificate is not None:
                 short = self._falls_short(outcome.stop_reason, certificate)
