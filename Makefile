@@ -6,7 +6,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 # byte code is kept even where Python is told not to: tests start many processes, and each would read all sources anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-checked test-gpu test-kill test-versions fuzz check docs dist bench clean
+.PHONY: demo test test-checked test-gpu test-kill test-signals test-versions fuzz check docs dist bench clean
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,10 @@ test-gpu: $(VENV)/.gpu
 # kills fits of every estimator at random moments, each twice; they must go on to the same bits
 test-kill: $(VENV)/.dev
 	$(BIN)/python tests/killing.py random 2
+
+# presses Ctrl-C at random moments of all that takes long; none may be lost, and no process may die of it
+test-signals: $(VENV)/.dev
+	$(BIN)/python tests/signalling.py 200
 
 # damaged files of every kind, used in child processes whose loops test every index, but for CHECKED=0: N=20000 files,
 # SEED=1 for the same ones again

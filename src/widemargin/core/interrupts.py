@@ -85,22 +85,36 @@ def _is_for_all() -> bool:
 
 def _enter(is_users: bool) -> None:
     if not _open:
-        for number in SIGNALS:
-            before = signal.getsignal(number)
-            if callable(before) and before is not _note:
-                _theirs[number] = before
-                signal.signal(number, _note)
+        try:
+            for number in SIGNALS:
+                before = signal.getsignal(number)
+                if callable(before) and before is not _note:
+                    _theirs[number] = before
+                    signal.signal(number, _note)
+        except BaseException:  # a handler of the user's, before ours stood in its place
+            _restore()
+            raise
     _open.append(is_users)
 
 
 def _leave() -> None:
     _open.pop()
     if not _open:
-        for number, before in _theirs.items():
+        _restore()
+        safe_place()
+
+
+def _restore() -> None:
+    """Put the user's handlers back, Ctrl-C's at the end; those that are back may raise already."""
+    try:
+        while _theirs:
+            number, before = next(reversed(_theirs.items()))
             if signal.getsignal(number) is _note:  # a callback may have set another one
                 signal.signal(number, before)
-        _theirs.clear()
-        safe_place()
+            del _theirs[number]
+    finally:
+        if _theirs:
+            _restore()
 
 
 class heeded(ContextDecorator):
