@@ -425,7 +425,7 @@ def command(seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("signals", type=int, nargs="?", default=200)
-    parser.add_argument("--only", default="", help="kinds of work, by a part of their names")
+    parser.add_argument("--only", default="", help="kinds of work, by parts of their names with commas between")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--child", nargs=3)
     parser.add_argument("--cold", action="store_true")
@@ -435,7 +435,7 @@ def main():
         return child(name, int(count), int(seed), given.cold)
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     names = [(name, False) for name in WORKS] + [("linear_sdca", True), ("kernel_smo", True), ("command", False)]
-    names = [(name, cold) for name, cold in names if given.only in name]
+    names = [(name, cold) for name, cold in names if any(part in name for part in given.only.split(","))]
     each = -(-given.signals // len(names))
     print(f"seed {seed}: {each} signals for each of {len(names)} kinds of work; late: more than {PROMPT} s", flush=True)
     print(f"{'':24}{'ended':>7}{'raised':>8}{'lost':>6}{'died':>6}{'late':>6}{'median s':>10}{'most s':>8}", flush=True)

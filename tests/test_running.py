@@ -501,6 +501,13 @@ def test_a_step_that_would_end_well_behind_the_limit_is_not_begun(clock):
     assert clock() - begun <= 201.0
 
 
+@pytest.mark.parametrize("steps", [4.0, 10.0])
+def test_however_long_steps_are_none_is_begun_that_ends_half_a_second_behind_the_limit(clock, steps, rng):
+    limit, begun = float(steps * rng.uniform(100.0, 200.0)), clock()  # behind the first slice
+    run(Toy(clock, cost=steps), ToyProblem(), max_epochs=1e6, max_seconds=limit)
+    assert clock() - begun <= limit + 0.5
+
+
 # ---------------------------------------------------------------- Ctrl-C
 
 

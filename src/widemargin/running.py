@@ -35,6 +35,8 @@ from .stopping import Limits, Patience, foreseen, reason_to_stop
 SLICE = 0.1
 #: Under a time limit, the share of the time and of the kernel values that looks between checkpoints may take.
 LOOKING = 0.05
+#: Seconds behind a time limit that the end of a step may be foreseen at.
+BEHIND = 0.25
 #: Seconds that someone who pressed Ctrl-C waits for the value of the newest point.
 PATIENCE = 0.1
 #: How many times as long where no earlier point is known, so that there is a model.
@@ -347,7 +349,7 @@ class _Run:
             if self.interrupts.seen:
                 self.reason = "interrupted"
             # a step that would end well behind the limit is not begun
-            elif time.perf_counter() + 0.5 / self.rate >= self.deadline:
+            elif time.perf_counter() + max(0.5 / self.rate, 1.0 / self.rate - BEHIND) >= self.deadline:
                 self.reason = "max_seconds"
             elif self._reads_left() <= 0:
                 self.reason = "max_feature_reads"
