@@ -77,11 +77,11 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Ctrl-C in one test is no first one of another."""
+def each_press_is_a_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C in one fit does not make the next one, in another, a second one, however soon that comes."""
     from widemargin.core import interrupts
 
-    monkeypatch.setattr(interrupts, "_last_press", -np.inf)
+    monkeypatch.setattr(interrupts, "AGAIN", -1.0)
 
 
 class Clock:

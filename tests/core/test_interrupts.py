@@ -2,10 +2,12 @@
 
 # ruff: noqa: PT012 – how far a block comes is what is tested
 
+import math
 import multiprocessing
 import signal
 import sys
 import threading
+from contextlib import nullcontext
 
 import numba
 import pytest
@@ -112,15 +114,12 @@ def test_who_trains_takes_the_first_ctrl_c_and_not_the_second():
 
 
 def test_a_second_ctrl_c_in_another_fit_raises_if_it_comes_soon(monkeypatch):
-    with Interrupts() as own:
-        press()
-        assert own.seen
-    with pytest.raises(KeyboardInterrupt), Interrupts():
-        press()
-    monkeypatch.setattr(interrupts, "AGAIN", -1.0)
-    with Interrupts() as own:
-        press()
-        assert own.seen
+    for soon in (False, True):
+        monkeypatch.setattr(interrupts, "AGAIN", math.inf if soon else -1.0)
+        with pytest.raises(KeyboardInterrupt) if soon else nullcontext(), Interrupts() as own:
+            press()
+            safe_place()
+            assert own.seen
 
 
 def test_ctrl_c_before_a_part_of_the_work_begins_ends_that_too():
