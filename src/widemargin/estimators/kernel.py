@@ -142,9 +142,9 @@ class SVC(Decomposed):
         that have a γ.
     certificate_ : Certificate, sequence of them or None
         The primal value, the dual value and the gap between them, which bounds how far the objective is
-        above its minimum. There is one for each binary problem. It is None for an indefinite kernel,
-        for a model that early stopping kept, where time ran out before its value was known, and where
-        float32 kernel values are too coarse to prove anything.
+        above its minimum, for the exact kernel. There is one for each binary problem. It is None for an
+        indefinite kernel, for a model that early stopping kept, and where time ran out before its value
+        was known.
     history_ : History
         One row per checkpoint, with the columns ``problem`` (the number of the binary problem),
         ``seconds``, ``objective``, ``gap``, ``kernel_evals`` and other counters of work.
@@ -387,8 +387,8 @@ class SVR(Numeric, KernelMachine):
         that have a γ.
     certificate_ : Certificate or None
         The primal value, the dual value and the gap between them, which bounds how far the objective is
-        above its minimum. It is None for an indefinite kernel, and where float32 kernel values are too
-        coarse to prove anything.
+        above its minimum, for the exact kernel. It is None for an indefinite kernel, and where time ran
+        out before its value was known.
     history_ : History
         One row per checkpoint, with the columns ``seconds``, ``epochs``, ``steps``, ``objective``,
         ``gap`` and the counters of work. ``history_["objective"]`` is a column, ``history_.to_frame()``
