@@ -42,9 +42,8 @@ def main(name="a9a", rows=32561, *values):
     KernelMachine._refined = timed(KernelMachine._refined, refined := [])
     warnings.simplefilter("ignore")
     SVC().fit(X[:2500], y[:2500])  # compiles
-    print(
-        "| C | fit, s | certificate, s | share | in float64, s | vectors | reason | gap |\n|---|---|---|---|---|---|---|---|"
-    )
+    print("| C | fit, s | certificate, s | share | in float64, s | vectors | reason | gap |")
+    print("|---" * 8 + "|")
     for C in map(float, values or (1e-2, 1e-1, 1, 10, 1e2, 1e3, 1e4, 1e5, 1e6)):
         spent.clear(), refined.clear()
         since = time.process_time()
