@@ -171,7 +171,8 @@ def _law_of_vectors(vectors: Any, sizes: dict[str, int]) -> str | None:
     if not 0 <= free <= given <= height:
         return f"rows are {given} and {free} of {height}"
     if vectors.slot.size == 0:
-        return None
+        centre = vectors.centre.size
+        return None if centre == height else f"Z has {height} rows for {centre} features"
     if height % 4 or given < 1:
         return f"Z has {height} rows of which {given} were given out: it is a multiple of 4, and the first is always"
     taken = np.flatnonzero(vectors.slot)

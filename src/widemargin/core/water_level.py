@@ -375,8 +375,10 @@ def _lay_window(n, whole, n_near, u, v, window, room):
         for r in range(size):
             order[r] = r
             middle += int(heights[r] < u)
-        _sort(heights, order, room.spare, size)
-        width = 0.5 * (heights[order[min(middle + reach, size) - 1]] - heights[order[max(0, middle - reach)]])
+        width = 0.0
+        if size > 0:
+            _sort(heights, order, room.spare, size)
+            width = 0.5 * (heights[order[min(middle + reach, size) - 1]] - heights[order[max(0, middle - reach)]])
         window[2] = width if width > 0.0 else np.inf
     else:
         wanted = max(n // NEAR, FEW)

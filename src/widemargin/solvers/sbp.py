@@ -127,7 +127,9 @@ def add_block(rows, slots, coefficients, constant, before, f, f_sum):
 
 
 def law_of_windows(state: Any, sizes: dict[str, int]) -> str | None:
-    """What is wrong with the windows of a state, in words."""
+    """What is wrong with the windows and scales of a state, in words."""
+    if not (state.scale > 0.0).all():
+        return f"scale has {state.scale.min()}, and must be above 0"
     fits = np.isfinite(state.window[:, :2]).all() and (state.window[:, 2] > 0.0).all()
     return None if fits else "a window has no place, or no width"
 
