@@ -829,7 +829,8 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
         return "waiting lists slots that were never used"
     if (state.example[:count] >= max(known, 1)).any():
         return f"example has {state.example[:count].max()}, and {known} examples are known"
-    if not (-1 <= numbers[NEW] < count and 0 <= numbers[STAGE] <= FORGET):
+    at_rest = int(numbers[STAGE] == ARRIVE)  # no example is at hand
+    if not (-1 <= numbers[NEW] < max(count, at_rest) and 0 <= numbers[STAGE] <= FORGET):
         return f"numbers say slot {numbers[NEW]} is new, at stage {numbers[STAGE]}"
     if not (0 <= numbers[OUTPUT] < outputs and 0 <= numbers[STEP] <= state.trail.shape[1]):
         return f"numbers say output {numbers[OUTPUT]} at step {numbers[STEP]}"
