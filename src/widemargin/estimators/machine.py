@@ -35,7 +35,7 @@ from ..problems.layout import (
     warn_if_too_small,
 )
 from ..problems.objective import Certificate, Certificates
-from ..problems.precision import settled
+from ..problems.precision import sample, settled
 from ..running import Outcome
 from ..schemas import FLOATS, INDICES, Array, Matrix, Own, Record
 from ..stopping import short_of_tol
@@ -535,7 +535,8 @@ class KernelMachine(TrainedByRun):
             model = PairsModel(kernel, support, vectors, coef, intercepts, ends, constant)
         self.intercept_ = intercepts + model.combined(shift[:, None])[:, 0]
         if kernel.of_rows:
-            model, self._preparation = settled(model, self._preparation, own)
+            some = local(task.X, sample(task.X.shape[0], intercepts.size))
+            model, self._preparation = settled(model, self._preparation, own, some)
         self._model = model
 
     def _warn(

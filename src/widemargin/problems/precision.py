@@ -2,9 +2,9 @@
 
 An error of a kernel value, ε, moves a score by αε, and the errors of equal or like vectors add up. So their number and
 size says little, and a bound for the worst case, Σ|α|ε, is far too large for most machines. The error is therefore
-measured: some support vectors are scored both ways. If errors of scores have about a normal distribution, one row among
+measured: some examples are scored both ways. If errors of scores have about a normal distribution, one row among
 10⁶ at most has an error above :data:`DEVIATIONS` times their standard deviation, and that is below what is measured by
-more than a factor of 1 + 4/√(2s), for s vectors, once in 10⁴ machines.
+more than a factor of 1 + 4/√(2s), for s examples, once in 10⁴ machines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..core.rows import as_matrix, dtype_of, shape, take_rows
 from ..models import widened
 from .layout import Preparation
 
-#: Support vectors that are scored, fewer where there are more than so many scores.
+#: Examples that are scored, fewer where there are more than so many scores.
 SOME, SCORES = 64, 2**16
 #: The largest error that is expected, in terms of the standard deviation.
 DEVIATIONS = 5.0
@@ -32,7 +32,7 @@ VALUES = 2**20
 
 
 def sample(n: int, outputs: int) -> np.ndarray:
-    """Some of n vectors, from the first to the last, for a machine with so many outputs."""
+    """Some of n rows, from the first to the last, for a machine with so many outputs."""
     return np.unique(np.linspace(0, n - 1, min(n, SOME, max(4, SCORES // outputs))).astype(np.int64))
 
 
@@ -73,18 +73,20 @@ def keeps_promise(found: np.ndarray, exact: np.ndarray, dtype: Any) -> bool:
     return bool((expected <= PROMISED[np.dtype(dtype)] * np.ptp(exact, axis=1)).all())
 
 
-def settled(model: Any, preparation: Preparation, own: Any = None) -> tuple[Any, Preparation]:
+def settled(model: Any, preparation: Preparation, own: Any = None, X: Any = None) -> tuple[Any, Preparation]:
     """A machine of rows and its preparation, in float64 where float32 does not predict as exactly as is promised.
 
-    ``own`` are its vectors as they were given; None where they are what the machine has.
+    ``own`` are its vectors, and X some of the examples, as they were given; None where they are what the machine has.
     """
     if model.support.size == 0 or dtype_of(model.vectors) == np.float64:
         return model, preparation
     wide = replace(preparation, as_float32=False)
-    exact = widened(model.vectors) if own is None else widened(wide.rows(model.kernel, own.copy()))
-    some = sample(model.support.size, model.intercept.size)
-    rough = KernelMatrix(model.kernel, take_rows(model.vectors, some), model.vectors).block(np.arange(some.size))
-    found, expected = model.combined(rough.T), exact_scores(model, take_rows(exact, some), exact)
+    rough, exact = (take_rows(model.vectors, sample(model.support.size, model.intercept.size)),) * 2
+    if X is not None:
+        rough, exact = (how.rows(model.kernel, X.copy()) for how in (preparation, wide))
+    vectors = widened(model.vectors) if own is None else widened(wide.rows(model.kernel, own.copy()))
+    found = model.combined(KernelMatrix(model.kernel, rough, model.vectors).block(np.arange(shape(rough)[0])).T)
+    expected = exact_scores(model, exact, vectors)
     if keeps_promise(found, expected, np.float64 if preparation.as_float32 else np.float32):
         return model, preparation
-    return replace(model, vectors=exact), wide
+    return replace(model, vectors=vectors), wide
