@@ -139,7 +139,7 @@ def damaged(source: Path, path: Path, rng: np.random.Generator) -> str:
     """Write a file with one change, or some; returns what was done."""
     while True:
         header, arrays = copy.deepcopy(whole(source))
-        with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):  # of a change of a change
+        with suppress(*files.UNREADABLE):  # of a change of a change
             said = [change(header, arrays, rng) for _ in range(1 + int(rng.integers(1, 3)) * int(rng.random() < 0.2))]
             files.write_npz(path, header, **arrays)
             return "; ".join(said)
