@@ -852,10 +852,10 @@ class Pegasos(Solver):
         search, per_epoch, left = state.search, self.steps_per_epoch(problem), n_steps
         while left > 0:
             end = search.begun + search.length * per_epoch
-            inner = min(left, end - state.t)
+            inner = min(left, max(0, end - state.t))
             self._advance(problem, state, inner)
             left -= inner
-            if state.t == end:
+            if state.t >= end:
                 self._end_run(problem, state, search)
         return n_steps
 
