@@ -16,6 +16,7 @@ import triton
 from ..files import savable
 from ..history import Counters
 from ..problems.kernel import KernelProblem
+from ..schemas import FLOATS, Array, Own
 from ..solvers import protocol
 from ..solvers.smo import Point, Variables
 from . import programs
@@ -33,7 +34,17 @@ COMPILED: set[Any] = set()
 AMONG = 0.25
 
 
-@savable("DeviceSMO.State")
+def _law(state: Any, sizes: dict[str, int]) -> str | None:
+    episode = state.episode
+    if episode is not None and episode.rows.size and episode.rows.max() >= sizes["n"]:
+        return f"the episode has row {episode.rows.max()}, of {sizes['n']} examples"
+    return None
+
+
+@savable(
+    "DeviceSMO.State", alpha=Array("variables", dtype=FLOATS, low=0.0), f=Array("n", dtype=FLOATS), law=_law,
+    previous=Array(None, dtype=np.int64, low=-1, high="variables-1"),
+)  # fmt: skip
 @dataclass
 class State(protocol.State):
     """α and the responses f of all examples; ``previous`` are variables of the last working set to be taken again.
@@ -76,7 +87,10 @@ class State(protocol.State):
         return self.reached or self.stalled
 
 
-@savable("DeviceSMO.Episode")
+@savable(
+    "DeviceSMO.Episode", rows=Array("rows", dtype=np.int64, low=0), rest=Array("rows", dtype=FLOATS),
+    state=Own(State, n="rows"),
+)  # fmt: skip
 @dataclass
 class Episode:
     """An active set: its examples, what all others contribute to their responses, and the state of its own problem."""

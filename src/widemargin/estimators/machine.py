@@ -37,7 +37,7 @@ from ..problems.layout import (
 from ..problems.objective import Certificate, Certificates
 from ..problems.precision import sample, settled
 from ..running import Outcome
-from ..schemas import FLOATS, INDICES, Array, Matrix, Own, Record
+from ..schemas import FLOATS, INDICES, Array, Matrix, Own, Real, Record
 from ..stopping import short_of_tol
 from ..warning import warn
 from .fitting import (
@@ -96,7 +96,7 @@ def _law(machine: Any, sizes: dict[str, int]) -> str | None:
 
 #: The schema of a kernel machine.
 MACHINE = learnt(
-    "_model", "_preparation", "support_", "dual_coef_", "intercept_", law=_law,
+    "_model", "_preparation", "intercept_", law=_law, _largest=Real(low=0),
     support_=Array("support", dtype=INDICES, low=0), n_support_=Array(None, dtype=INDICES, low=0),
     dual_coef_=Array(None, "support", dtype=FLOATS, order=False), support_vectors_=Matrix((0, "support"), (0, "d")),
     intercept_=Array(None, dtype=FLOATS), _preparation=Own(Preparation, d="d"),

@@ -293,7 +293,8 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
         return f"{count} vectors are held where there is room for {capacity - 1}"
     if budget.vectors.Z[:, count:].any() or budget.A[:, count:].any():
         return f"there is something behind the {count} vectors held"
-    return None if state.position <= state.order.size else f"position is {state.position}, of {state.order.size} visits"
+    known = state.order.size or math.inf  # examples in the order given have no order of visits
+    return None if state.position <= known else f"position is {state.position}, of {known} visits"
 
 
 @savable(
