@@ -16,6 +16,7 @@ from widemargin.core.kernel_matrix import largest_value
 from widemargin.core.rows import as_rows
 from widemargin.estimators.proof import Exact
 from widemargin.models import KernelModel
+from widemargin.problems import precision
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.layout import (
     Preparation,
@@ -295,8 +296,9 @@ def test_a_fit_to_tensors_is_a_fit_to_arrays_and_only_support_vectors_travel(
     given = there[0].clone()
     ours = SVC(device="cuda", tol=TOL, class_weight="balanced").fit(*there)
     assert torch.equal(given, there[0])
-    assert len(fetched) == 1
     np.testing.assert_array_equal(fetched[0], ours.support_)
+    (looked_at,) = fetched[1:]  # what a machine must predict is measured on some examples
+    assert len(looked_at) <= precision.SOME
     arrays = SVC(device="cuda", tol=TOL, class_weight="balanced").fit(X, y, weights)
     for name in ("support_", "dual_coef_", "intercept_", "support_vectors_", "n_support_", "classes_", "shape_fit_"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(arrays, name))
