@@ -96,9 +96,10 @@ def test_rows_far_from_the_origin_are_learnt_as_those_at_it(loss, intercept, rng
     model = estimator(C=C, loss=loss, intercept=intercept, tol=1e-4, random_state=0).fit(far, y)
     near = estimator(C=C, loss=loss, intercept="unregularized", tol=1e-4, random_state=0).fit(X, y)
     assert model.stop_reason_ == near.stop_reason_ == "tol"
-    assert model.certificate_.primal >= near.certificate_.dual
+    slack = 1e-7 * near.certificate_.primal  # far-out rows have eight digits less behind the point
+    assert model.certificate_.primal >= near.certificate_.dual - slack
     if intercept == "unregularized":
-        assert near.certificate_.primal >= model.certificate_.dual
+        assert near.certificate_.primal >= model.certificate_.dual - slack
 
 
 def test_a_gap_that_rounding_does_not_allow_is_called_precision_in_a_sentence(rng):

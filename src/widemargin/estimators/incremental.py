@@ -191,6 +191,7 @@ _MODEL = Own(KernelModel, d="d")
         "classes_", "_preparation", "_trained_kernel", _archive=Within(Archive), _state=Within(State),
         _preparation=Own(Preparation, d="d"), _made=Row({"_model": _MODEL}, rest=ANYTHING, needs=()),
         _model=_MODEL,
+        _kind=Row({}, rest=ANYTHING, needs=("C", "intercept", "algorithm", "memory", "window", "budget")),
     )
 )  # fmt: skip
 class IncrementalSVC(GrowingClassifier, KernelStream):

@@ -776,6 +776,8 @@ def unshared(values: np.ndarray) -> np.ndarray:
 def _law(state: Any, sizes: dict[str, int]) -> str | None:
     if state.position > state.awake:
         return f"position is {state.position}, and {state.awake} examples are awake"
+    if state.sums.W.shape != state.previous.W.shape:
+        return f"one of two passes has sums of weights: {state.sums.W.shape} and {state.previous.W.shape}"
     parts = state.split.size
     if parts % sizes["n"] != min(1, parts) or (parts > 0 and state.scores.size == 0):
         return f"split has {parts} entries for {sizes['n']} rows and {len(state.scores)} scores"

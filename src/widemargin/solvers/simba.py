@@ -621,8 +621,15 @@ class ReadCounters(Counters):
 _OF_SIDE, _EXAMPLES, _COLUMNS = Array("outputs", "sides"), Array("outputs", "n"), Array("outputs", "width")
 
 
+def _law(state: Any, sizes: dict[str, int]) -> str | None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        importance = (state.scale[:, :, None] * state.q).sum(axis=(1, 2))
+    wrong = importance[~((importance > 0.0) & (importance < np.inf))]
+    return f"the importance of all examples is {wrong[0]}" if wrong.size else None
+
+
 @savable(
-    "Simba.State", q=Array("outputs", "sides", "n"), scale=_OF_SIDE, fine=Array("outputs", "sides", "blocks"),
+    "Simba.State", q=Array("outputs", "sides", "n", low=0.0), scale=_OF_SIDE, law=_law, fine=Array("outputs", "sides", "blocks"),
     coarse=Array("outputs", "sides", "upper"), changes=Array("outputs", "sides", 1, dtype=np.int64, low=0),
     sums=_COLUMNS, lag=_COLUMNS, coefficients=_EXAMPLES, coefficients_lag=_EXAMPLES,
     column_fine=Array("outputs", "column_blocks"), column_coarse=Array("outputs", "column_upper"),
