@@ -554,8 +554,23 @@ def take_steps(rows, columns, rules, E, D, reads, course, uniforms, n_rows, scra
     return course.t, course.norm2, course.total, course.bias, course.threshold
 
 
-# the same three, one at a time, for data that Python has to fetch
-choose_rows_now, move_now, answer_now = compiled(choose_rows), compiled(move), compiled(answer)
+# the same three, one at a time, for data that Python has to fetch; they return plain tuples
+choose_rows_now = compiled(choose_rows)
+
+
+@compiled
+def move_now(rows, places, drawn, rules, E, D, reads, course, choice, scratch):
+    """:func:`move`, which returns the fields of :class:`Course` and of :class:`Reply`."""
+    new, reply = move(rows, places, drawn, rules, E, D, reads, course, choice, scratch)
+    found = (reply.touched, reply.threshold, reply.bias, reply.constant, reply.n_columns)
+    return (new.t, new.norm2, new.total, new.bias, new.threshold), found
+
+
+@compiled
+def answer_now(columns, places, choice, rules, E, reads, course, reply, scratch):
+    """:func:`answer`, which returns the fields of :class:`Course`."""
+    new = answer(columns, places, choice, rules, E, reads, course, reply, scratch)
+    return new.t, new.norm2, new.total, new.bias, new.threshold
 
 
 def take_remote_steps(
@@ -569,9 +584,12 @@ def take_remote_steps(
         choice = Choice(uniforms[step, n_rows:], np.empty(n_columns, np.int64), np.empty(n_columns))
         choose_rows_now(E, uniforms[step], drawn)
         rows = remote.rows(drawn)
-        course, reply = move_now(rows, places[:n_rows], drawn, rules, E, D, reads, course, choice, scratch)
+        moved, found = move_now(rows, places[:n_rows], drawn, rules, E, D, reads, course, choice, scratch)
+        course, reply = Course(*moved), Reply(*found)
         columns = remote.columns(choice.columns[: reply.n_columns])
-        course = answer_now(columns, places[: reply.n_columns], choice, rules, E, reads, course, reply, scratch)
+        course = Course(
+            *answer_now(columns, places[: reply.n_columns], choice, rules, E, reads, course, reply, scratch)
+        )
     return course
 
 
@@ -629,9 +647,9 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
 
 
 @savable(
-    "Simba.State", q=Array("outputs", "sides", "n", low=0.0), scale=_OF_SIDE, law=_law, fine=Array("outputs", "sides", "blocks"),
-    coarse=Array("outputs", "sides", "upper"), changes=Array("outputs", "sides", 1, dtype=np.int64, low=0),
-    sums=_COLUMNS, lag=_COLUMNS, coefficients=_EXAMPLES, coefficients_lag=_EXAMPLES,
+    "Simba.State", q=Array("outputs", "sides", "n", low=0.0), scale=_OF_SIDE, law=_law,
+    fine=Array("outputs", "sides", "blocks"), coarse=Array("outputs", "sides", "upper"),
+    changes=Array("outputs", "sides", 1, dtype=np.int64, low=0), sums=_COLUMNS, lag=_COLUMNS, coefficients=_EXAMPLES, coefficients_lag=_EXAMPLES,
     column_fine=Array("outputs", "column_blocks"), column_coarse=Array("outputs", "column_upper"),
     column_changes=Array("outputs", 1, dtype=np.int64, low=0), course=Array("outputs", 5),
     rows_read=Array("n", dtype=np.bool_), columns_read=Array("d", dtype=np.bool_), nu=Array("outputs"),
