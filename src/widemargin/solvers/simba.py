@@ -649,7 +649,8 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
 @savable(
     "Simba.State", q=Array("outputs", "sides", "n", low=0.0), scale=_OF_SIDE, law=_law,
     fine=Array("outputs", "sides", "blocks"), coarse=Array("outputs", "sides", "upper"),
-    changes=Array("outputs", "sides", 1, dtype=np.int64, low=0), sums=_COLUMNS, lag=_COLUMNS, coefficients=_EXAMPLES, coefficients_lag=_EXAMPLES,
+    changes=Array("outputs", "sides", 1, dtype=np.int64, low=0), sums=_COLUMNS, lag=_COLUMNS,
+    coefficients=_EXAMPLES, coefficients_lag=_EXAMPLES,
     column_fine=Array("outputs", "column_blocks"), column_coarse=Array("outputs", "column_upper"),
     column_changes=Array("outputs", 1, dtype=np.int64, low=0), course=Array("outputs", 5),
     rows_read=Array("n", dtype=np.bool_), columns_read=Array("d", dtype=np.bool_), nu=Array("outputs"),
