@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from dataclasses import fields, replace
 from pathlib import Path
@@ -160,6 +161,8 @@ def in_a_process(work):
         try:
             work()
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     return child
@@ -227,7 +230,7 @@ def killed_at_writes(case, seed, folder):
             assert not path.exists()
             assert not list(path.parent.glob("*.part"))
             return files.load(out), kills
-        assert end == "killed"
+        assert end == "killed", f"{case} ended otherwise: {end}"
     raise AssertionError(f"{case} never ended")
 
 
