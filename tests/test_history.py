@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from widemargin import files
 from widemargin.history import Counters, History, Stopwatch
 
 
@@ -75,3 +76,11 @@ def test_a_stopwatch_counts_only_while_it_runs(clock):
         raise RuntimeError
     clock.sleep(5.0)
     assert watch.seconds == 5.0
+
+
+def test_a_history_of_gaps_that_are_not_proven_yet_is_saved(tmp_path):
+    history = History()
+    for gap in (np.inf, np.nan, 0.5):
+        history.append(seconds=0.1, gap=gap)
+    files.dump(tmp_path / "history.npz", history)
+    np.testing.assert_array_equal(files.load(tmp_path / "history.npz")["gap"], history["gap"])

@@ -92,9 +92,11 @@ def _law(history: Any, sizes: dict[str, int]) -> str | None:
 
 
 _ROWS = maybe(Array(None, dtype=np.int64, low=0, high="length-1"))
+#: A gap is infinite as long as nothing is proven.
+_NUMBERS = Array(None, dtype=None, finite=False)
 
 
-@savable(length=Whole(0, size="length"), columns=Each(Pair(_ROWS, Array(None, dtype=None)), dict), law=_law)
+@savable(length=Whole(0, size="length"), columns=Each(Pair(_ROWS, _NUMBERS), dict), law=_law)
 @dataclass
 class History:
     """The course of a training: one row per checkpoint, read by column.
