@@ -317,3 +317,16 @@ def test_a_store_of_sparse_vectors_shares_its_rows_once():
     twice[:2] = twice.max()
     with pytest.raises(Damaged, match="slot and free do not share"):
         schemas.check(vectors._replace(slot=twice))
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_a_machine_with_other_classes_than_its_model_is_refused(multi_class, rng, tmp_path):
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 4
+    widemargin.SVC(multi_class=multi_class).fit(X, y).save(tmp_path / "model.npz")
+    header, arrays = files.read_npz(tmp_path / "model.npz")
+    header.pop("checksum")
+    for classes in (np.arange(3), np.arange(5)):
+        changed = {**arrays, "content/fitted/classes_": classes}
+        files.write_npz(tmp_path / "other.npz", header, **changed)
+        with pytest.raises(ValueError, match="is not a whole widemargin file"):
+            widemargin.SVC.load(tmp_path / "other.npz")

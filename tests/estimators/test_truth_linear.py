@@ -132,3 +132,14 @@ def test_the_smaller_tol_the_smaller_the_gap_that_auto_reaches(rng):
     gaps = [LinearSVC(C=C, tol=tol, random_state=0).fit(4.0 * X, y).certificate_.relative_gap for tol in tols]
     for k in range(1, tols.size):
         assert gaps[k] <= max(tols[k], min(gaps[:k]))
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_parts_go_on_from_a_fit_to_rows_far_from_the_origin(intercept, rng):
+    """The fit was made in other coordinates; one more example is a small step from its weights."""
+    X, y, _ = drawn(rng, "plain", False)
+    model = LinearSVC(solver="pegasos", intercept=intercept, max_iter=50, random_state=0).fit(X + 1e6, y)
+    before, coef = model.decision_function(X + 1e6), model.coef_.copy()
+    model.partial_fit(X[:1] + 1e6, y[:1])
+    assert np.abs(model.coef_ - coef).max() <= 0.1 * np.abs(coef).max()
+    assert np.corrcoef(model.decision_function(X + 1e6), before)[0, 1] > 0.9

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .columns import as_columns
+from .interrupts import at_once
 from .rows import CSRRows, DenseRows, as_rows, checked_sparse, unlocked
 
 
@@ -218,7 +219,8 @@ class Remote:
         return self._fetched("column", self.source.column, chosen, self.shape[0])
 
     def _fetched(self, kind: str, ask: Any, chosen: np.ndarray, length: int) -> DenseRows | CSRRows:
-        lines = [self._checked(kind, int(k), ask(int(k)), length) for k in chosen]
+        with at_once():  # a second Ctrl-C ends a call that waits
+            lines = [self._checked(kind, int(k), ask(int(k)), length) for k in chosen]
         if self.is_sparse is None and lines:
             self.is_sparse = sp.issparse(lines[0])
         if self.is_sparse:

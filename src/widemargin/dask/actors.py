@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 from distributed import KilledWorker, get_worker
 
+from ..core.interrupts import safe_place
 from ..problems.parts import Parts
 
 LOGGER = logging.getLogger("widemargin")
@@ -322,6 +323,7 @@ class DaskParts(Parts):
         """The stand-in of a part's actor, when it is made; if no worker is left, whoever waits is told."""
         told = False
         while True:
+            safe_place()
             try:
                 return self.futures[k].result(timeout=LOOK)
             except TimeoutError:
@@ -341,6 +343,7 @@ class DaskParts(Parts):
     def _reply(self, k: int, call: Any) -> Any:
         """An answer, or Lost. Connections that end without a word are found out by looking now and then."""
         while call is not None:
+            safe_place()
             try:
                 return call.result(timeout=LOOK)
             except TimeoutError:

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
 from ..arguments import generator
+from ..core.interrupts import at_once
 from ..core.kernel_matrix import KernelMatrix
 from ..core.rows import DenseRows, shape
 from ..estimators import budgeted
@@ -167,7 +168,8 @@ class _BudgetedOnCluster(OnCluster):
         seed = int(generator(self.random_state).integers(2**63))
         client, numbers = examples.client, list(range(len(examples.parts)))
         options = {"machine": machine, "classes": classes, "seed": seed, "passes": self.max_iter}
-        machines = client.gather(client.map(trained, examples.parts, numbers, **options, pure=False))
+        with at_once():  # a second Ctrl-C ends the wait
+            machines = client.gather(client.map(trained, examples.parts, numbers, **options, pure=False))
         self._local = budgeted.average(machines, self.budget)
         if self.refit and self._local._trained_kernel.is_definite and self._local._state.support:
             self._refit(examples, of_class, seed)
@@ -186,7 +188,8 @@ class _BudgetedOnCluster(OnCluster):
         machine, root = self._local, root_of(self._local)
         client, numbers = examples.client, list(range(len(examples.parts)))
         options = {"machine": machine, "root": root, "of_class": of_class, "seed": seed}
-        found = client.gather(client.map(refitted, examples.parts, numbers, **options, pure=False))
+        with at_once():
+            found = client.gather(client.map(refitted, examples.parts, numbers, **options, pure=False))
         masses = [each.weight for each in examples.summaries]  # rows, or their weights: who has none says nothing
         mean = sum(mass * u for mass, u in zip(masses, found, strict=True)) / examples.weight
         visits = machine._state.counters.visits

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.distant import Distant
+from ..core.interrupts import at_once
 from ..core.rows import as_rows
 from ..problems.layout import divided, largest_entry
 from .budgeted import summed
@@ -60,7 +61,8 @@ class ClusterRows(Distant):
         self.is_sparse = any(each.sparse for each in examples.summaries)
 
     def _asked(self, function: Any, *given: Any) -> list[Any]:
-        return self.examples.client.gather(self.examples.mapped(function, *given))
+        with at_once():  # a second Ctrl-C ends the wait
+            return self.examples.client.gather(self.examples.mapped(function, *given))
 
     def __getitem__(self, chosen: Any) -> Any:
         """A copy of the chosen rows, here: that is what a kernel's function takes."""

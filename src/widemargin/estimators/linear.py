@@ -198,6 +198,8 @@ class _Linear(Streamed):
         self._state = outcome.state
         model = outer(outcome.model)
         self._adopt(model)
+        if given is not None:  # who goes on does so in the user's coordinates
+            self._state = self._at_last_weights(solvers.make("linear", "pegasos"), given, outcome.state, rng)
         self._certify(solver, problem, given, model, outcome)
         if not outcome.state.resumes:
             outcome.state.drop_workspace()  # nobody goes on from it

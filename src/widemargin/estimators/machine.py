@@ -89,6 +89,11 @@ class Task:
 def _law(machine: Any, sizes: dict[str, int]) -> str | None:
     fitted = machine.fitted if isinstance(machine, Record) else vars(machine)
     n, support, own = fitted.get("shape_fit_", (0,))[0], fitted.get("support_"), fitted.get("n_support_")
+    classes, model = sizes.get("classes", 0), fitted["_model"]
+    parts = model.ends.size if hasattr(model, "ends") else 0
+    outputs = 0 if parts else model.coef.shape[0]
+    if classes and parts != classes and outputs != (1 if classes == 2 else classes):
+        return f"it has {classes} classes, and its model {parts or outputs}"
     if n and support is not None and support.size and support.max() >= n:
         return f"support_ has {support.max()}, and {n} examples were seen"
     return f"n_support_ sums up to {own.sum()}" if own is not None and own.sum() != sizes.get("support") else None

@@ -834,6 +834,9 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
         return f"numbers say slot {numbers[NEW]} is new, at stage {numbers[STAGE]}"
     if not (0 <= numbers[OUTPUT] < outputs and 0 <= numbers[STEP] <= state.trail.shape[1]):
         return f"numbers say output {numbers[OUTPUT]} at step {numbers[STEP]}"
+    shares = np.append(state.beta[:, :count] * live, state.owed[:, None], axis=1)
+    if state.owed.any() and (np.abs(shares.sum(axis=1)) > 1e-6 * np.abs(shares).sum(axis=1)).any():
+        return f"owed holds {state.owed.max():.6g}, which the coefficients do not lack"
     q, last = int(numbers[OUTPUT]), state.trailed
     if numbers[STAGE] == WORK and (last[q] > 2 * numbers[STEP] or last[q + 1 :].any()):
         return "trailed counts more steps than were taken"
