@@ -92,7 +92,8 @@ def _law(machine: Any, sizes: dict[str, int]) -> str | None:
     classes, model = sizes.get("classes", 0), fitted["_model"]
     parts = model.ends.size if hasattr(model, "ends") else 0
     outputs = 0 if parts else model.coef.shape[0]
-    if classes and parts != classes and outputs != (1 if classes == 2 else classes):
+    fitting = (1,) if classes == 2 else (classes, classes * (classes - 1) // 2)  # pairs of a compressed machine
+    if classes and parts != classes and outputs not in fitting:
         return f"it has {classes} classes, and its model {parts or outputs}"
     if n and support is not None and support.size and support.max() >= n:
         return f"support_ has {support.max()}, and {n} examples were seen"
