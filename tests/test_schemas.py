@@ -1,5 +1,6 @@
 """Schemas: every field of what can be saved is declared, and what no file of ours can hold is refused by name."""
 
+import dataclasses
 import importlib
 
 import numpy as np
@@ -330,3 +331,20 @@ def test_a_machine_with_other_classes_than_its_model_is_refused(multi_class, rng
         files.write_npz(tmp_path / "other.npz", header, **changed)
         with pytest.raises(ValueError, match="is not a whole widemargin file"):
             widemargin.SVC.load(tmp_path / "other.npz")
+
+
+def test_sums_that_steps_go_by_must_be_possible(rng):
+    """Sums of two passes have one shape, some example has importance, and coefficients lack what a tracker owes."""
+    X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
+    state = LinearSVC(random_state=0).fit(X, y)._state
+    other = np.ones((0 if state.previous.W.size else 3, state.previous.W.shape[1]))
+    simba = LinearSVC(solver="simba", max_iter=2, random_state=0).fit(X, y)._state
+    tracker = IncrementalSVC(random_state=0).fit(X, y)._state
+    for whole, changed in (
+        (state, {"previous": state.previous._replace(W=other)}),
+        (simba, {"q": np.zeros_like(simba.q)}),
+        (tracker, {"owed": np.ones_like(tracker.owed)}),
+    ):
+        schemas.check(whole)
+        with pytest.raises(Damaged, match=r"sums of weights|importance|owed"):
+            schemas.check(dataclasses.replace(whole, **changed))
