@@ -24,7 +24,7 @@ demo: $(VENV)/.base
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# all tests, or those named by ONLY="tests/theory tests/core/test_rows.py", with loops that test every index; their many
+# all tests, or those named by ONLY="tests/theory tests/core/rows/test_rows.py", with loops that test every index; their many
 # tests are optimised less, which takes a quarter of the time
 test-checked: $(VENV)/.dev
 	WIDEMARGIN_CHECKED=1 NUMBA_OPT=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ONLY)

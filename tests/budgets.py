@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from reference import budgeted as textbook
-from widemargin.core.kernels import RBF
-from widemargin.core.losses import EpsilonInsensitive, Hinge, MulticlassHinge, Single
-from widemargin.core.merging import ROUNDS
-from widemargin.core.rows import as_matrix, as_rows
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.kernels.merging import ROUNDS
+from widemargin.core.losses.losses import EpsilonInsensitive, Hinge, MulticlassHinge, Single
+from widemargin.core.rows.rows import as_matrix, as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.budget import (
     BudgetedSGD,

@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from hypothesis import settings
 # compiled code makes the first example slow; deadlines would measure the compiler
 settings.register_profile("widemargin", deadline=None, print_blob=True)
 settings.load_profile("widemargin")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell that starts the suite behind it with & says so
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def leave(process: int = os.getpid()) -> None:
@@ -79,7 +84,7 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 @pytest.fixture(autouse=True)
 def each_press_is_a_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Ctrl-C in one fit does not make the next one, in another, a second one, however soon that comes."""
-    from widemargin.core import interrupts
+    from widemargin.core.threads import interrupts
 
     monkeypatch.setattr(interrupts, "AGAIN", -1.0)
 

@@ -25,7 +25,7 @@ NEEDED = (
 
 def version():
     """The version that the source says."""
-    source = (ROOT / "src" / "widemargin" / "__init__.py").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "widemargin" / "version.py").read_text(encoding="utf-8")
     return re.search(r'^__version__ = "(.+)"$', source, re.MULTILINE)[1]
 
 

@@ -80,13 +80,18 @@ def linear_interior():
 
 
 @work
+def linear_interior_wide():
+    return _fit("LinearSVC", _moons(20_000, 600), solver="interior", C=10.0, tol=1e-9, max_iter=8)
+
+
+@work
 def linear_pegasos():
     return _fit("LinearSVC", _moons(60_000, 50), solver="pegasos", tol=0, max_iter=60)
 
 
 @work
 def linear_simba():
-    return _fit("LinearSVC", _moons(20_000, 50), solver="simba", max_iter=50)
+    return _fit("LinearSVC", _moons(20_000, 50), solver="simba", max_iter=5)
 
 
 @work
@@ -185,6 +190,14 @@ def predict_budgeted():
 
 
 @work
+def incremental_unlearn():
+    import copy
+
+    model = _trained("IncrementalSVC", *_moons(3_000, 20))
+    return lambda: copy.deepcopy(model).unlearn(model.support_[::5], repair=1e-6)
+
+
+@work
 def predict_incremental():
     model, (X, _) = _trained("IncrementalSVC", *_moons(3_000, 20)), _moons(100_000, 20, seed=1)
     return lambda: model.predict(X)
@@ -211,7 +224,7 @@ def grid():
     import widemargin
 
     X, y = _moons(1_500, 10)
-    return lambda: widemargin.svm_grid(X, y, [0.1, 1.0, 10.0], [0.01, 0.1], cv=3)
+    return lambda: widemargin.svm_grid(X, y, [0.1, 1.0, 10.0], gammas=[0.01, 0.1], cv=3)
 
 
 @work
@@ -247,7 +260,9 @@ def teaching():
     from widemargin.teaching import teach
 
     X, y = _moons(4_000, 10)
-    return lambda: teach(widemargin.IncrementalSVC(random_state=0), widemargin.teaching.ActiveTeacher(), X, y, 300)
+    return lambda: teach(
+        widemargin.IncrementalSVC(random_state=0), X, widemargin.teaching.ActiveTeacher(), y, labels=300
+    )
 
 
 # ---------------------------------------------------------------- the child
@@ -305,8 +320,8 @@ def press(run, at, presses):
         heard = time.thread_time()
     presser.over.set()
     presser.join()
-    if not presser.sent:
-        return "over", 0.0
+    if not presser.sent or (len(presser.sent) < presses and hasattr(found, "best_estimator_")):
+        return "over", 0.0  # a search was over before the last press
     late = heard - presser.sent[-1]
     if not outcome:
         outcome = "ended" if told(found, late) else "lost"
@@ -333,11 +348,11 @@ def child(name, count, seed, cold):
     for _ in range(20 * count):
         if not left:
             break
-        presses, at = rng.choice([1, 1, 2]), lasts * rng.random()
-        if name != "grid_search" and presses == 1 and not cold:
+        # one press ends a fit of a search, which goes on
+        presses, at = 2 if name == "grid_search" else rng.choice([1, 1, 2]), lasts * rng.random()
+        presses = 1 if cold else presses  # Python sees two signals during one call of the compiler as one
+        if presses == 1:
             time.sleep(3.1)  # so that it is a first one
-        elif presses == 1:
-            time.sleep(3.1)
         outcome, late = press(run, at, presses)
         if outcome == "over":
             continue

@@ -15,7 +15,7 @@ import pytest
 import widemargin
 
 ESTIMATORS = ["LinearSVC", "LinearSVR", "SVC", "SVR", "BudgetedSVC", "BudgetedSVR", "IncrementalSVC"]
-MODULES = {"data", "plots", "teaching"}
+MODULES = {"data", "kernels", "losses", "plots", "teaching"}
 #: Further objects that users meet, by module; None is all that the module gives.
 MET = {
     "data": None,
@@ -46,8 +46,8 @@ MET = {
         "Forget",
     ],
     "solvers.pegasos": ["Bottou", "InverseTime", "Norma", "Constant"],
-    "solvers.kernel_sdca": ["KernelSDCA"],
-    "solvers.kernel_pegasos": ["KernelPegasos"],
+    "solvers.visits.sdca": ["KernelSDCA"],
+    "solvers.visits.pegasos": ["KernelPegasos"],
     "files": [
         "dump",
         "load",

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import fresh
 import killing
 import widemargin as wm
 from widemargin import checkpoints, files, running
+from widemargin.schemas import SCHEMAS, Damaged, Record, check
 
 ESTIMATORS = (wm.LinearSVC, wm.LinearSVR, wm.SVC, wm.SVR, wm.BudgetedSVC, wm.BudgetedSVR, wm.IncrementalSVC)
 
@@ -206,6 +207,27 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_next_fit_goes_on_as_if_nothing_had_b
     assert not path.exists()
 
 
+def test_a_second_ctrl_c_at_the_end_throws_the_model_away_and_not_the_checkpoint(left):
+    leave, X, y, path = left
+    plain = wm.LinearSVC(solver="pegasos", tol=0, max_iter=20, random_state=0).fit(X, y)
+    model, twice = leave(wm.LinearSVC(solver="pegasos", tol=0, max_iter=20, random_state=0)), []
+
+    class Late(wm.LinearSVC):
+        def _adopt(self, *given):
+            super()._adopt(*given)
+            for _ in range(2 * (not twice)):
+                signal.raise_signal(signal.SIGINT)
+
+    model.__class__ = type("LinearSVC", (Late,), {})
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+    assert path.exists()
+    twice.append("not again")
+    assert same(model.fit(X, y), plain)
+    assert not path.exists()
+
+
 def test_a_time_limit_leaves_a_checkpoint_and_the_next_fit_goes_on(left):
     _, X, y, path = left
     with warnings.catch_warnings():
@@ -302,6 +324,17 @@ def test_a_damaged_checkpoint_is_refused_and_stays(left):
         assert path.read_bytes() == damaged
 
 
+def test_a_state_of_another_solver_is_refused(left):
+    leave, X, y, path = left
+    model = leave(wm.LinearSVC(solver="pegasos", tol=0, max_iter=20, random_state=0))
+    journal = files.load(path)
+    (run,) = journal.runs.values()
+    run["state"] = wm.LinearSVC(random_state=0).fit(X, y)._state
+    files.dump(path, journal)
+    with pytest.raises(ValueError, match=r"holds 'sdca\.SDCAState', but must be a pegasos\.PegasosState; delete"):
+        model.fit(X, y)
+
+
 def test_a_file_that_is_no_checkpoint_is_never_overwritten(left):
     _, X, y, path = left
     wm.LinearSVC().fit(X, y).save(path)
@@ -394,6 +427,14 @@ def test_a_path_object_can_be_saved_with_an_estimator(left):
     _, X, y, path = left
     wm.LinearSVC(checkpoint=path).fit(X, y).save(path.with_name("model.npz"))
     assert wm.load(path.with_name("model.npz")).checkpoint == str(path)
+
+
+def test_a_journal_whose_runs_do_not_share_its_bytes_is_refused():
+    parts = {"problem": {}, "start": None, "runs": [["a", {}], ["b", {}], ["c", {}]], "ended": np.zeros(5, np.uint8)}
+    for sizes, fits in (([2, -1, 3], True), ([2, -1, 4], False), ([2, 3], False), ([2, 2, 0], False)):
+        record = Record(SCHEMAS[checkpoints.Journal], {**parts, "sizes": sizes})
+        with nullcontext() if fits else pytest.raises(Damaged, match=r"its 3 runs take \d bytes, and it has 5"):
+            check(record)
 
 
 def test_a_journal_of_thousands_of_runs_comes_back(tmp_path, rng):

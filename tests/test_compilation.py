@@ -6,7 +6,6 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -18,9 +17,10 @@ from numba.core.dispatcher import Dispatcher
 import fresh
 import widemargin
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, IncrementalSVC, LinearSVC, LinearSVR
-from widemargin.core import machine_code
-from widemargin.core.dispatch import _refused
-from widemargin.solvers import smo
+from widemargin.core.borrowing import KNOWN
+from widemargin.core.compiling import machine_code
+from widemargin.core.compiling.dispatch import _refused
+from widemargin.solvers.smo import rounds
 
 # ---------------------------------------------------------------- one code for all arrays of a kind
 
@@ -84,6 +84,8 @@ def test_read_only_arrays_and_64_bit_indices_and_models_on_memory_maps_compile_n
 
 # ---------------------------------------------------------------- where it is kept, and what is said
 
+kept_on_disk = pytest.mark.skipif(not KNOWN, reason="with everyday Numba alone no machine code is kept on disk")
+
 
 def python(script, **environment):
     """(standard output, standard error) of a process of its own."""
@@ -94,9 +96,9 @@ def python(script, **environment):
 
 ONE_LOOP = """
 import numpy as np
-from widemargin.core import dispatch
-from widemargin.core.rows import as_rows, row_norms2
-dispatch.SILENCE = {silence}
+from widemargin.core.compiling import notice
+from widemargin.core.rows.rows import as_rows, row_norms2
+notice.SILENCE = {silence}
 out = np.empty(2)
 row_norms2(as_rows(np.ones((2, 3))), out)
 assert out.tolist() == [3.0, 3.0]
@@ -104,15 +106,33 @@ print(sum(row_norms2.stats.cache_hits.values()), row_norms2.stats.cache_path)
 """
 
 
+@kept_on_disk
 def test_a_long_compilation_is_announced_in_one_line_and_a_warm_start_is_silent(tmp_path):
     script = ONE_LOOP.format(silence=0.0)
     hits, said = python(script, NUMBA_CACHE_DIR=str(tmp_path))
     assert hits.startswith("0 ")
     (line,) = said.splitlines()
-    assert "compiling widemargin.core.rows.row_norms2" in line
+    assert line.startswith("Compiling loops of widemargin for this kind of data, once per machine: ")
     assert f"kept in {tmp_path}" in line
     hits, said = python(script, NUMBA_CACHE_DIR=str(tmp_path))
     assert (hits[:2], said) == ("1 ", "")
+
+
+FIRST_FIT = """
+import numpy as np
+import scipy.sparse as sp
+from widemargin import LinearSVC
+from widemargin.core.compiling import notice
+notice.SILENCE = 0.0
+X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+LinearSVC().fit(sp.csr_matrix(X), X[:, 0] > 0)
+"""
+
+
+@kept_on_disk
+def test_a_first_fit_says_what_is_compiled_for_which_data_and_how_long_that_takes(tmp_path):
+    (line,) = python(FIRST_FIT, NUMBA_CACHE_DIR=str(tmp_path))[1].splitlines()
+    assert line.startswith("Compiling LinearSVC for sparse float32 data, about 4 s, once per machine: kept in ")
 
 
 def test_a_short_compilation_is_not_announced(tmp_path):
@@ -143,6 +163,7 @@ def nowhere(tmp_path):
     }  # fmt: skip
 
 
+@kept_on_disk
 def test_machine_code_goes_to_a_folder_of_the_users_own_where_no_other_can_be_written(nowhere):
     script = "from widemargin import SVC, BudgetedSVC, LinearSVC\n" + ONE_LOOP.format(silence=1e9)
     for hits in (0, 1):
@@ -156,11 +177,12 @@ def test_machine_code_goes_to_a_folder_of_the_users_own_where_no_other_can_be_wr
     assert made.stat().st_mode & 0o077 == 0
 
 
+@kept_on_disk
 @pytest.mark.parametrize("spoil", ["others may write", "link", "file"])
 def test_a_folder_that_others_could_have_filled_is_not_trusted(nowhere, spoil, tmp_path):
     """Code found there would be run. Then nothing is kept, which is said once."""
     script = ONE_LOOP.format(silence=1e9)
-    python("from widemargin.core import machine_code as m; m.folders('')", **nowhere)
+    python("from widemargin.core.compiling import machine_code as m; m.folders('')", **nowhere)
     (made,) = Path(nowhere["TMPDIR"]).iterdir()
     if spoil == "others may write":
         made.chmod(0o777)
@@ -176,13 +198,14 @@ def test_a_folder_that_others_could_have_filled_is_not_trusted(nowhere, spoil, t
 STRANGER = """
 from typing import NamedTuple
 import numpy as np
-from widemargin.core.expansion import Expansion, smallest
+from widemargin.core.kernels.expansion import Expansion, smallest
 {own}
 norm2, age = np.array([2.0, 1.0]), np.array([1, 2])
 print(smallest({value}, 2))
 """
 
 
+@kept_on_disk
 def test_machine_code_for_a_class_that_cannot_be_imported_is_no_hindrance(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from typing import NamedTuple\nimport numpy as np\n"
@@ -196,7 +219,7 @@ def test_machine_code_for_a_class_that_cannot_be_imported_is_no_hindrance(tmp_pa
 # ---------------------------------------------------------------- what is kept is current, and whole
 
 LOOP = """
-from widemargin.core.dispatch import compiled
+from widemargin.core.compiling.dispatch import compiled
 from . import parts
 from .parts import ADDED, Doubled, changed
 
@@ -209,7 +232,7 @@ def result(number=0):
 """
 PARTS = """
 from typing import NamedTuple
-from widemargin.core.dispatch import generic
+from widemargin.core.compiling.dispatch import generic
 
 ADDED = {added}
 
@@ -247,7 +270,12 @@ class Workshop:
         for name in [name for name in sys.modules if name.split(".")[0] == "workshop"]:
             self._patch.delitem(sys.modules, name)
         importlib.invalidate_caches()
-        for remembered in (machine_code._source, machine_code._remove_unused, machine_code._say_that_it_is_lost):
+        for remembered in (
+            machine_code._files,
+            machine_code._content,
+            machine_code._remove_unused,
+            machine_code._say_that_it_is_lost,
+        ):
             remembered.cache_clear()
         self._patch.setattr(machine_code, "_BEGINNING", time.time() + 10)
         return importlib.import_module("workshop.loops")
@@ -261,6 +289,8 @@ class Workshop:
 
 @pytest.fixture
 def workshop(tmp_path, monkeypatch):
+    if not KNOWN:
+        pytest.skip("with everyday Numba alone no machine code is kept on disk")
     yield Workshop(tmp_path, monkeypatch)
     machine_code.GENERICS[:] = [each for each in machine_code.GENERICS if each.__module__ != "workshop.parts"]
 
@@ -343,8 +373,47 @@ def test_what_nobody_asks_for_is_removed_in_the_end(workshop):
     assert len(workshop.files()) == 2
 
 
+MINE = """
+from typing import NamedTuple
+from widemargin.core.losses.losses import value
+class Mine(NamedTuple):
+    pass
+@value.case(Mine)
+def mine_value(loss, z, y):
+    return {factor} * z * y
+"""
+OF_MINE = """
+import numpy as np
+from mine import Mine
+from widemargin.core.losses.bias import weighted_losses
+from widemargin.core.rows.rows import as_rows, row_norms2
+one, out = np.ones(1), np.empty(1)
+row_norms2(as_rows(np.ones((1, 3))), out)
+print(out[0], weighted_losses(Mine(), one, 1.0, 0.0, one, one), sum(row_norms2.stats.cache_hits.values()))
+"""
+
+
+@kept_on_disk
+def test_an_edited_source_of_the_package_and_of_a_users_loss_is_what_runs(tmp_path):
+    package, mine = tmp_path / "widemargin", tmp_path / "mine.py"
+    shutil.copytree(Path(widemargin.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    mine.write_text(MINE.format(factor=1.0))
+
+    def found():
+        return python(OF_MINE, PYTHONPATH=str(tmp_path), NUMBA_CACHE_DIR=str(tmp_path / "kept"))[0]
+
+    assert [found(), found()] == ["3.0 1.0 0", "3.0 1.0 1"]
+    mine.write_text(MINE.format(factor=5.0))
+    assert found() == "3.0 5.0 1"  # other loops are not compiled again
+    rows = package / "core" / "rows" / "rows.py"
+    text = rows.read_text()
+    rows.write_text(text.replace("out[i] = row_norm2(X, i)", "out[i] = 2 * row_norm2(X, i)"))
+    assert text != rows.read_text()
+    assert found() == "6.0 5.0 0"
+
+
 def test_every_case_is_beside_its_generic_function_or_its_class():
-    """Else what a loop is made of would depend on which other modules a process has imported."""
+    """Else what a loop is made of would depend on which modules a process has imported, and its file does not."""
     for name in widemargin.__all__:
         getattr(widemargin, name)
     for generic in machine_code.GENERICS:
@@ -358,7 +427,7 @@ def test_every_case_is_beside_its_generic_function_or_its_class():
 KINDS = """
 import sys
 import numpy as np
-from widemargin.core.rows import as_rows, row_norms2
+from widemargin.core.rows.rows import as_rows, row_norms2
 out = np.empty(2)
 row_norms2(as_rows(np.ones((2, 3), dtype=sys.argv[1])), out)
 assert out.tolist() == [3.0, 3.0]
@@ -366,6 +435,7 @@ print(sum(row_norms2.stats.cache_misses.values()))
 """
 
 
+@kept_on_disk
 def test_processes_that_compile_one_loop_for_several_kinds_at_once_keep_all(tmp_path):
     """Numba's own cache loses some of them, or takes one for another."""
     kinds = ("float32", "float64")
@@ -379,8 +449,8 @@ def test_processes_that_compile_one_loop_for_several_kinds_at_once_keep_all(tmp_
 RUN = """
 import numpy as np
 from numba.core import event
-from widemargin.core import losses
-from widemargin.core.rows import as_rows
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.linear import Problem
 from widemargin.running import run
 from widemargin.solvers.sdca import SDCA
@@ -405,6 +475,7 @@ print("joblib", joblib.Parallel(n_jobs=2)(joblib.delayed(compilations)() for _ i
 """
 
 
+@kept_on_disk
 def test_children_by_fork_by_spawn_and_by_joblib_compile_nothing(tmp_path):
     (tmp_path / "children.py").write_text(RUN)
     done = fresh.run(CHILDREN, cwd=tmp_path)
@@ -417,8 +488,8 @@ OF_NUMBA = """
 import numba
 numba.config.{option} = 1
 import numpy as np
-from widemargin.core.dispatch import compiled
-from widemargin.core.losses import Hinge, Single
+from widemargin.core.compiling.dispatch import compiled
+from widemargin.core.losses.losses import Hinge, Single
 
 @compiled
 def add_one(loss, out):
@@ -437,16 +508,17 @@ def test_options_of_numba_for_debugging_are_no_hindrance(option, tmp_path):
 
 @pytest.mark.parametrize("option", ["OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"])
 def test_machine_code_made_with_other_options_of_numba_is_kept_apart(option, monkeypatch):
-    codegen = SimpleNamespace(magic_tuple=tuple)
-    names = [smo.work._cache._names((), codegen)]
+    machine = ("a processor",)
+    shelf = machine_code.Shelf(rounds.work.py_func)
+    names = [shelf._names((), machine)]
     monkeypatch.setattr(config, option, 17)
-    names.append(smo.work._cache._names((), codegen))
+    names.append(shelf._names((), machine))
     assert names[0][1] != names[1][1]
 
 
 def test_a_loop_that_is_not_compiled_is_answered_in_a_sentence_however_it_is_called():
     with pytest.raises(RuntimeError, match=r"NUMBA_DISABLE_JIT is set, and .* runs compiled only"):
-        _refused(smo.add_kernel_rows)(1, threads=2)
+        _refused(rounds.add_kernel_rows)(1, threads=2)
 
 
 def test_numba_told_to_compile_nothing_is_answered_in_a_sentence(tmp_path):

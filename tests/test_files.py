@@ -20,14 +20,14 @@ from hypothesis.extra import numpy as hnp
 import fresh
 import widemargin
 from widemargin import Pegasos, files, schemas
-from widemargin.core.kernels import RBF, BlackBox
-from widemargin.core.losses import BINARY, OneVsRest
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import RBF, BlackBox
+from widemargin.core.losses.losses import BINARY, OneVsRest
+from widemargin.core.rows.rows import as_rows
 from widemargin.files import FORMAT, dump, load, read_npz, savable, write_npz
 from widemargin.history import Counters, History
 from widemargin.models import KernelModel, LinearModel, PairsModel
 from widemargin.problems.objective import Certificate, Certificates
-from widemargin.solvers.pegasos import Bottou, State
+from widemargin.solvers.pegasos.pegasos import Bottou, PegasosState
 
 for home in set(widemargin._HOMES.values()):
     importlib.import_module(f"widemargin.{home}")
@@ -84,7 +84,10 @@ GENERATORS = st.builds(
     st.integers(0, 99),
 ) | st.builds(np.random.RandomState, st.integers(0, 99))
 COUNTS = st.integers(-(2**63), 2**63)
-TUPLES = st.builds(RBF, st.floats()) | st.builds(Counters, COUNTS, COUNTS) | st.builds(Bottou, st.none() | st.floats())
+NATURAL = st.integers(0, 2**53)
+TUPLES = (
+    st.builds(RBF, st.floats()) | st.builds(Counters, NATURAL, NATURAL) | st.builds(Bottou, st.none() | st.floats())
+)
 VALUES = st.recursive(
     SCALARS | ARRAYS | GENERATORS | TUPLES,
     lambda inner: (
@@ -457,6 +460,24 @@ def test_a_file_that_is_no_model_is_refused_by_name(what, tmp_path):
             read(path)
 
 
+@pytest.mark.parametrize("what", [_truncated, _damaged, _npz(coef=np.ones(3))])
+def test_damage_is_said_in_words_of_ours(what, tmp_path):
+    what(tmp_path / "wrong.npz")
+    with pytest.raises(
+        ValueError, match=r"it is damaged or cut off, copy or save it again \(.|it lacks the array 'header'"
+    ):
+        load(tmp_path / "wrong.npz")
+
+
+def test_a_file_that_was_read_is_written_with_other_arrays_and_a_new_checksum(tmp_path):
+    path = tmp_path / "model.npz"
+    LinearModel(np.ones((1, 3)), np.ones(1)).save(path)
+    header, arrays = read_npz(path)
+    write_npz(path, header, **{**arrays, "content/coef": np.full((1, 3), 2.0)})
+    assert (load(path).coef == 2.0).all()
+    assert read_npz(path)[0]["checksum"] != header["checksum"]
+
+
 @given(places=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=3))
 def test_a_file_with_changed_bytes_is_read_or_refused_by_name(places, tmp_path_factory):
     path = tmp_path_factory.mktemp("bytes") / "changed.npz"
@@ -588,7 +609,7 @@ def test_a_missing_file_is_just_that(tmp_path):
 
 
 def test_the_states_of_solvers_have_names_that_do_not_depend_on_where_they_stand():
-    assert files._NAMES[State] == "Pegasos.State"
+    assert files._NAMES[PegasosState] == "Pegasos.State"
 
 
 def test_links_are_followed_and_pipes_written_to(model, tmp_path):

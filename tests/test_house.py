@@ -6,10 +6,10 @@ from pathlib import Path
 
 import widemargin
 from widemargin import solvers
-from widemargin.core import kernels
+from widemargin.core.kernels import kernels
 
 SOURCES = Path(widemargin.__file__).parent
-HOME = SOURCES / "core" / "kernels.py"
+HOME = SOURCES / "core" / "kernels" / "kernels.py"
 #: The registry of solvers, in which "linear" is a kind of problem.
 REGISTRY = SOURCES / "solvers" / "__init__.py"
 CLASSES = {cls.__name__ for cls in (*kernels.KERNELS.values(), kernels.BlackBox)}
@@ -37,7 +37,8 @@ def names_in(file):
 
 
 def test_kernel_classes_are_named_in_their_own_file_only():
-    found = {file.relative_to(SOURCES).as_posix(): CLASSES & names_in(file) for file in FILES if file != HOME}
+    others = [file for file in FILES if file not in (HOME, SOURCES / "kernels.py")]  # which hands them to users
+    found = {file.relative_to(SOURCES).as_posix(): CLASSES & names_in(file) for file in others}
     assert {file: names for file, names in found.items() if names} == {}
 
 
@@ -71,7 +72,7 @@ def functions():
 
 
 def test_functions_are_held_in_one_head():
-    long = {(file, node.name) for file, node in functions() if node.end_lineno - node.lineno >= 80}
+    long = {(file, node.name) for file, node in functions() if node.end_lineno - node.lineno >= 60}
     many = {
         (file, node.name)
         for file, node in functions()

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin import models
-from widemargin.core.kernels import RBF, BlackBox
-from widemargin.core.rows import DenseRows
+from widemargin.core.kernels.kernels import RBF, BlackBox, Precomputed
+from widemargin.core.rows.rows import DenseRows
 from widemargin.models import KernelModel, LinearModel, PairsModel
 
 
@@ -73,3 +73,14 @@ def test_scores_depend_neither_on_the_rows_beside_nor_on_threads(vectors, output
     np.testing.assert_array_equal(model.decision_function(DenseRows(X[777:778])), found[777:778])
     monkeypatch.setattr(KernelModel, "VALUES", 40 * vectors)
     np.testing.assert_array_equal(model.decision_function(DenseRows(X), threads=2), found)
+
+
+def test_a_table_without_a_column_for_each_support_vector_is_refused_in_a_sentence():
+    table, support, two, ends = np.arange(16.0).reshape(2, 8), np.array([0, 7]), np.ones((1, 2)), np.array([1, 2])
+    for model in (
+        KernelModel(Precomputed(), support, None, two, np.zeros(1)),
+        PairsModel(Precomputed(), support, None, two, np.zeros(1), ends),
+    ):
+        np.testing.assert_array_equal(np.ravel(model.decision_function(DenseRows(table))), table[:, 0] + table[:, 7])
+        with pytest.raises(ValueError, match="the model has the example 7, and the kernel matrix 7 columns: give K"):
+            model.decision_function(DenseRows(table[:, :7]))

@@ -1,7 +1,11 @@
 """Schemas: every field of what can be saved is declared, and what no file of ours can hold is refused by name."""
 
+import copy
 import dataclasses
 import importlib
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,12 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widemargin
-from widemargin import SVC, BudgetedSVC, IncrementalSVC, LinearSVC, files, schemas, solvers
-from widemargin.core.expansion import Vectors
-from widemargin.core.rows import CSRRows
-from widemargin.estimators.saving import SavedEstimator
+from widemargin import SMO, SVC, BudgetedSVC, IncrementalSVC, LinearSVC, files, schemas, solvers
+from widemargin.core.kernels.expansion import Vectors
+from widemargin.core.kernels.kernels import RBF, Precomputed
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import CSRRows, DenseRows
+from widemargin.estimators.fit.fitting import TrainedByRun
 from widemargin.files import dump, load, read_npz, write_npz
+from widemargin.models import KernelModel
+from widemargin.problems.kernel import KernelProblem
 from widemargin.schemas import SCHEMAS, Array, Damaged, Each, Either, Row, Scope, Whole, maybe, permutation
+from widemargin.solvers.smo import smo
+from widemargin.solvers.tracking.state import WORK, progress_of
+from widemargin.solvers.visits import loop as kernel_visits
 
 for home in set(widemargin._HOMES.values()):
     importlib.import_module(f"widemargin.{home}")
@@ -55,7 +66,7 @@ def test_every_state_model_and_estimator_has_a_schema():
     }
     assert states - {solvers.protocol.State} <= SCHEMAS.keys()
     public = {getattr(widemargin, name) for name in widemargin.__all__}
-    kept = {cls for cls in public if isinstance(cls, type) and issubclass(cls, SavedEstimator)}
+    kept = {cls for cls in public if isinstance(cls, type) and issubclass(cls, TrainedByRun)}
     assert kept
     assert kept <= SCHEMAS.keys()
 
@@ -126,6 +137,35 @@ def test_a_choice_that_does_not_fit_binds_nothing():
     assert scope.sizes == {"m": 2}
 
 
+def test_what_a_choice_that_does_not_fit_asked_for_is_not_looked_at():
+    field = Either(schemas.Pair(Array(None, low=5.0), Whole()), schemas.Pair(Array(None), schemas.Text()))
+    field.hold((np.ones(2), "a"), "here")
+    assert refused(field, (np.ones(2), 1)) == "here/0 holds 1, but must be in 5.0.."
+
+
+def test_a_law_is_asked_of_parts_that_are_in_range():
+    """So it may go by them: an order that began elsewhere would be an IndexError."""
+
+    @files.savable("Begun", order=permutation("n"), law=lambda begun, sizes: (
+        None if begun.order[begun.order[0]] == 0 else f"the first of {sizes['n']} is no swap"
+    ))  # fmt: skip
+    @dataclasses.dataclass
+    class Begun:
+        order: np.ndarray
+
+    schemas.check(Begun(np.array([1, 0, 2])))
+    with pytest.raises(Damaged, match="Begun: the first of 3 is no swap"):
+        schemas.check(Begun(np.array([1, 2, 0])))
+    with pytest.raises(Damaged, match=r"order holds 7, but must be in 0\.\.2"):
+        schemas.check(Begun(np.array([7, 0, 1])))
+
+
+def test_a_choice_knows_sizes_that_are_bound_after_it():
+    field = Row({"a": maybe(Array(None, dtype=np.int64, low=0, high="n-1")), "n": Whole(0, size="n")})
+    field.hold({"a": np.array([2]), "n": 3}, "here")
+    assert refused(field, {"a": np.array([3]), "n": 3}) == "here/a holds 3, but must be in 0..2"
+
+
 def test_numbers_are_refused_by_type_and_range():
     assert refused(Whole(0), -1) == "here holds -1, but must be in 0..18446744073709551615"
     assert refused(Whole(0, 5), 2.0) == "here holds 2.0, but must be an integer"
@@ -150,6 +190,7 @@ def test_sparse_rows_that_point_elsewhere_are_refused():
         ({"indptr": np.array([0, 2, 1, 3], np.int32)}, "indptr falls, but must rise"),
         ({"indptr": np.array([0, 1, 2, 4], np.int32)}, "indptr goes from 0 to 4, and there are 3 entries"),
         ({"n_features": 2}, "indices holds 2, but must be in 0..1"),
+        ({"data": np.ones(4)}, "data has 4 entries, and indices 3"),
     ):
         with pytest.raises(Damaged, match=said):
             schemas.check(good._replace(**change))
@@ -170,6 +211,10 @@ def test_a_source_of_random_numbers_in_a_state_it_cannot_have_is_refused(bits, t
         changed = [[key, 77 if key == name else value] for key, value in state]
         write(path, {**header, "random": {"content": {"generator": {"dict": changed}}}}, arrays)
         with pytest.raises(ValueError, match=f"{name} holds 77, but must be in 0"):
+            load(path)
+    if bits.startswith("PCG"):  # whose numbers would come again after a part of their period
+        write(path, with_entry(header, "inc", 2), arrays)
+        with pytest.raises(ValueError, match="state/inc holds 2, but must be odd"):
             load(path)
     for name, array in arrays.items():
         write(path, header, {**arrays, name: array[:-1]})
@@ -230,6 +275,12 @@ def refusal(saved, name, folder, change=None, **arrays):
     return str(bad.value).split("file: ")[1]
 
 
+@pytest.mark.parametrize("name", ["BudgetedSVC", "LinearSVC"])
+def test_a_file_with_other_classes_than_scores_is_refused(name, saved, tmp_path):
+    changes = {f"content/fitted/{part}": np.arange(4.0) for part in ("classes_", "_counts")}
+    assert refusal(saved, name, tmp_path, **changes).endswith("it has 1 scores for 4 classes")
+
+
 @pytest.mark.parametrize("features", [10, 100_000, 2, -1])
 @pytest.mark.parametrize("name", ["BudgetedSVC", "IncrementalSVC", "SVC", "LinearSVC"])
 def test_a_header_with_other_features_than_the_model_is_refused(name, features, saved, tmp_path):
@@ -263,13 +314,39 @@ def test_codes_of_classes_that_are_not_there_are_refused(entry, saved, tmp_path)
     assert said == f"fitted/_archive/codes holds {entry:.6g}, but must be in 0..1"
 
 
+@pytest.mark.parametrize("name", ["SVC", "LinearSVC", "BudgetedSVC", "IncrementalSVC"])
+def test_two_classes_of_the_same_label_are_refused(name, saved, tmp_path):
+    said = refusal(saved, name, tmp_path, **{"content/fitted/classes_": np.array([1, 1])})
+    assert said == "fitted/classes_ has an entry twice, but must be distinct"
+
+
+def test_an_example_is_remembered_once(saved, tmp_path):
+    name = "content/fitted/_archive/numbers"
+    numbers = saved["IncrementalSVC"][1][name].copy()
+    numbers[1] = numbers[0]
+    assert refusal(saved, "IncrementalSVC", tmp_path, **{name: numbers}).endswith(
+        "an entry twice, but must be distinct"
+    )
+
+
 def test_lists_of_slots_must_agree_with_flags(saved, tmp_path, rng):
     arrays = saved["IncrementalSVC"][1]
     for part in ("live", "waits"):
         name = f"content/fitted/_state/{part}"
         refusal(saved, "IncrementalSVC", tmp_path, **{name: ~arrays[name]})
-    numbers = arrays["content/fitted/_state/numbers"]
-    count = int(numbers[0])
+    state = {
+        name: arrays[f"content/fitted/_state/{name}"].copy() for name in ("numbers", "waits", "waiting", "trailed")
+    }
+    numbers, at_work = state["numbers"], state["numbers"].copy()
+    count, progress_of(at_work)["stage"] = int(progress_of(numbers)["count"]), WORK
+    waits = state["numbers"].copy()
+    progress_of(waits)["waiting"], state["waits"][:], state["waiting"][:] = 1, False, count
+    state["waits"][count] = True
+    never = {"numbers": waits, "waits": state["waits"], "waiting": state["waiting"]}
+    ahead = {"numbers": at_work, "trailed": np.ones_like(state["trailed"])}
+    for parts, said in ((never, "waiting lists slots that were never"), (ahead, "trailed counts more steps than were")):
+        changes = {f"content/fitted/_state/{name}": array for name, array in parts.items()}
+        assert said in refusal(saved, "IncrementalSVC", tmp_path, **changes)
     for place in range(numbers.size):
         for entry in (-2, count + 1000, 10**9):
             changed = numbers.copy()
@@ -318,6 +395,54 @@ def test_a_store_of_sparse_vectors_shares_its_rows_once():
     twice[:2] = twice.max()
     with pytest.raises(Damaged, match="slot and free do not share"):
         schemas.check(vectors._replace(slot=twice))
+    swapped, (one, other) = vectors.feature.copy(), vectors.slot[vectors.slot > 0][:2]
+    swapped[[one, other]] = swapped[[other, one]]
+    with pytest.raises(Damaged, match="feature has other features than slot"):
+        schemas.check(vectors._replace(feature=swapped))
+
+
+def test_a_machine_of_a_table_has_no_examples_behind_its_columns():
+    model = KernelModel(Precomputed(), np.array([1, 4]), None, np.ones((1, 2)), np.zeros(1))
+    schemas.check(model, d=5)
+    with pytest.raises(Damaged, match="support has 4, and the kernel matrix 4 columns"):
+        schemas.check(model, d=4)
+
+
+def test_a_file_lacks_nothing_that_its_estimator_goes_on_with(saved, tmp_path):
+    arrays = saved["LinearSVC"][1]
+    none = {name: array[:0] for name, array in arrays.items() if name.endswith(("/classes_", "/_counts"))}
+    assert refusal(saved, "LinearSVC", tmp_path, **none) == "LinearSVC: it has no classes"
+    for name, lacking in product(("BudgetedSVC", "IncrementalSVC"), ("_counts", "_kind", "_gamma")):
+        header, arrays = copy.deepcopy(saved[name])
+        fitted = header["content"]["parts"]["fitted"]["dict"]
+        fitted[:] = [pair for pair in fitted if pair[0] != lacking]
+        write(tmp_path / "fewer.npz", header, arrays)
+        with pytest.raises(ValueError, match=rf"a state to go on from, and no {lacking}|fitted lacks {lacking}"):
+            load(tmp_path / "fewer.npz")
+
+
+def test_a_pass_of_visits_ends_behind_its_place(rng):
+    none = np.empty(0, np.uint8)
+    state = kernel_visits.VisitState(np.zeros((1, 5)), np.zeros(5), np.arange(5), 3, 3, 8, rng, none, none)
+    schemas.check(state)
+    with pytest.raises(Damaged, match="position holds 3"):
+        schemas.check(dataclasses.replace(state, awake=2))
+    with pytest.raises(Damaged, match="rest is of 5 examples, and wait of 0"):
+        schemas.check(dataclasses.replace(state, rest=np.zeros(5, np.uint8)))
+
+
+def test_an_integer_that_no_compiled_code_can_hold_is_no_number():
+    for value in (2**64, -(2**63) - 1):
+        with pytest.raises(Damaged, match="an integer from"):
+            schemas.Real().check(value, "gamma", schemas.Scope())
+        schemas.Real().check(float(value), "gamma", schemas.Scope())
+
+
+def test_a_dictionary_of_named_parts_has_no_other_keys():
+    row = schemas.Row({"known": schemas.COUNT}, rest=schemas.ANYTHING, needs=())
+    row.check({"known": 1, "other": None}, "part", schemas.Scope())
+    with pytest.raises(Damaged, match="part has 3, which nobody knows"):
+        row.check({"known": 1, 3: None}, "part", schemas.Scope())
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
@@ -334,7 +459,7 @@ def test_a_machine_with_other_classes_than_its_model_is_refused(multi_class, rng
 
 
 def test_sums_that_steps_go_by_must_be_possible(rng):
-    """Sums of two passes have one shape, some example has importance, and coefficients lack what a tracker owes."""
+    """Passes end with who is awake and have sums of one shape, some example matters, and a tracker owes what lacks."""
     X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
     state = LinearSVC(random_state=0).fit(X, y)._state
     other = np.ones((0 if state.previous.W.size else 3, state.previous.W.shape[1]))
@@ -342,9 +467,68 @@ def test_sums_that_steps_go_by_must_be_possible(rng):
     tracker = IncrementalSVC(random_state=0).fit(X, y)._state
     for whole, changed in (
         (state, {"previous": state.previous._replace(W=other)}),
+        (state, {"position": state.awake + 1}),
         (simba, {"q": np.zeros_like(simba.q)}),
         (tracker, {"owed": np.ones_like(tracker.owed)}),
     ):
         schemas.check(whole)
-        with pytest.raises(Damaged, match=r"sums of weights|importance|owed"):
+        with pytest.raises(Damaged, match=r"sums of weights|are awake|importance|owed"):
             schemas.check(dataclasses.replace(whole, **changed))
+
+
+def test_an_episode_ends_with_rows_that_are_left_and_responses_to_change(rng):
+    """Blocks of rows are taken until none is left: one place behind them, and there would be no end."""
+    X, y = rng.normal(size=(30, 3)).astype(np.float32), np.where(np.arange(30) % 2, 1.0, -1.0)
+    problem = KernelProblem(RBF(0.5), DenseRows(X), y, losses.Single(losses.Hinge()), 0.1)
+    solver, places = SMO(), np.arange(30)
+    state = solver.init(problem, rng)
+    solver.advance(problem, state, 1)
+    fitting = smo.Closing(places[:4], np.zeros((1, 4)), places, np.zeros((1, 30)), 4)
+    none = replace(fitting, per_row=np.zeros((0, 4)), f=np.zeros((0, 30)))
+    for closing, episode, fits in (
+        (fitting, state.episode, True), (replace(fitting, rows=places[:0]), state.episode, False),
+        (none, state.episode, False), (fitting, None, False),
+    ):  # fmt: skip
+        with nullcontext() if fits else pytest.raises(Damaged, match="closing is that of no episode"):
+            schemas.check(replace(state, closing=closing, episode=episode), **solver.sizes(problem))
+
+
+def of_older(tree, name, change):
+    """A header's tree where the parts of an object are what a function makes of them, if they have this name."""
+    if isinstance(tree, list):
+        return [of_older(each, name, change) for each in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = {key: of_older(each, name, change) for key, each in tree.items()}
+    return {**found, "parts": change(found["parts"])} if tree.get("class") == name else found
+
+
+@pytest.mark.parametrize(("solver", "part"), [("sdca", "base"), ("interior", "measures")])
+def test_states_that_an_older_version_wrote_go_on(solver, part, rng, tmp_path):
+    """There was no b₀ before intercepts could be free, and no measure of rounding; threads once had a factor σ."""
+    X, y, path = rng.normal(size=(30, 3)), np.arange(30) % 2, tmp_path / "model.npz"
+    made = LinearSVC(solver=solver, tol=1e-2, random_state=0).fit(X, y)
+    made.save(path)
+    header, arrays = read_npz(path)
+    name = f"content/fitted/_state/{part}"
+    if part == "base":
+        without = lambda parts: {"sigma": 1.0, **{k: v for k, v in parts.items() if k != "base"}}  # noqa: E731
+        header = of_older(header, "SDCA.State", without)
+        del arrays[name]
+    else:
+        arrays[name] = arrays[name][:, :7].copy()
+    write(path, header, arrays)
+    loaded = load(path)
+    np.testing.assert_array_equal(loaded.predict(X), made.predict(X))
+    if solver == "sdca":
+        again = made.set_params(warm_start=True).fit(X, y)
+        np.testing.assert_array_equal(loaded.set_params(warm_start=True).fit(X, y).coef_, again.coef_)
+
+
+def test_parts_of_a_state_that_are_one_array_are_refused(rng):
+    X = rng.normal(size=(40, 3))
+    state = IncrementalSVC().partial_fit(X, np.sign(X[:, 0]), classes=[-1.0, 1.0])._state
+    schemas.check(state)
+    state.top = state.owed
+    with pytest.raises(schemas.Damaged, match="two of its parts are one array"):
+        schemas.check(state)

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from widemargin.stopping import STOP_REASONS, TELLING, Limits, Patience, foreseen, reason_to_stop
+from widemargin.stopping import STOP_REASONS, TELLING, Limits, Patience, certified, foreseen, reason_to_stop
 
 
 def test_every_stop_reason_has_its_explanation():
@@ -48,6 +48,16 @@ def test_an_infinite_error_is_an_improvement_on_none():
     patience = Patience(1)
     assert patience.improves(math.inf, {"objective": 1.0})
     assert patience.unimproved == 0
+
+
+@pytest.mark.parametrize("tight", [True, False])
+@pytest.mark.parametrize("reason", STOP_REASONS)
+def test_a_certificate_has_the_last_word_on_the_tolerance_and_on_nothing_else(reason, tight):
+    short = {"tol": "precision" if tight else "settled", "stalled": "precision" if tight else "settled"}
+    met = {"tol": "tol", "stalled": "tol", "max_iter": "tol"}
+    assert certified(reason, 0.2, 0.1, tight) == short.get(reason, reason)
+    assert certified(reason, 0.1, 0.1, tight) == met.get(reason, reason)
+    assert certified(reason, 0.0, 0.0, tight) == reason  # no tolerance was asked for
 
 
 #: (gap or None, change of the objective, tol, over, out of patience, stalled) → reason, for an objective of 2.

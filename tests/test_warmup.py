@@ -9,7 +9,8 @@ from sklearn.linear_model import LogisticRegression
 import fresh
 import widemargin
 from widemargin import SVC, LinearSVC, warming, warmup
-from widemargin.core.machine_code import Folders
+from widemargin.core.borrowing import KNOWN
+from widemargin.core.compiling.machine_code import Folders
 
 #: No main module that a child could import, as at a prompt or in a notebook. The second warm-up runs in this process,
 #: which has compiled nothing.
@@ -41,6 +42,7 @@ print(len(compilations.buffer))
 """
 
 
+@pytest.mark.skipif(not KNOWN, reason="with everyday Numba alone no machine code is kept on disk")
 def test_fits_compile_nothing_after_a_warmup_nor_does_a_second_one_and_what_cannot_be_fitted_is_named():
     done = fresh.run(PROMPT)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import widemargin
 from widemargin import SVC, LinearSVC
-from widemargin.core import machine_code
+from widemargin.core.compiling import machine_code
 
 SOURCES = Path(widemargin.__file__).parent
 

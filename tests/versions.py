@@ -1,5 +1,7 @@
 """The tests on each Python and with the oldest and newest dependencies, one environment each: ``make test-versions``.
 
+One more run has everyday Numba only (``WIDEMARGIN_PLAIN=1``), as with a Numba of the future whose inside has changed.
+
 ``python tests/versions.py`` makes them in .venvs and prints a line for each, ``python tests/versions.py oldest 3.13``
 those named. Pythons are looked for on the path, among pyenv's and among uv's; those that are not there are named
 as skipped. The oldest dependencies are the lower bounds of pyproject.toml, each in its last patch.
@@ -23,6 +25,8 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 #: What versions of dependencies are likely to change, in minutes: reading, writing, compiling, conventions.
 SUBSET = (
     "tests/test_imports.py",
+    "tests/core/intrinsics",
+    "tests/core/test_borrowing.py",
     "tests/test_files.py",
     "tests/test_models.py",
     "tests/test_plots.py",
@@ -30,9 +34,9 @@ SUBSET = (
     "tests/data",
     "tests/formats",
     "tests/cli/test_commands.py",
-    "tests/estimators/test_expected.py",
-    "tests/estimators/test_notebooks.py",
-    "tests/on_dask/test_actors.py",
+    "tests/estimators/fit/test_expected.py",
+    "tests/estimators/fit/test_notebooks.py",
+    "tests/dask/test_actors.py",
 )
 SHOWN = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "dask")
 
@@ -43,9 +47,15 @@ class Environment(NamedTuple):
     name: str
     python: str
     oldest: bool = False
+    plain: bool = False
 
 
-ENVIRONMENTS = [Environment("oldest", PYTHONS[0], True), *(Environment(python, python) for python in PYTHONS)]
+ENVIRONMENTS = [
+    Environment("oldest", PYTHONS[0], oldest=True), *(Environment(python, python) for python in PYTHONS),
+    Environment("plain", PYTHONS[0], plain=True),
+]  # fmt: skip
+#: What everyday Numba is asked with; that loops are slower so is warned of in each process.
+PLAIN = {"WIDEMARGIN_PLAIN": "1", "PYTHONWARNINGS": "ignore:widemargin does not know:RuntimeWarning"}
 
 
 def python_of(version):
@@ -104,8 +114,8 @@ def tried(environment, selection):
     installed = time.perf_counter() - since
     said = subprocess.run(
         [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", *selection],
-        cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "machine_code")}, text=True,
-        stdout=subprocess.PIPE,
+        cwd=ROOT, text=True, stdout=subprocess.PIPE,
+        env={**os.environ, **(PLAIN if environment.plain else {}), "NUMBA_CACHE_DIR": str(folder / "machine_code")},
     )  # fmt: skip
     (folder / "tests.log").write_text(said.stdout, encoding="utf-8")
     lines = [line for line in said.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -126,6 +136,7 @@ def main(names):
             well, line = tried(environment, selection)
             fine = fine and well
             title = f"Python {environment.python}, {'oldest' if environment.oldest else 'newest'} dependencies"
+            title += ", everyday Numba only" if environment.plain else ""
             print(f"{title}: {line}", flush=True)
     sys.exit(not fine)
 

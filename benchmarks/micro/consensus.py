@@ -12,8 +12,8 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin.core import losses
-from widemargin.core.rows import as_rows
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.linear import Problem
 from widemargin.problems.parts import in_parts
 from widemargin.solvers import consensus

@@ -17,7 +17,7 @@ from widemargin.backends import scoring, tensors
 from widemargin.backends.blocks import exactly
 from widemargin.backends.rows import DeviceRows
 from widemargin.backends.scoring import scores
-from widemargin.core.rows import DenseRows
+from widemargin.core.rows.rows import DenseRows
 
 REPEAT = 5
 

@@ -17,12 +17,12 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from benchmarks import datasets
 from widemargin import SDCA, Interior
-from widemargin.core.losses import Hinge, OneVsRest, Single
-from widemargin.core.rows import as_rows
+from widemargin.core.losses.losses import Hinge, OneVsRest, Single
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.linear import Problem
 from widemargin.problems.parts import LocalParts
 from widemargin.running import run
-from widemargin.solvers.interior import cut
+from widemargin.solvers.interior import Part, Variables, some_of
 
 #: Rows beside dual ascent.
 MOST_ROWS = 50_000
@@ -52,7 +52,11 @@ class InParts(Interior):
 
     def parts(self, problem, variables):
         """Parts of equal size."""
-        self.asked = Timed(cut(problem, self.n_parts, variables).parts)
+        ends, parts = np.linspace(0, problem.n, self.n_parts + 1).astype(int), []
+        for rows in map(slice, ends[:-1].tolist(), ends[1:].tolist()):
+            own = Variables(*(array[:, rows] for array in variables))
+            parts.append(Part(some_of(problem, rows), problem.C, own, problem.scale))
+        self.asked = Timed(parts)
         return self.asked
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from widemargin.core.dispatch import compiled
-from widemargin.core.exp import exp
-from widemargin.core.kernel_matrix import KernelMatrix
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import CSRRows, DenseRows
+from widemargin.core.compiling.dispatch import compiled
+from widemargin.core.intrinsics.exp import exp
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.kernels.matrix import KernelMatrix
+from widemargin.core.rows.rows import CSRRows, DenseRows
 
 N = 20_000
 HEIGHTS = (1, 16, 64, 256)

@@ -7,8 +7,8 @@ import numpy as np
 
 from benchmarks import datasets
 from widemargin import Pegasos
-from widemargin.core import losses
-from widemargin.core.rows import as_rows
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.linear import Problem
 from widemargin.running import run
 

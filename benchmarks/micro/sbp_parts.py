@@ -17,16 +17,16 @@ import dask.array as da
 import distributed
 import numpy as np
 
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
-from widemargin.core.shared_level import grid
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
+from widemargin.core.losses.shared_level import grid
+from widemargin.core.rows.rows import as_rows
 from widemargin.dask import SVC
 from widemargin.dask.actors import size_of
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.parts import Here, LocalParts, kernel_in_parts
 from widemargin.solvers import make
-from widemargin.solvers.sbp_parts import Part
+from widemargin.solvers.sbp.parts import Part
 
 from .. import datasets
 

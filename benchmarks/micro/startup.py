@@ -42,19 +42,19 @@ print(time.process_time() - since)
 
 #: What is fitted first, with the most that it may take: cold, in processor seconds; then the same for other data.
 KINDS = (
-    ("LinearSVC()", "float32", False, 3.0),
-    ("LinearSVC(solver='pegasos')", "float32", False, 4.0),
-    ("SVC()", "float32", False, 6.0),
-    ("SVC(solver='sbp')", "float32", False, 10.0),
-    ("BudgetedSVC()", "float32", False, 8.0),
-    ("IncrementalSVC()", "float32", False, None),
-    ("LinearSVC()", "float32", True, 3.0),
-    ("LinearSVC()", "float64", True, 3.0),
-    ("SVC()", "float64", True, 6.0),
-    ("BudgetedSVC()", "float64", True, 8.0),
-    ("LinearSVR()", "float64", False, 3.0),
-    ("SVR()", "float64", False, 6.0),
-    ("BudgetedSVR()", "float64", False, 8.0),
+    ("LinearSVC()", "float32", False, 4.0),
+    ("LinearSVC(solver='pegasos')", "float32", False, None),
+    ("SVC()", "float32", False, 9.0),
+    ("SVC(solver='sbp')", "float32", False, None),
+    ("BudgetedSVC()", "float32", False, 9.0),
+    ("IncrementalSVC()", "float32", False, 15.0),
+    ("LinearSVC()", "float32", True, 4.0),
+    ("LinearSVC()", "float64", True, 4.0),
+    ("SVC()", "float64", True, 9.0),
+    ("BudgetedSVC()", "float64", True, 9.0),
+    ("LinearSVR()", "float64", False, 4.0),
+    ("SVR()", "float64", False, 9.0),
+    ("BudgetedSVR()", "float64", False, 9.0),
 )
 
 

@@ -22,14 +22,14 @@ from benchmarks import datasets
 from benchmarks.papers.sbp_fig2 import usps_8
 from benchmarks.peers.sbp import covtype_2
 from widemargin import StochasticBatchPerceptron
-from widemargin.core import losses
 from widemargin.core.borrowing import borrow
-from widemargin.core.dispatch import compiled
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
-from widemargin.core.water_level import draw, pour, room
+from widemargin.core.compiling.dispatch import compiled
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
+from widemargin.core.losses.water_level import draw, pour, room
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
-from widemargin.solvers.sbp import add_block
+from widemargin.solvers.sbp.sbp import add_block
 
 #: data, γ, ν, steps of 16 draws
 PROBLEMS = {

@@ -43,11 +43,11 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.papers.frame import Claim, Experiment, Kept, canvas, markdown, rounded
 from widemargin import Tracker
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
-from widemargin.solvers.kernel_sdca import KernelSDCA
+from widemargin.solvers.visits.sdca import KernelSDCA
 from widemargin.teaching import Pool
 
 GAMMA = 0.005
@@ -92,7 +92,7 @@ def gap(beta, e, y, C):
 
 def gaps(solver, problem, state, C):
     """The normalised gaps of the output and of the last iterate, for the examples seen."""
-    t = state.known
+    t = int(state.progress["known"])
     beta, e, y = state.beta[0, :t], state.e[0, :t], problem.signs[0, :t]
     mean = solver.duals(problem, state)[0, :t]
     moved = np.flatnonzero(mean != beta)
@@ -110,7 +110,7 @@ def gap_curve(X, y, C, algorithm, K, T, run):
     problem = problem_of(X[order], y[order], C)
     state, found = solver.init(problem, rng), []
     for stop in looks(order.size):
-        solver.advance(problem, state, stop - state.known)
+        solver.advance(problem, state, stop - int(state.progress["known"]))
         found.append((stop, *gaps(solver, problem, state, C)))
     return found
 

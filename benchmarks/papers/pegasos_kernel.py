@@ -32,16 +32,16 @@ from benchmarks import datasets
 from benchmarks.papers.frame import Claim, Experiment, canvas, markdown, rounded
 from benchmarks.papers.pegasos_linear import NEAR, excess, first_below, looks, medians, threshold, times
 from widemargin import SMO, Tracker
-from widemargin.core import losses
-from widemargin.core.kernel_cache import RowCache
-from widemargin.core.kernel_matrix import KernelMatrix
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.cache import RowCache
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.kernels.matrix import KernelMatrix
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.data.generators import checkerboard
 from widemargin.problems.kernel import KernelProblem
-from widemargin.solvers.kernel_pegasos import KernelPegasos
-from widemargin.solvers.kernel_sdca import KernelSDCA
-from widemargin.solvers.smo import add_kernel_rows
+from widemargin.solvers.smo.rounds import add_kernel_rows
+from widemargin.solvers.visits.pegasos import KernelPegasos
+from widemargin.solvers.visits.sdca import KernelSDCA
 
 HINGE = losses.Single(losses.Hinge())
 CACHE = 2**30

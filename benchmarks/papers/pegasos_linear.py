@@ -37,9 +37,9 @@ from sklearn.svm import LinearSVC as Liblinear
 from benchmarks import datasets
 from benchmarks.papers.frame import Claim, Experiment, canvas, markdown, rounded
 from widemargin import SDCA, LinearSVC, Pegasos, Tracker
-from widemargin.core import losses
-from widemargin.core.kernels import KERNELS
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import KERNELS
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.data.generators import waveform
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.linear import Problem

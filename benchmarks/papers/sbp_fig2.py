@@ -36,19 +36,20 @@ from benchmarks import datasets
 from benchmarks.papers.frame import Claim, Experiment, canvas, markdown, rounded
 from benchmarks.papers.pegasos_kernel import board, eight, mnist
 from widemargin import SMO, StochasticBatchPerceptron
-from widemargin.core import losses
-from widemargin.core.dispatch import compiled
-from widemargin.core.kernel_cache import RowCache
-from widemargin.core.kernel_matrix import KernelMatrix
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
+from widemargin.core.compiling.dispatch import compiled
+from widemargin.core.kernels.cache import RowCache
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.kernels.matrix import KernelMatrix
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import run
-from widemargin.solvers import kernel_visits, sbp
-from widemargin.solvers.kernel_pegasos import KernelPegasos
-from widemargin.solvers.kernel_sdca import KernelSDCA
-from widemargin.solvers.perceptron import KernelPerceptron
-from widemargin.solvers.smo import add_kernel_rows
+from widemargin.solvers.sbp import sbp
+from widemargin.solvers.smo.rounds import add_kernel_rows
+from widemargin.solvers.visits import loop as kernel_visits
+from widemargin.solvers.visits.pegasos import KernelPegasos
+from widemargin.solvers.visits.perceptron import KernelPerceptron
+from widemargin.solvers.visits.sdca import KernelSDCA
 
 #: The errors at which they are compared, relative to the optimum's.
 SHARES = (1.5, 1.2, 1.1, 1.05, 1.03, 1.02, 1.01, 1.0)
@@ -136,10 +137,10 @@ class Task:
         """A state whose kernel rows are the shared ones."""
         state = solver.init(self.problem, rng)
         if isinstance(solver, StochasticBatchPerceptron):
-            space = sbp.Workspace(replace(self.problem, cache_bytes=0))
+            space = sbp.SBPWorkspace(replace(self.problem, cache_bytes=0))
             space.cache = self.rows
         else:
-            space = kernel_visits.Workspace(self.rows, np.ones(self.n))  # K(x, x) = 1
+            space = kernel_visits.VisitWorkspace(self.rows, np.ones(self.n))  # K(x, x) = 1
         state.workspace = self.problem, space
         return state
 

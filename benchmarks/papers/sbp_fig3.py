@@ -18,9 +18,9 @@ import numpy as np
 from benchmarks.papers.frame import Claim, Experiment, Kept, canvas, markdown, rounded
 from benchmarks.papers.sbp_fig2 import SETS, Figure2, Task, error_at, sets_here
 from widemargin import SDCA, Pegasos, StochasticBatchPerceptron
-from widemargin.core import losses
-from widemargin.core.kernels import Linear
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import Linear
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.linear import Problem
 from widemargin.running import run

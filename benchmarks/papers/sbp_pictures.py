@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks.papers.frame import Claim, Experiment, canvas, markdown, rounded
 from widemargin import StochasticBatchPerceptron
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
-from widemargin.core.water_level import fill
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
+from widemargin.core.losses.water_level import fill
+from widemargin.core.rows.rows import as_rows
 from widemargin.data.generators import checkerboard
 from widemargin.problems.kernel import KernelProblem
 

@@ -25,9 +25,9 @@ from benchmarks import datasets
 from benchmarks.papers.frame import Claim, Experiment, markdown, rounded
 from benchmarks.papers.pegasos_kernel import mnist
 from widemargin import StochasticBatchPerceptron
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 
 CACHE_MB = 200

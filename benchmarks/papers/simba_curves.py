@@ -9,8 +9,8 @@ import json
 import numpy as np
 
 from benchmarks.datasets import ROOT
-from widemargin.core import losses
-from widemargin.core.rows import CSRRows, as_rows
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import CSRRows, as_rows
 from widemargin.problems.linear import Problem
 
 RESULTS = ROOT / "benchmarks" / "results"

@@ -50,8 +50,8 @@ from benchmarks.papers.simba_curves import (
 )
 from benchmarks.timing import verdict
 from widemargin import SDCA, Pegasos, Simba, TwoWays
-from widemargin.core.columns import as_columns
-from widemargin.core.rows import as_rows
+from widemargin.core.rows.columns import as_columns
+from widemargin.core.rows.rows import as_rows
 from widemargin.data.generators import RareGroups
 from widemargin.problems.linear import Problem
 from widemargin.solvers.pegasos import Bottou, InverseTime

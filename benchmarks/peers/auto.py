@@ -24,7 +24,7 @@ from benchmarks.papers.frame import markdown
 from benchmarks.peers.frame import Measurement
 from widemargin import SVC, SVR, LinearSVC, LinearSVR
 from widemargin.data.generators import checkerboard, waveform
-from widemargin.estimators.choosing import RULE, Facts, Rule
+from widemargin.estimators.fit.choosing import RULE, ChoiceRule, Facts
 
 HEAD = """# What `solver="auto"` costs
 
@@ -365,7 +365,7 @@ def chosen_by(case, X, y):
 
 
 #: Solvers whose files have another name.
-NAMES = {"kernel_sdca": "sdca", "pairs": "smo"}
+NAMES = {"pairs": "smo"}
 
 
 # ---------------------------------------------------------------- regrets
@@ -420,7 +420,7 @@ def facts_of(name, found):
 
 #: Constants that the rule may have.
 RULES = [
-    Rule(*constants)
+    ChoiceRule(*constants)
     for constants in itertools.product((0.2, 0.25, 0.33), (1.0, 2.0, 3.0, 4.0), (5.0, 10.0, 15.0, 20.0, 40.0),
                                        (0.0, 0.2, 0.4, 0.8), (0.0, 0.5, 1.0, 2.0),
                                        (0.0, 5e5, 1e6, 2e6, 4e6, 8e6))
@@ -536,20 +536,22 @@ class LinearRegret(Regret):
     name, title, cases, quick_data = "linear", "Linear machines", LINEAR_CASES, ("apart", "uneven")
     setting = """`LinearSVC` and `LinearSVR` have two solvers that prove what they reach, "sdca" and "interior";
 "pegasos" stops by its own rule before its gap is at `tol`, and "simba" is for data that is expensive to look at. With a
-regularised intercept, or none, `solver="auto"` is "interior" where
+regularised intercept, a free one, or none, `solver="auto"` is "interior" where
 
 κ (10⁻³/`tol`)^p × (q for squared losses) > a + b k + (c d³ + e)/(n k),
 
-where κ is C times the mean of sᵢ‖xᵢ‖² with the constant feature of the intercept counted (so many epochs does "sdca"
-take, about), k is the mean number of entries of a row, and n × d are the sizes; else it is "sdca". Where "sdca"
-cannot go (`intercept="unregularized"`), it is "interior" while that takes 10¹² operations or less, and "pegasos"
-beyond. All that is for fits that go on to `tol`: with `early_stopping`, `warm_start`, `max_feature_reads`, `tol=0` or
-fewer than 100 epochs it is "sdca", or "pegasos" where that cannot go; with `max_seconds` the interior point must be
-sure to take half of it or less, by its number of operations at 10⁹ a second. Under any limit it is "interior" where
-there are at most 200 features and the largest is more than 100 times the size of the median one, if "sdca" could go,
-too; these two bounds are older than this page. Before sets of fewer than 500 rows were measured, their right side was
-1,000 at least: of 30 such cases with a choice 7 took more than 1.5 times the best solver's time, the worst 64 times
-or more."""
+where κ is C times the mean of sᵢ‖xᵢ‖² with the constant feature of a regularised intercept counted (so many epochs
+does "sdca" take, about), k is the mean number of entries of a row, and n × d are the sizes. It is "interior", too,
+where twice the left side exceeds `max_iter`, so that "sdca" might end short of `tol`, while the interior point takes
+10¹² operations or less. Else it is "sdca"; and "pegasos" where neither can go (joint losses,
+`intercept="exact"` and `"search"`). All that is for fits that go on to `tol`: with `early_stopping`, `warm_start`,
+`max_feature_reads`, `tol=0` or fewer than 100 epochs it is "sdca", or "pegasos" where that cannot go; with
+`max_seconds` the interior point must be sure to take half of it or less, by its number of operations at 10⁹ a second.
+Under any limit it is "interior" where there are at most 200 features and the largest is more than 100 times the size of
+the median one, if "sdca" could go, too; these two bounds are older than this page, and so are the rows of the table
+with `intercept="unregularized"`: they were measured when "sdca" had no free intercept.
+Before sets of fewer than 500 rows were measured, the right side was 1,000 at least: of 30 such cases with a choice 7
+took more than 1.5 times the best solver's time, the worst 64 times or more."""
 
     def table(self, parts):
         cases = {name: (runs, found) for name, (runs, _, found) in counted(parts).items() if has_choice(name, runs)}

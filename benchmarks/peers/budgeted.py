@@ -18,9 +18,9 @@ from sklearn.svm import SVC as RivalSVC
 from benchmarks import datasets
 from benchmarks.timing import clock, verdict
 from widemargin import BudgetedSVC
-from widemargin.core.kernel_matrix import KernelMatrix
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import DenseRows
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.kernels.matrix import KernelMatrix
+from widemargin.core.rows.rows import DenseRows
 from widemargin.data.generators import checkerboard
 
 GAMMA, LAM = 20.0, 1e-4  # of the checkerboard with attributes of unit variance

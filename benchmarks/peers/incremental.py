@@ -32,9 +32,9 @@ from sklearn.svm import SVC as RivalSVC
 from benchmarks import datasets
 from benchmarks.timing import verdict
 from widemargin import SVC, BudgetedSVC, IncrementalSVC, Tracker
-from widemargin.core.kernel_matrix import KernelMatrix
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.kernels.matrix import KernelMatrix
+from widemargin.core.rows.rows import as_rows
 
 CACHE_MB = 512
 REPAIRS = {"repair=0": 0, "auto": "auto", "repair=1e-4": 1e-4}

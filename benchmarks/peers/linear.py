@@ -26,9 +26,9 @@ from sklearn.svm import LinearSVC as RivalSVC
 from benchmarks import datasets
 from benchmarks.timing import clock, spread, turns, verdict
 from widemargin import LinearSVC, Pegasos
-from widemargin.core import losses
-from widemargin.core.dispatch import compiled
-from widemargin.core.rows import as_rows, row_scores
+from widemargin.core.compiling.dispatch import compiled
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows, row_scores
 from widemargin.problems.linear import Problem
 from widemargin.solvers.pegasos import Bottou
 

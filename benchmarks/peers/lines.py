@@ -1,10 +1,11 @@
 """Before, now and the rival, in one run: exact kernel machines, SBP, linear machines, first fits.
 
-    python -m benchmarks.peers.lines --before REV [--idle] [lines]      lines by how their names begin, or all
+    python -m benchmarks.peers.lines --before REV [--idle] [--ours TURNS] [lines]    lines by how names begin, or all
 
 *Before* is the package as it was at a revision of this repository, measured by this same file. Each contender has a
 process of its own; they take turns, so that a busy moment hits all alike. Processor seconds of one thread, medians over
-the turns; with --idle also lines on two threads, by the wall clock. Compilation, reading and evaluation are off the
+the turns; with --idle also lines on two threads, by the wall clock; with --ours only before and now, with so many turns
+each, which are kept nowhere but in the table. Compilation, reading and evaluation are off the
 clock, except for first fits, where compilation is all there is. Where contenders minimise the same function, their
 objectives are asserted to agree. Rivals: scikit-learn's SVC (LIBSVM), LinearSVC (LIBLINEAR) and SGDClassifier;
 scikit-learn-intelex where it is installed, in the place of scikit-learn's SVC, with the data as it is fastest with.
@@ -351,6 +352,7 @@ LINES = {
     "exact: sparse binary, a9a with pairs, 8,000 × 300": Line(
         exact(lambda: smo_rows.feature_pairs(8000), 0.05, 1.0), SVC_NAME, rival_turns=1, asked=HALF
     ),
+    "exact: a9a, 32,561 × 123": Line(exact(*kernel_set("a9a")), SVC_NAME, rival_turns=1),
     "exact: text, frequent words of reuters, present or not": Line(exact(*kernel_set("words")), SVC_NAME, asked=HALF),
     "exact: text, reuters": Line(exact(*kernel_set("reuters")), SVC_NAME, rival_turns=1, asked=HALF),
     "exact: images, mnist 3 vs rest, 15,000 × 784": Line(exact(*images), SVC_NAME, asked=HALF),
@@ -358,11 +360,15 @@ LINES = {
     "exact: images, mnist 8 vs rest, 20,000 × 784": Line(
         exact(lambda: smo_rows.one_class("mnist", 784, 255, 8, 20000), 0.02, 1.0), SVC_NAME, asked=HALF
     ),
+    "exact: images, mnist 8 vs rest, 12,000 × 784, C = 10": Line(
+        exact(lambda: smo_rows.one_class("mnist", 784, 255, 8, 12000), 0.02, 10.0), SVC_NAME, rival_turns=1
+    ),
     "exact: shuttle, 43,500 × 9": Line(exact(*kernel_set("shuttle")), SVC_NAME, rival_turns=1),
     "exact: covtype's first ten features, 10,000 rows": Line(
         exact(lambda: smo_rows.standardised("covtype", 54, 2, 10000, 10), 1.0, 1.0), SVC_NAME, rival_turns=1
     ),
     "exact: generated, 30,000 × 3": Line(exact(*kernel_set("noisy")), SVC_NAME, rival_turns=1),
+    "exact: generated, 300 × 3": Line(exact(lambda: smo_rows.noisy(300, 3, 0.1), 1.0, 1.0), SVC_NAME, turns=15),
     "exact: regression, cpusmall, 8,192 × 12": Line(regression(*smo_rows.REGRESSIONS["cpusmall"]), SVR_NAME),
     "exact: regression, mnist's digits, 6,000 × 784": Line(
         regression(lambda: smo_rows.digits(6000), 0.02, 10.0, 0.5), SVR_NAME, rival_turns=1
@@ -470,19 +476,19 @@ def contend(line, who, reference):
         print(json.dumps(turn()), flush=True)
 
 
-def measure(name, before, optima):
-    """What each contender's turns gave, by its name."""
-    line = LINES[name]
+def measure(name, before, optima, ours):
+    """What each contender's turns gave, by its name; with ``ours``, of so many turns of our own."""
+    line = LINES[name]._replace(**({"turns": ours} if ours else {}))
     if line.optimum and line.optimum not in optima:
         judge = Contender(line.optimum, "optimum", before)
         optima[line.optimum] = judge.turn()
         judge.end()
     in_process = line.rival in ("", "one thread", SMO)
-    who = OURS if in_process else (*OURS, "rival")
+    who = OURS if in_process or ours else (*OURS, "rival")
     contenders = {each: Contender(name, each, before, optima.get(line.optimum)) for each in who}
     found = {each: [] for each in who}
     for k in range(line.turns):
-        for each, contender in contenders.items():
+        for each, contender in list(contenders.items())[:: 1 if k % 2 else -1]:
             if each in OURS or k < line.rival_turns:
                 found[each].append(contender.turn())
     for contender in contenders.values():
@@ -506,8 +512,9 @@ def rows(name, found):
         beside = "beside" if key == "seconds" else "predict beside"
         theirs = [median(who, beside) or median("rival", key) for who in OURS]
         ratios = [None if t is None else own / t for own, t in zip((old, new), theirs, strict=True)]
-        asked = "" if line.asked is None else f"≤ {line.asked:.3g}"
-        met = line.asked is None or ratios[1] <= line.asked
+        has_goal = line.asked is not None and ratios[1] is not None
+        asked = f"≤ {line.asked:.3g}" if has_goal else ""
+        met = not has_goal or ratios[1] <= line.asked
         if line.most is not None:
             asked, met = f"≤ {line.most:g} s", new <= line.most
         said = {who: turns[-1]["said"] for who, turns in found.items() if "said" in turns[-1]}
@@ -516,8 +523,9 @@ def rows(name, found):
         if theirs[0] != theirs[1]:
             rival += f" (before {theirs[0]:.3g})"
         ratios = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+        best = min(turn[key] for turn in found["now"]) / min(turn[key] for turn in found["before"])
         verdict = asked and f"{asked} {'met' if met else 'missed'}"
-        cells = what, rival, f"{old:.3g}", f"{new:.3g}", *ratios, f"{new / old:.2f}", verdict, said
+        cells = what, rival, f"{old:.3g}", f"{new:.3g}", *ratios, f"{new / old:.2f}, {best:.2f}", verdict, said
         yield f"| {' | '.join(cells)} |"
 
 
@@ -526,22 +534,25 @@ def main(arguments):
     parser.add_argument("lines", nargs="*", help="how their names begin")
     parser.add_argument("--before", required=True, help="the revision to hold this one against")
     parser.add_argument("--idle", action="store_true", help="nothing else runs: lines on the wall clock too")
+    parser.add_argument("--ours", type=int, metavar="TURNS", help="before and now alone, so many turns each")
     chosen = parser.parse_args(arguments)
     before, optima, all_found = unpacked(chosen.before), {}, {}
     names = [name for name, line in LINES.items() if chosen.idle or not line.idle]
     whole = not chosen.lines
     names = [name for name in names if whole or name.startswith(tuple(chosen.lines))]
     table = [
-        "| line | rival, s | before, s | now, s | before/rival | now/rival | now/before | asked | |",
+        "| line | rival, s | before, s | now, s | before/rival | now/rival | now/before: medians, least | asked | |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     print("\n".join(table))
     for name in names:
-        all_found[name] = measure(name, before, optima)
+        all_found[name] = measure(name, before, optima, chosen.ours)
         for row in rows(name, all_found[name]):
             table.append(row)
             print(row, flush=True)
     FOLDER.with_suffix(".md").write_text("\n".join(table) + "\n", encoding="utf-8")
+    if chosen.ours:
+        return
     kept = datasets.ROOT / "benchmarks" / "results" / "lines.json"
     now, runs = commit("HEAD"), {} if whole else json.loads(kept.read_text(encoding="utf-8"))
     lines = {name: {"now at": now, **found} for name, found in all_found.items()}

@@ -28,8 +28,8 @@ from sklearn.svm import SVC as RivalSVC
 from benchmarks import datasets
 from benchmarks.timing import verdict
 from widemargin import StochasticBatchPerceptron
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.layout import Preparation
 from widemargin.running import run

@@ -29,7 +29,7 @@ PROBLEMS = {"a9a": (a9a, 0.05), "mnist 8 against the rest": (mnist, 0.02)}
 def objective(model, X, y, C):
     """That of the model on all examples, off the clock; what a history has may be an estimate."""
     scores = model.decision_function(X)
-    free = model.intercept == "auto" and model._configured().free_bias
+    free = model.intercept == "auto" and model._configured().capabilities.free_intercept
     norm2 = model.dual_coef_[0] @ (scores[model.support_] - (model.intercept_[0] if free else 0.0))
     return 0.5 * norm2 / (C * y.size) + np.mean(np.maximum(0.0, 1.0 - y * scores))
 

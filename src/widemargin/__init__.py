@@ -19,6 +19,8 @@ load, export
     machines from and to files of this library, LIBSVM, LIBLINEAR and ONNX
 Pegasos, SDCA, Interior, Simba, SMO, StochasticBatchPerceptron, KernelPerceptron, BudgetedSGD, Tracker
     solvers with parameters of their own, for ``solver=``
+losses, kernels
+    losses and kernels as objects, ``LinearSVC(loss=losses.Huberized(delta=0.5))``
 data, plots, teaching, warmup
     files and chunks; pictures; which example to label next; compilation ahead
 
@@ -28,7 +30,7 @@ The names are imported on first use, so that ``import widemargin`` costs next to
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+from .version import __version__ as __version__
 
 _HOMES = {
     "LinearSVC": "estimators.linear",
@@ -43,19 +45,21 @@ _HOMES = {
     "IncrementalSVC": "estimators.incremental",
     "compress": "estimators.budgeted",
     "Pegasos": "solvers.pegasos",
-    "SMO": "solvers.smo",
+    "SMO": "solvers.smo.smo",
     "SDCA": "solvers.sdca",
     "Interior": "solvers.interior",
-    "Simba": "solvers.simba",
-    "Source": "core.sources",
-    "TwoWays": "core.sources",
-    "KernelPerceptron": "solvers.perceptron",
-    "StochasticBatchPerceptron": "solvers.sbp",
+    "Simba": "solvers.simba.simba",
+    "Source": "core.rows.sources",
+    "TwoWays": "core.rows.sources",
+    "KernelPerceptron": "solvers.visits.perceptron",
+    "StochasticBatchPerceptron": "solvers.sbp.sbp",
     "BudgetedSGD": "solvers.budget",
-    "Tracker": "solvers.tracking",
+    "Tracker": "solvers.tracking.tracker",
     "load": "formats",
     "export": "formats",
     "data": "data",
+    "kernels": "kernels",
+    "losses": "losses",
     "plots": "plots",
     "teaching": "teaching",
     "warmup": "warming",
@@ -83,7 +87,9 @@ __all__ = [
     "compress",
     "data",
     "export",
+    "kernels",
     "load",
+    "losses",
     "pareto_path",
     "plots",
     "svm_grid",
@@ -94,10 +100,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from . import data as data
+    from . import kernels as kernels
+    from . import losses as losses
     from . import plots as plots
     from . import teaching as teaching
-    from .core.sources import Source as Source
-    from .core.sources import TwoWays as TwoWays
+    from .core.rows.sources import Source as Source
+    from .core.rows.sources import TwoWays as TwoWays
     from .estimators.budgeted import BudgetedSVC as BudgetedSVC
     from .estimators.budgeted import BudgetedSVR as BudgetedSVR
     from .estimators.budgeted import compress as compress
@@ -114,12 +122,12 @@ if TYPE_CHECKING:
     from .solvers.budget import BudgetedSGD as BudgetedSGD
     from .solvers.interior import Interior as Interior
     from .solvers.pegasos import Pegasos as Pegasos
-    from .solvers.perceptron import KernelPerceptron as KernelPerceptron
-    from .solvers.sbp import StochasticBatchPerceptron as StochasticBatchPerceptron
+    from .solvers.sbp.sbp import StochasticBatchPerceptron as StochasticBatchPerceptron
     from .solvers.sdca import SDCA as SDCA
-    from .solvers.simba import Simba as Simba
-    from .solvers.smo import SMO as SMO
-    from .solvers.tracking import Tracker as Tracker
+    from .solvers.simba.simba import Simba as Simba
+    from .solvers.smo.smo import SMO as SMO
+    from .solvers.tracking.tracker import Tracker as Tracker
+    from .solvers.visits.perceptron import KernelPerceptron as KernelPerceptron
     from .warming import warmup as warmup
 
 

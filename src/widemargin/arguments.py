@@ -1,4 +1,9 @@
-"""Arguments of users: what they must be, in a sentence where they are not."""
+"""Checks of users' arguments; an error names the argument, the value and what it must be.
+
+>>> positive("C", 0.0)
+Traceback (most recent call last):
+ValueError: C must be > 0 and finite, got 0.0
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from sklearn.utils import check_random_state
 
 
 def positive(name: str, value: Any) -> float:
-    """The value as a float; refuses what is no finite number > 0."""
+    """Return the value as a float; refuse anything but a finite number > 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number > 0, got {value!r}")
     if not (math.isfinite(value) and float(value) > 0):
@@ -22,7 +27,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def not_negative(name: str, value: Any) -> float:
-    """The value as a float; refuses what is no finite number ≥ 0."""
+    """Return the value as a float; refuse anything but a finite number ≥ 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number ≥ 0, got {value!r}")
     if not (math.isfinite(value) and float(value) >= 0):
@@ -31,7 +36,7 @@ def not_negative(name: str, value: Any) -> float:
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """The value as an int; refuses what is no integer ≥ ``least``."""
+    """Return the value as an int; refuse anything but an integer ≥ ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer ≥ {least}, got {value!r}")
     if value < least:
@@ -40,7 +45,7 @@ def whole(name: str, value: Any, least: int = 1) -> int:
 
 
 def threads(n_jobs: Any) -> int:
-    """Threads for scikit-learn's ``n_jobs``: None is 1, −1 all processors this process may use, −2 all but one."""
+    """The number of threads for scikit-learn's ``n_jobs``: None is 1, −1 all usable processors, −2 all but one."""
     if n_jobs is None:
         return 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
@@ -53,7 +58,7 @@ def threads(n_jobs: Any) -> int:
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> Any:
-    """The value; refuses what is not one of the allowed names."""
+    """Return the value; refuse anything but one of the allowed names."""
     allowed = list(allowed)
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
@@ -61,7 +66,7 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> Any:
 
 
 def flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False."""
+    """Refuse anything but True and False."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r}")
 

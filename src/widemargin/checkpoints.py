@@ -1,17 +1,16 @@
-"""Checkpoints: a fit that was killed goes on from a file as if it had never stopped.
+"""Checkpoint files: a killed fit continues from its file and gives the same bits as a fit that was never killed.
 
-A fit is one run of a solver, or several, one after the other, each with a name. The file is the journal of the fit: of
-each run that has ended its outcome, of the one under way all that the loop in :mod:`.running` knows between two slices
-of work, and the generator that the fit began with. A fit of the same problem does what it did before, and is handed the
-runs of the journal instead of running them; so it comes to the same bits. The laws of solvers make that true: where
-work is cut does not matter, and a state that was saved goes on alike.
+A fit consists of one or several runs of a solver, one after the other, each with a name. The file holds the *journal*
+of the fit: the random generator at its beginning, the outcome of each run that has ended, and for the run under way all
+that the loop in :mod:`.running` knows between two slices. A new fit of the same problem repeats the steps of the killed
+one, but takes runs from the journal instead of computing them. The laws of solvers (:mod:`.solvers.protocol`) guarantee
+the same bits: results do not depend on slices, and a saved state continues like the original.
 
-The file is replaced at once or not at all, and removed when the fit has ended by its own rules.
+The file is replaced atomically, and removed when the fit has ended by itself.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +19,18 @@ from typing import Any
 import numpy as np
 
 from .files import UNREADABLE, check_savable, dump, load, packed, remove_leftovers, savable, unpacked
-from .schemas import ANYTHING, Array, Each, Field, Random, Text, Whole, maybe
+from .schemas import ANYTHING, Array, Each, Either, Field, Random, Row, Text, Whole, maybe
+from .version import __version__
 from .warning import warn
 
-#: The file is written no more often than costs this share of the time.
-SHARE = 0.05
+SHARE = 0.05  # share of the time that writing may take; the file is written less often if it is large
 
 
 def _law(journal: Any, sizes: dict[str, int]) -> str | None:
     taken, held = sum(max(size, 0) for size in journal.sizes), journal.ended.size
+    odd = [run for run in journal.runs if list(map(type, run)) != [str, dict]]
+    if odd:
+        return f"a run is {odd[0]!r:.60}, and no name with what is kept of it"
     if len(journal.runs) != len(journal.sizes) or taken != held:
         return f"its {len(journal.runs)} runs take {taken} bytes, and it has {held}"
     return None
@@ -36,18 +38,18 @@ def _law(journal: Any, sizes: dict[str, int]) -> str | None:
 
 @savable(
     "Checkpoint", problem=Each(Text(), dict), start=maybe(Random()), sizes=Each(Whole(-1), list),
-    runs=Each(ANYTHING), ended=Array(None, dtype=np.uint8), law=_law,
+    runs=Each(Each(Either(Text(), Row({}, rest=ANYTHING)))), ended=Array(None, dtype=np.uint8), law=_law,
 )  # fmt: skip
 @dataclass
 class Journal:
-    """What the file holds.
+    """The content of the file.
 
     Attributes
     ----------
-    problem : data and parameters by name, each as a text that is the same for the same bits
-    start : the generator as it was when the fit began; None before that
-    runs : what is kept of each run, by its name, in their order: its solver as ``key`` and, of a run that has ended,
-        the rest as bytes
+    problem : digests of data and parameters, by name
+    start : the random generator at the beginning of the fit; None before that
+    runs : the record of each run by name, in order: its solver as ``key``, and its state, or for a run that has ended
+        everything else as bytes in ``ended``
     """
 
     problem: dict[str, str]
@@ -55,7 +57,7 @@ class Journal:
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def _to_parts(self) -> dict[str, Any]:
-        """All ended runs as one array, of which there may be thousands."""
+        """The parts of the file; all ended runs, perhaps thousands, are one array."""
         ended = [run["ended"] for run in self.runs.values() if "ended" in run]
         return {
             "problem": self.problem, "start": self.start,
@@ -74,19 +76,19 @@ class Journal:
 
 
 class Checkpoint:
-    """The file of a fit to one problem: what was found in it, and when it is written again.
+    """The checkpoint file of a fit: what it held, and when to write it again.
 
     Parameters
     ----------
-    path : of the file; what is there must be a checkpoint of the same problem
-    every : seconds between two writes, at least; 0 writes after each slice, whatever that costs
+    path : path of the file; an existing file must be a checkpoint of the same problem
+    every : least number of seconds between two writes; 0 writes after each slice, whatever that costs
     problem : as in :class:`Journal`
     """
 
     def __init__(self, path: Path, every: float, problem: dict[str, str]) -> None:
         self.path, self.every = path, every
-        # states go on in the version that wrote them
-        problem = {"the version of widemargin": sys.modules[__package__].__version__, **problem}
+        # states are for the version that wrote them
+        problem = {"the version of widemargin": __version__, **problem}
         if not path.parent.is_dir():
             raise FileNotFoundError(f"checkpoint {path} cannot be written: {path.parent} is no folder; make it first")
         if path.is_dir():
@@ -95,7 +97,7 @@ class Checkpoint:
         self.journal = self._found(problem) if path.exists() else Journal(problem)
         self.written, self.took = time.perf_counter(), 0.0
         self.failed = self.stopped = self.closed = False
-        self.passed, self.told = 0, False  # runs that had ended; whether the user knows what was found
+        self.passed, self.told = 0, False  # number of runs taken from the journal; whether the user was told
 
     def _found(self, problem: dict[str, str]) -> Journal:
         try:
@@ -118,7 +120,7 @@ class Checkpoint:
         return journal
 
     def generator(self, rng: np.random.Generator) -> np.random.Generator:
-        """The generator of the fit, set to where it was when the fit began."""
+        """Return the generator of the fit, set to its state at the beginning of the killed fit."""
         if self.journal.start is None:
             self.journal.start = _copied(rng)
         else:
@@ -126,7 +128,7 @@ class Checkpoint:
         return rng
 
     def record(self, name: str, key: str) -> Record | None:
-        """What is kept of the run of this name; ``key`` says what runs. None after Ctrl-C: nothing more is kept."""
+        """The record of the run of this name, whose solver is ``key``. None after Ctrl-C, when no more is recorded."""
         return None if self.closed else Record(self, name, key)
 
     def due(self) -> bool:
@@ -135,7 +137,7 @@ class Checkpoint:
         return time.perf_counter() - self.written >= wait
 
     def write(self) -> None:
-        """Replace the file. Where that fails, the old one stays, and training goes on with a warning."""
+        """Replace the file. If that fails, the old file stays and training continues with a warning."""
         since = time.perf_counter()
         try:
             dump(self.path, self.journal)
@@ -150,7 +152,7 @@ class Checkpoint:
         self.took = self.written - since
 
     def end(self, stopped: bool) -> None:
-        """Remove the file, as the fit has ended; or keep it, where time or Ctrl-C stopped some of it."""
+        """Remove the file at the end of the fit, or keep it if a time limit or Ctrl-C stopped the fit."""
         if stopped and not self.stopped:
             self.write()
         elif not self.stopped:
@@ -168,12 +170,14 @@ class Record:
 
     @property
     def has_own(self) -> bool:
-        """Whether something was kept of this run, and not of another solver's under its name."""
+        """Whether the journal has a record of this run by the same solver."""
         return self.owner.journal.runs.get(self.name, {}).get("key") == self.key
 
     def found(self, parts: Field, ended: Field, sizes: dict[str, int]) -> dict[str, Any] | None:
-        """What was kept of this run by an earlier process, as the schema of a run under way, or of one that has ended,
-        allows it for a problem of these sizes; None where there is nothing. Another solver's is dropped.
+        """The record that an earlier process left of this run; None if there is none.
+
+        It is checked against the schema ``parts`` of a run under way, or ``ended`` of one that has ended, for a problem
+        of these sizes. A record of another solver is dropped.
         """
         if self.name in self.owner.journal.runs and not self.has_own:
             self.forget()
@@ -188,14 +192,14 @@ class Record:
         return known
 
     def forget(self) -> None:
-        """Drop what was kept of this run, and of those that came after it."""
+        """Drop the records of this run and of all later ones."""
         runs = self.owner.journal.runs
         names = list(runs)
         for name in names[names.index(self.name) :]:
             del runs[name]
 
     def check(self, parts: dict[str, Any]) -> None:
-        """Refuse a run that cannot be kept, before it has begun."""
+        """Refuse a run whose state cannot be saved, before it begins."""
         try:
             check_savable(parts)
         except TypeError as error:
@@ -206,22 +210,22 @@ class Record:
         return self.owner.due()
 
     def keep(self, parts: dict[str, Any]) -> None:
-        """Write the run as it is now."""
+        """Record the run as it is now, and write the file."""
         self.owner.journal.runs[self.name] = {"key": self.key, **parts}
         self.owner.write()
 
     def end(self, parts: dict[str, Any]) -> None:
-        """Keep a run that has ended, as it is now; the file is written with the next one."""
+        """Record a run that has ended; the file is written with the next run."""
         self.owner.journal.runs[self.name] = {"key": self.key, "ended": packed(parts)}
 
     def stop(self, parts: dict[str, Any], *, interrupted: bool) -> None:
-        """Write a run that is to go on another time; after Ctrl-C nothing is kept of the runs behind it."""
+        """Record a run to be continued by a later process, and write the file; after Ctrl-C record no further run."""
         self.keep(parts)
         self.owner.stopped, self.owner.closed = True, interrupted
 
 
 def _copied(rng: np.random.Generator) -> np.random.Generator:
-    """A generator of its own at the same place."""
+    """A copy of a generator."""
     bits = type(rng.bit_generator)()
     bits.state = rng.bit_generator.state
     return np.random.Generator(bits)

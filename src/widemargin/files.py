@@ -1,4 +1,4 @@
-"""Files: arrays in ``.npz`` and a JSON header, never pickle.
+"""Files of this library: arrays in an ``.npz`` archive with a JSON header, never pickle.
 
 >>> import os, tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -7,15 +7,20 @@
 ...     load(path)
 RBF(gamma=0.5)
 
-A file holds one object: a model, an estimator, a solver's state, or anything made of numbers, text, arrays, CSR
-matrices, random generators, lists, tuples, dictionaries and classes that are :func:`savable`. The header names the
-class and has a tree of what it is made of; arrays stand in the archive under their path in that tree. An array or a
-generator that is in two places is written once, and is one object again when it is read.
+A file holds one object: a model, an estimator, a solver's state, or anything built of numbers, text, arrays, CSR
+matrices, random generators, lists, tuples, dictionaries and :func:`savable` classes. The header names the class and
+describes the object as a tree; an array is an entry of the archive, named by its path in the tree. An array or
+generator that occurs twice in the object is written once, and is one object again after reading.
 
-Reading calls no code but the registered classes, and takes no more memory than the file has bytes, up to a factor: the
-entries of the archive are not compressed, arrays have the sizes they claim, and there are limits on the header. A
-checksum of the whole content tells damage. What was read is held against the :mod:`.schemas` of its classes before
-anything is made of it. A new file replaces an old one only when it is whole.
+Reading is safe:
+
+- It calls no code except the registered classes.
+- It needs about as much memory as the file has bytes: entries are not compressed, arrays must have the sizes that they
+  claim, and the header is limited.
+- A checksum of the whole content detects damage.
+- Everything is checked against the :mod:`.schemas` of its classes before an object is made.
+
+A new file replaces an old one only when it is complete.
 """
 
 from __future__ import annotations
@@ -42,38 +47,37 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .core import losses
-from .core.expansion import Vectors
-from .core.kernels import KERNELS
-from .core.rows import CSRRows, DenseRows
-from .core.tiles import LANES
+from .core.kernels.expansion import Vectors
+from .core.kernels.kernels import KERNELS
+from .core.kernels.tiles import LANES
+from .core.losses import losses
+from .core.rows.rows import CSRRows, DenseRows
 from .schemas import (
     BITS,
     FLOATS,
     INDICES,
     SCHEMAS,
     Array,
+    Either,
     Field,
     Law,
     Own,
+    Real,
     Record,
     Schema,
+    Text,
     Whole,
     check,
     check_random,
 )
 
-#: Version of the file format; files of a newer one are refused. Format 3 has a checksum.
-FORMAT = 3
-#: Most bytes of the header, arrays of a file, bytes of one number or text of an array, and its dimensions.
-MOST_HEADER, MOST_ARRAYS, MOST_ITEM, MOST_DIMENSIONS = 2**25, 4096, 2**20, 32
-#: Kinds of arrays, as NumPy's letters: numbers, text, dates.
-ARRAYS = "biufcSUmM"
-#: Kinds of single numbers of a NumPy type.
-SCALARS = "biufU"
-#: Where the content stands, among the arrays and in the header.
-CONTENT = "content"
-#: What goes wrong where bytes are missing, changed or somebody else's.
+FORMAT = 3  # version of the file format, from 3 on with a checksum; newer formats are refused
+MOST_HEADER, MOST_ARRAYS = 2**25, 4096  # largest number of bytes of the header, and of arrays in a file
+MOST_ITEM, MOST_DIMENSIONS = 2**20, 32  # largest number of bytes of one entry of an array, and of its dimensions
+ARRAYS = "biufcSUmM"  # kinds of arrays, as NumPy's letters: numbers, text, dates
+SCALARS = "biufU"  # kinds of single numbers of a NumPy type
+CONTENT = "content"  # the key of the object in the header, and the first part of its arrays' names
+#: Errors that reading raises where bytes are missing, changed or not ours.
 UNREADABLE = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, EOFError, struct.error,
     tokenize.TokenError, zipfile.BadZipFile, zlib.error,
@@ -81,14 +85,14 @@ UNREADABLE = (
 
 
 class Refusal(ValueError):
-    """What is wrong with a file, as a sentence that its name begins."""
+    """What is wrong with a file, as the rest of a sentence that begins with its name."""
 
 
 # ---------------------------------------------------------------- what can be saved
 
 
 class Kind(NamedTuple):
-    """A class that can be saved: what an object is made of, by name, and how it is made of that again."""
+    """A class that can be saved: ``take`` returns an object's parts by name, ``make`` makes an object of parts."""
 
     cls: type
     take: Callable[[Any], dict[str, Any]]
@@ -102,18 +106,19 @@ _NAMES: dict[type, str] = {}
 def savable(name: str = "", /, *, law: Law | None = None, **parts: Field) -> Callable[[Any], Any]:
     """Register a class, whose objects can then be saved.
 
-    A dataclass or NamedTuple is made of its fields. Another class, or one that wants it otherwise, has a method
-    ``_to_parts()`` that returns a dictionary and a class method ``_from_parts(**parts)``.
+    The parts of a dataclass or NamedTuple are its fields. Any class may instead have a method ``_to_parts()`` that
+    returns a dictionary, and a class method ``_from_parts(**parts)``. If older files have other parts, a static method
+    ``_renewed(parts)`` converts them to today's, before they are checked.
 
     Parameters
     ----------
     name : str, default=""
-        What files call the class, its own name if "". A class may be moved or renamed if this stays the same.
+        The name of the class in files, its own name if "". A class may be moved or renamed if this name stays.
     law : callable or None, default=None
-        What no single part says: a function of an object and the sizes of its schema that returns what is wrong with
-        the object, or None. The object may not be made yet, and have its parts alone.
+        A check of several parts together: a function of an object and the sizes of its schema that returns what is
+        wrong, or None. The object may be a record that has only the parts as attributes.
     **parts : fields of :mod:`widemargin.schemas`
-        What the parts may hold, for those whose annotations do not say it. What compiled loops rely on belongs here.
+        What parts may hold, if their annotations do not say it. Everything that compiled loops rely on belongs here.
 
     Returns
     -------
@@ -150,17 +155,19 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _register_tuples() -> None:
-    """The tuples of the compiled floor: all kernels and losses, by their own registers, and layouts of rows."""
+    """Register the NamedTuples of core: all kernels and losses that are known now, and layouts of rows."""
     named = (KERNELS, losses.BINARY, losses.REGRESSION, losses.JOINT)
     for cls in (*(cls for each in named for cls in each.values()), *TUPLES):
         if cls not in _NAMES:
-            savable(**TUPLES.get(cls, {}))(cls)
+            parts = {"gamma": GAMMA} if cls in KERNELS.values() and cls.has_gamma else TUPLES.get(cls, {})
+            savable(**parts)(cls)
 
 
 def _law_of_csr(rows: Any, sizes: dict[str, int]) -> str | None:
-    most = min(rows.data.size, rows.indices.size)
-    first, last = rows.indptr[[0, -1]]
-    return None if first == 0 and last <= most else f"indptr goes from {first} to {last}, and there are {most} entries"
+    size, (first, last) = rows.indices.size, rows.indptr[[0, -1]]
+    if rows.data.size != size:
+        return f"data has {rows.data.size} entries, and indices {size}"
+    return None if first == 0 and last <= size else f"indptr goes from {first} to {last}, and there are {size} entries"
 
 
 def _law_of_vectors(vectors: Any, sizes: dict[str, int]) -> str | None:
@@ -186,7 +193,9 @@ def _law_of_vectors(vectors: Any, sizes: dict[str, int]) -> str | None:
 
 
 _ROW: dict[str, Any] = {"dtype": np.int32, "low": 0}
-#: What tuples of the compiled floor hold that no annotation says.
+#: γ of a kernel that an estimator has as a parameter; a trained model has a number.
+GAMMA = Either(Real(), Text("scale", "auto"))
+#: Fields of core's NamedTuples that annotations do not describe.
 TUPLES: dict[Any, dict[str, Any]] = {
     DenseRows: {"values": Array("n", "d", dtype=FLOATS)},
     CSRRows: {
@@ -207,38 +216,40 @@ TUPLES: dict[Any, dict[str, Any]] = {
 }  # fmt: skip
 
 
-#: How names of what only runs on a GPU begin; their modules need torch.
+#: Beginnings of the names of classes that need a GPU; their modules need torch.
 OF_A_GPU = ("DeviceSMO", "DeviceSBP", "SideBySide")
 
 
 def _name(cls: type) -> str | None:
-    """What files call a class; None if it is not registered."""
+    """The name of a class in files; None if it is not registered."""
     if cls not in _NAMES:
         _register_tuples()
     return _NAMES.get(cls)
 
 
 def _kind(name: Any) -> Kind:
-    """The registered class of this name; the modules of the public names register theirs when they are imported."""
+    """The registered class of this name; imports the modules that register classes if it is not known yet."""
     if name not in _KINDS:
         _register_tuples()
         for home in sorted(set(sys.modules[__package__]._HOMES.values()) - {"data", "files", "plots"}):
             import_module(f"{__package__}.{home}")
         solvers = import_module(f"{__package__}.solvers")
-        for kind in set(solvers.REGISTRY) - {"device", "devices"}:  # those of clusters have no public name
+        for kind in set(solvers.REGISTRY) - {"device", "devices"}:  # solvers of clusters have no public name
             solvers.classes(kind)
     if name not in _KINDS and str(name).startswith(OF_A_GPU):
         raise Refusal(f"holds a {name}, of a run on a GPU: go on where there is one, or fit anew to another file")
     if name not in _KINDS:
-        raise Refusal(f"holds a {name}, which this version does not know: upgrade it")
+        raise Refusal(
+            f"holds a {name}, which this version does not know: upgrade it, or import the file that registers the class"
+        )
     return _KINDS[name]
 
 
 class Saved:
-    """Base of what is saved by itself."""
+    """Base of classes with ``save`` and ``load``."""
 
     def save(self, path: str | os.PathLike[str], **header: Any) -> None:
-        """Write a ``.npz`` file with a JSON header; the old file stays until the new one is whole."""
+        """Write an ``.npz`` file with a JSON header; the old file stays until the new one is complete."""
         dump(path, self, **header)
 
     @classmethod
@@ -278,17 +289,17 @@ class Saved:
 
 
 def dump(path: str | os.PathLike[str], value: Any, **header: Any) -> None:
-    """Write an object to a file, from which :func:`load` makes it again, bit for bit.
+    """Write an object to a file; :func:`load` restores it bit for bit.
 
     Parameters
     ----------
     path : str or path
         The name of the file.
     value : object
-        What can be saved: numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and
-        objects of classes that are :func:`savable`.
+        Numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and objects of
+        :func:`savable` classes.
     **header : values
-        Further entries of the JSON header, for those who look at it with :func:`read_header`.
+        Further entries of the JSON header, which :func:`read_header` returns.
 
     Examples
     --------
@@ -315,7 +326,7 @@ def load(path: str | os.PathLike[str], cls: type = object) -> Any:
     path : str or path
         The name of the file.
     cls : type, default=object
-        The class that it must be of.
+        The class that the object must have.
 
     Returns
     -------
@@ -351,18 +362,18 @@ def load(path: str | os.PathLike[str], cls: type = object) -> Any:
 
 
 def check_savable(value: Any) -> None:
-    """Refuse what a file cannot hold, as :func:`dump` does.
+    """Refuse an object that :func:`dump` cannot write.
 
     Parameters
     ----------
     value : object
-        What can be saved: numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and
-        objects of classes that are :func:`savable`.
+        Numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and objects of
+        :func:`savable` classes.
 
     Raises
     ------
     TypeError
-        If it, or a part of it, is nothing that can be saved.
+        If the object, or a part of it, cannot be saved.
 
     Examples
     --------
@@ -376,18 +387,18 @@ def check_savable(value: Any) -> None:
 
 
 def packed(value: Any) -> np.ndarray:
-    """What :func:`dump` would write, as one array of bytes.
+    """Convert an object to one array of bytes, like a file of :func:`dump`.
 
     Parameters
     ----------
     value : object
-        What can be saved: numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and
-        objects of classes that are :func:`savable`.
+        Numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and objects of
+        :func:`savable` classes.
 
     Returns
     -------
     ndarray of uint8
-        The bytes, of which :func:`unpacked` makes the object again.
+        The bytes, from which :func:`unpacked` restores the object.
 
     Examples
     --------
@@ -402,7 +413,7 @@ def packed(value: Any) -> np.ndarray:
 
 
 def unpacked(data: np.ndarray) -> Any:
-    """The object of :func:`packed`.
+    """Restore the object that :func:`packed` converted.
 
     Parameters
     ----------
@@ -412,7 +423,7 @@ def unpacked(data: np.ndarray) -> Any:
     Returns
     -------
     object
-        What was packed.
+        The object.
 
     Examples
     --------
@@ -428,18 +439,18 @@ def unpacked(data: np.ndarray) -> Any:
 
 
 def digest(value: Any) -> str:
-    """A text that is the same for the same bits, of anything that can be saved.
+    """Compute a checksum of an object that can be saved: the same text for the same bits.
 
     Parameters
     ----------
     value : object
-        What can be saved: numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and
-        objects of classes that are :func:`savable`.
+        Numbers, text, arrays, CSR matrices, random generators, lists, tuples, dictionaries, and objects of
+        :func:`savable` classes.
 
     Returns
     -------
     str
-        The SHA-256 of what would be written.
+        The SHA-256 of the bytes that a file would have.
 
     Examples
     --------
@@ -454,7 +465,7 @@ def digest(value: Any) -> str:
 
 
 class _Writer:
-    """Takes an object apart into a tree for JSON, arrays, and the states of generators."""
+    """Converts an object to a tree for JSON, arrays, and states of random generators."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
@@ -462,7 +473,7 @@ class _Writer:
         self.seen: dict[int, tuple[Any, Any]] = {}
 
     def tree(self, value: Any, place: str, owner: str) -> Any:
-        """The tree of a value at a place in the file; ``owner`` is what a user would call it by."""
+        """The tree of a value. ``place`` is its path in the file, ``owner`` its name for error messages."""
         if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float:
@@ -478,7 +489,7 @@ class _Writer:
         if id(value) in self.seen:
             return self.seen[id(value)][1]
         found = self._object(value, place, owner)
-        self.seen[id(value)] = value, found  # held, so that nothing else gets its id
+        self.seen[id(value)] = value, found  # kept, so that no other object gets its id
         return found
 
     def _each(self, values: Any, place: str, owner: str) -> list[Any]:
@@ -523,7 +534,7 @@ class _Writer:
 
 
 class _Reader:
-    """Puts an object together again from a header and arrays."""
+    """Restores an object from a tree and arrays."""
 
     TAGS = ("float", "scalar", "tuple", "dict", "class", "array", "objects", "csr", "random")
 
@@ -532,13 +543,13 @@ class _Reader:
         self.made: dict[str, Any] = {}
 
     def whole(self, tree: Any) -> Any:
-        """The object that a tree of the header describes, checked before it is made."""
+        """The object that a tree describes, made after its parts are checked."""
         found = self.value(tree)
         check(found)
         return _made(found)
 
     def value(self, tree: Any) -> Any:
-        """What a tree of the header describes, with a record where an object is to be."""
+        """The value that a tree describes, with a :class:`.schemas.Record` in the place of each object."""
         if isinstance(tree, list):
             return [self.value(item) for item in tree]
         if not isinstance(tree, dict):
@@ -564,7 +575,8 @@ class _Reader:
         return {self.value(key): self.value(value) for key, value in held}
 
     def _class(self, held: str, tree: Any) -> Record:
-        return Record(SCHEMAS[_kind(held).cls], {name: self.value(part) for name, part in tree["parts"].items()})
+        cls, parts = _kind(held).cls, {name: self.value(part) for name, part in tree["parts"].items()}
+        return Record(SCHEMAS[cls], getattr(cls, "_renewed", dict)(parts))
 
     def _array(self, held: str, tree: Any) -> np.ndarray:
         return self.arrays[held]
@@ -595,7 +607,7 @@ class _Reader:
 
 
 def _made(value: Any) -> Any:
-    """The objects of checked records."""
+    """Make objects of checked records."""
     if isinstance(value, Record):
         kind = _KINDS[_NAMES[value.schema.cls]]
         return kind.make(**{name: _made(part) for name, part in value.parts.items()})
@@ -608,7 +620,7 @@ def _made(value: Any) -> Any:
 
 
 def _of_format_1(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """What version 0.1 wrote: linear models, and estimators on a budget."""
+    """The object in a file of version 0.1: a linear model or a budgeted estimator."""
     if header.get("kind") == "LinearModel":
         return _checked("LinearModel", {"coef": arrays["coef"], "intercept": arrays["intercept"]})
     if "estimator" not in header:
@@ -625,14 +637,14 @@ def _of_format_1(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _checked(name: str, parts: dict[str, Any]) -> Any:
-    """The object of a class that is made of these parts."""
+    """Check the parts and make an object of the class."""
     found = Record(SCHEMAS[_kind(name).cls], parts)
     check(found)
     return _made(found)
 
 
 def _of_tree_1(tree: Any, random: dict[str, Any]) -> Any:
-    """The same in the present format."""
+    """A tree of version 0.1 in today's format."""
     if "class" in tree:
         parts = {name: _of_tree_1(part, random) for name, part in tree["parts"].items()}
         if tree["class"] == "Saved":
@@ -650,9 +662,9 @@ def _of_tree_1(tree: Any, random: dict[str, Any]) -> Any:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file that becomes ``path`` when it is whole: a crash or a full disk leaves the old file as it was.
+    """A file that replaces ``path`` at the end of this context; after a crash or a full disk the old file stays.
 
-    Links are followed; what is no file, such as a pipe or a device, is written to as it is.
+    Links are followed. A pipe or a device is written to directly.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -674,7 +686,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def checksum(text: str, arrays: dict[str, np.ndarray]) -> str:
-    """SHA-256 of a header's text and of names, types, shapes and bytes of arrays."""
+    """The SHA-256 of a header's text and of the names, types, shapes and bytes of arrays."""
     found = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -684,21 +696,22 @@ def checksum(text: str, arrays: dict[str, np.ndarray]) -> str:
     return found.hexdigest()
 
 
-#: What stands in a header's text around its checksum, which comes first.
+#: The text around the checksum, which comes first in a header.
 BEFORE, AFTER = '{"checksum": "', '", '
 
 
 def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np.ndarray) -> None:
-    """Write arrays and a JSON header to a file at once, with a checksum of both; nothing is compressed.
+    """Write arrays and a JSON header to a file, atomically, with a checksum and without compression.
 
     Parameters
     ----------
     path : str or path
         The name of the file.
     header : dict
-        The entries of the header: text, numbers, lists and dictionaries.
+        The entries of the header: text, numbers, lists and dictionaries. An entry "checksum" is ignored and computed
+        anew.
     **arrays : ndarray
-        The arrays, by the names that they have in the file.
+        The arrays, by their names in the file.
 
     Examples
     --------
@@ -712,7 +725,8 @@ def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np
     >>> header["note"], arrays["weights"].tolist()
     ('first try', [0.0, 1.0, 2.0])
     """
-    text = json.dumps({"widemargin": FORMAT, **header})
+    entries = {name: value for name, value in header.items() if name != "checksum"}
+    text = json.dumps({"widemargin": FORMAT, **entries})
     text = BEFORE + checksum(text, arrays) + AFTER + text[1:]
     if len(text) > MOST_HEADER or len(arrays) > MOST_ARRAYS:
         raise ValueError(
@@ -724,7 +738,7 @@ def write_npz(path: str | os.PathLike[str], header: dict[str, Any], **arrays: np
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove what processes left that were killed while they wrote ``path``."""
+    """Remove unfinished files of processes that were killed while they wrote ``path``."""
     path = Path(path)
     named = re.compile(re.escape(path.name) + r"\.\d+\.[0-9a-f]{8}\.part")
     for part in path.parent.iterdir():
@@ -733,7 +747,7 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 
 
 def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of a file, as they are written.
+    """Read the header and the arrays of a file, without making an object.
 
     Parameters
     ----------
@@ -750,7 +764,7 @@ def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np
     Raises
     ------
     ValueError
-        If the file is none of this library's, or is damaged.
+        If the file was not written by this library, or is damaged.
 
     Examples
     --------
@@ -772,7 +786,7 @@ def read_npz(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The header of a file alone, to look at; what it says of arrays is not checked.
+    """Read the header of a file only; arrays are neither read nor checked.
 
     Parameters
     ----------
@@ -806,7 +820,7 @@ def _unsigned(text: str) -> str:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[_Entries, str, dict[str, Any]]]:
-    """(entries, text of the header, header) of a file whose format is known."""
+    """(entries, text of the header, header) of a file; refuses unknown formats."""
     with _refused(path), open(path, "rb") as stream:
         entries = _Entries(stream)
         if entries.sizes.get("header", 0) > 4 * MOST_HEADER:
@@ -825,7 +839,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[_Entries, str, dict[
 
 
 class _Entries:
-    """The arrays of an archive by name, none larger than what the file holds."""
+    """The arrays of an archive by name; refuses arrays that claim more bytes than the file has."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         if stream.read(2) != b"PK":
@@ -844,8 +858,12 @@ class _Entries:
             raise ValueError("it has two entries of the same name")
 
     def array(self, name: str) -> np.ndarray:
-        """The array of an entry, whose checksum of the archive is checked too."""
-        with self.archive.open(f"{name}.npy") as entry:
+        """The array of an entry; the archive's own checksum of the entry is checked too."""
+        try:
+            opened = self.archive.open(f"{name}.npy")
+        except KeyError:
+            raise ValueError(f"it lacks the array {name!r:.100}") from None
+        with opened as entry:
             version = np.lib.format.read_magic(entry)
             read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
             shape, columns_first, dtype = read[version](entry)
@@ -869,7 +887,7 @@ class _Entries:
 
 @contextmanager
 def _refused(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say which file it is that cannot be read, and why."""
+    """Convert errors of reading to one sentence with the file's name and the reason."""
     try:
         yield
     except (FileNotFoundError, IsADirectoryError, PermissionError):
@@ -877,5 +895,7 @@ def _refused(path: str | os.PathLike[str]) -> Iterator[None]:
     except Refusal as bad:
         raise ValueError(f"{os.fspath(path)} {bad}") from bad
     except UNREADABLE as bad:
-        said = f"it lacks {bad}" if isinstance(bad, KeyError) else bad
+        said: Any = f"it lacks {bad}" if isinstance(bad, KeyError) else bad
+        if isinstance(bad, (OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError)):
+            said = f"it is damaged or cut off, copy or save it again ({str(bad) or type(bad).__name__})"
         raise ValueError(f"{os.fspath(path)} is not a whole widemargin file: {said}") from bad

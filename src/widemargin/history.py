@@ -1,4 +1,4 @@
-"""What a run leaves behind: exact counters, a clock that counts training only, and a table of checkpoints."""
+"""The record of a run: exact counters, a clock that counts training only, and a table of checkpoints."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from .files import savable
-from .schemas import Array, Each, Pair, Whole, maybe
+from .schemas import COUNT, Array, Each, Pair, Whole, maybe
 
 
-@savable()
+@savable(
+    steps=COUNT, visits=COUNT, updates=COUNT, feature_reads=COUNT, kernel_evals=COUNT, kernel_computed=COUNT
+)  # fmt: skip
 @dataclass
 class Counters:
     """The work that a solver has done, counted exactly.
@@ -62,7 +64,7 @@ class Counters:
 
 
 class Stopwatch:
-    """Seconds of training; evaluation and compilation run while it is stopped.
+    """A clock that counts training; it is stopped during evaluation and compilation.
 
     >>> watch = Stopwatch()
     >>> with watch:
@@ -92,7 +94,7 @@ def _law(history: Any, sizes: dict[str, int]) -> str | None:
 
 
 _ROWS = maybe(Array(None, dtype=np.int64, low=0, high="length-1"))
-#: A gap is infinite as long as nothing is proven.
+#: Not all finite: a gap is infinite as long as nothing is proven.
 _NUMBERS = Array(None, dtype=None, finite=False)
 
 
@@ -103,7 +105,7 @@ class History:
 
     Every fitted estimator has one as ``history_``. The columns are ``seconds`` (training only),
     ``epochs``, the counters of work, ``objective`` and, where they were measured, ``gap``,
-    ``validation_error`` and others. What a row lacks is NaN.
+    ``validation_error`` and others. A value that a row lacks is NaN.
 
     Parameters
     ----------
@@ -154,7 +156,7 @@ class History:
     def followed_by(self, later: History) -> History:
         """Return the rows of two runs, one after the other.
 
-        Seconds and counters of the later run go on from those of the first.
+        Seconds and counters of the later run continue those of the first.
 
         Parameters
         ----------
@@ -180,7 +182,7 @@ class History:
         return History([*self.rows, *rows])
 
     def _to_parts(self) -> dict[str, Any]:
-        """The number of rows, and of each column the rows that have it (None: all of them) and its values there."""
+        """The number of rows, and for each column (indices of the rows that have it, its values); None is all rows."""
         places = {name: [i for i, row in enumerate(self.rows) if name in row] for name in self.columns}
         values = {name: np.array([self.rows[i][name] for i in found]) for name, found in places.items()}
         some = {name: None if len(found) == len(self) else np.array(found) for name, found in places.items()}

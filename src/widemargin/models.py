@@ -1,4 +1,11 @@
-"""Models: what training leaves, able to predict, be saved and be loaded."""
+"""Models, the results of training: they predict, are saved and are loaded.
+
+    LinearModel    XWᵀ + b
+    KernelModel    Σ_j coef[c, j] k(x, vector_j) + b_c
+    PairsModel     the same for all pairs of classes, with k − 1 coefficients for each vector instead of k(k − 1)/2
+
+A score has the same bits with whichever other rows it is computed.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +16,37 @@ from typing import Any
 
 import numpy as np
 
-from .core.distant import Distant
-from .core.kernel_matrix import KernelMatrix
-from .core.kernels import KERNELS
-from .core.pairs import all_combined, combine, first_pair
-from .core.rows import CSRRows, DenseRows, as_rows, checked_sparse, dtype_of, shape, some_rows, unlocked
+from .core.kernels.kernels import KERNELS
+from .core.kernels.matrix import KernelMatrix
+from .core.kernels.pairs import all_combined, combine, first_pair
+from .core.rows.distant import Distant
+from .core.rows.rows import CSRRows, DenseRows, as_rows, checked_sparse, dtype_of, shape, some_rows, unlocked
 from .core.sharing import share_out
 from .files import Saved, savable
-from .schemas import FLOATS, INDICES, Array, Nothing, Own, Real, class_of, maybe
+from .schemas import FLOATS, INDICES, Array, Nothing, Own, Real, Record, Scope, class_of, maybe
 
-#: Pieces of the rows to score for each thread, where they are large enough: one may get less done than another.
-PIECES = 8
+PIECES = 8  # pieces of the rows for each thread, because threads may differ in speed
 
 
 def _blocks_in_piece(blocks: int, several: int, threads: int) -> int:
-    """How many blocks of rows a thread scores before it takes more: ``several`` at least, if all threads have some."""
+    """Blocks of rows in a piece of work: at least ``several``, unless threads would then have nothing to do."""
     each = -(-blocks // threads)
     return max(1, min(several, each), -(-each // PIECES)) if threads > 1 else max(1, blocks)
 
 
-#: Kernels, and rows of vectors, that a file may hold.
-KERNEL, ROWS = Own(*KERNELS.values()), Own(DenseRows, CSRRows, n="support", d="d")
+class TrainedKernel(Own):
+    """A registered kernel, also of a user's own class, whose parameters are numbers."""
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        self.classes = tuple(KERNELS.values())
+        super().check(value, place, scope)
+        parts = value.parts if isinstance(value, Record) else value._asdict()
+        for name, part in parts.items():
+            Real().check(part, f"{place}/{name}", scope)
+
+
+#: Fields of files: a kernel, and rows of support vectors.
+KERNEL, ROWS = TrainedKernel(), Own(DenseRows, CSRRows, n="support", d="d")
 
 
 @savable(
@@ -53,18 +70,18 @@ class LinearModel(Saved):
         return self.scores(checked_sparse(X) if self.prepare is None else self.prepare(X))
 
     def scores(self, X: Any) -> np.ndarray:
-        """Scores of rows that were checked and prepared."""
+        """Scores of rows that are already checked and prepared."""
         return np.asarray(X @ self.coef.T) + self.intercept
 
     def _to_parts(self) -> dict[str, Any]:
         return {"coef": self.coef, "intercept": self.intercept}
 
     def light(self) -> LinearModel:
-        """The model without what :meth:`on` a problem gives back."""
+        """The model without what its problem knows; :meth:`on` restores it."""
         return self
 
     def on(self, problem: Any) -> LinearModel:
-        """The model of :meth:`light`, whole again."""
+        """The whole model, from :meth:`light` and its problem."""
         return self
 
 
@@ -83,13 +100,20 @@ def _law_of_vectors(model: Any, sizes: dict[str, int]) -> str | None:
 
 
 def _rows_for(model: Any, X: Any) -> tuple[Any, int]:
-    """X as the rows that a kernel model takes, and their number."""
+    """(X as the rows that a kernel model takes, number of rows)."""
     if not isinstance(X, (DenseRows, CSRRows, Distant)):
         if model.prepare is not None:
             X = model.prepare(X)
         elif not model.kernel.is_function:
             X = as_rows(checked_sparse(X))
-    return X, X.shape[0] if hasattr(X, "shape") else shape(X)[0]
+    sizes = X.shape if hasattr(X, "shape") else shape(X)
+    last = int(model.support.max(initial=-1))
+    if model.kernel.is_table and last >= sizes[1]:
+        raise ValueError(
+            f"the model has the example {last}, and the kernel matrix {sizes[1]} columns: give K(X, Z) for all "
+            "examples Z of training"
+        )
+    return X, sizes[0]
 
 
 def widened(rows: Any) -> Any:
@@ -100,17 +124,17 @@ def widened(rows: Any) -> Any:
 
 
 def alike(X: Any, vectors: Any) -> tuple[Any, Any]:
-    """Rows and vectors in the wider of their precisions."""
+    """Rows and vectors, both in the higher of their precisions."""
     return (X, vectors) if dtype_of(X) == dtype_of(vectors) else (widened(X), widened(vectors))
 
 
 @savable(
-    "KernelModel.Light", support=Array("support", dtype=INDICES, low=0), coef=Array("outputs", "support"),
+    "KernelModel.Light", support=Array("support", dtype=INDICES, low=0, high="n-1"), coef=Array("outputs", "support"),
     intercept=Array("outputs"), constant=Real(finite=True),
 )  # fmt: skip
 @dataclass
 class LightModel:
-    """What a kernel model has beside its problem, whose examples its vectors are; see :class:`KernelModel`."""
+    """A :class:`KernelModel` without kernel and vectors, which its problem has."""
 
     support: np.ndarray
     coef: np.ndarray
@@ -134,16 +158,16 @@ class KernelModel(Saved):
 
     Attributes
     ----------
-    kernel : a kernel of :mod:`widemargin.core.kernels`
+    kernel : a kernel of :mod:`widemargin.core.kernels.kernels`
     support : ndarray of shape (n_support,)
-        Rows of the training set.
+        Indices of the support vectors in the training set.
     vectors : rows of the support vectors
     coef : ndarray of shape (n_outputs, n_support)
     intercept : ndarray of shape (n_outputs,)
     constant : float
-        Added to every kernel value: 1 where the intercept was regularised, else 0.
+        The constant that is added to every kernel value: 1 for a regularised intercept, else 0.
     prepare : callable, optional
-        Makes rows as ``vectors`` are, perhaps centred and rounded, of what a user gives.
+        Converts the user's rows to rows like ``vectors``, for example centred and rounded.
     """
 
     kernel: Any
@@ -154,17 +178,16 @@ class KernelModel(Saved):
     constant: float = 0.0
     prepare: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
-    #: Kernel values that a thread computes at once, or those of sixteen rows.
-    VALUES = 2**18
+    VALUES = 2**18  # kernel values that a thread computes at once; at least those of sixteen rows
 
     def light(self) -> LightModel:
-        """The model without rows of its problem's data, and without its kernel, which may be a function."""
+        """The model without kernel and vectors, which the problem has; a user's kernel function cannot be saved."""
         return LightModel(self.support, self.coef, self.intercept, self.constant)
 
     def decision_function(self, X: Any, *, threads: int = 1) -> np.ndarray:
-        """Scores of shape (n, n_outputs) of rows X: a layout, a matrix, or what a black-box kernel takes.
+        """Scores of shape (n, n_outputs) of rows X: a layout, a matrix, or what a user's kernel function takes.
 
-        Threads have rows of their own.
+        Threads share the rows.
         """
         X, n = _rows_for(self, X)
         if isinstance(X, Distant):
@@ -194,14 +217,14 @@ class KernelModel(Saved):
         return np.asarray(self.coef @ table)
 
     def _add_scores(self, matrix: KernelMatrix, weights: np.ndarray, scores: np.ndarray) -> None:
-        """Add to the scores of the matrix' rows, in place."""
+        """Add to the scores of the matrix's rows, in place."""
         n, m = matrix.shape
         height = min(-(-n // 16), max(1, self.VALUES // (16 * m))) * 16
         values, wide = np.empty((height, m), matrix.dtype), np.zeros((height, m))
         for first in range(0, n, height):
             count = min(height, n - first)
             wide[:count] = matrix.block(np.arange(first, first + count), values[:count])
-            # the sum of a row must not depend on the rows beside it: in float64, and of sixteen rows always
+            # always sixteen rows, in float64, so that a score does not depend on the other rows
             found = np.matmul(wide.reshape(-1, 16, m)[: -(-count // 16)], weights)
             scores[first : first + count] += found.reshape(-1, weights.shape[1])[:count]
 
@@ -213,16 +236,16 @@ class KernelModel(Saved):
 )  # fmt: skip
 @dataclass
 class PairsModel(Saved):
-    """Scores of the machines of all pairs of classes, each over the vectors of its own two.
+    """Scores of one binary model for each pair of classes, each over the vectors of its two classes.
 
     Attributes
     ----------
-    kernel, support, vectors, constant, prepare : as in :class:`KernelModel`; vectors stand by class
+    kernel, support, vectors, constant, prepare : as in :class:`KernelModel`; vectors are ordered by class
     coef : ndarray of shape (n_classes − 1, n_support)
-        As in :mod:`widemargin.core.pairs`: memory for each vector and class, not for each vector and pair.
+        Coefficients in the layout of :mod:`widemargin.core.kernels.pairs`.
     intercept : ndarray of shape (n_pairs,)
     ends : ndarray of shape (n_classes,)
-        Where the vectors of each class end.
+        The end of each class in ``vectors``.
     """
 
     kernel: Any
@@ -234,16 +257,14 @@ class PairsModel(Saved):
     constant: float = 0.0
     prepare: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
-    #: Rows that are scored together, always as many, so that a score does not depend on the rows beside it.
-    HEIGHT = 32
-    #: Kernel values that a thread computes at once.
-    VALUES = 2**19
+    HEIGHT = 32  # rows that are scored together; always as many, so that a score does not depend on the other rows
+    VALUES = 2**19  # kernel values that a thread computes at once
 
     def pieces(self, X: Any, *, threads: int = 1) -> list[tuple[Iterator[tuple[slice, int, np.ndarray]]]]:
-        """Iterators over (rows, i, scores of the pairs (i, j) for all j > i, as (pairs, HEIGHT)), by blocks of rows,
-        class by class: one, or some for each thread.
+        """Iterators over (rows, i, scores of the pairs (i, j) for all j > i), by blocks of rows and class by class.
 
-        The array is used again for the next; its columns behind the last row mean nothing.
+        There is one iterator, or several for each thread. Scores have the shape (pairs, HEIGHT); columns after the last
+        row are meaningless, and the next step overwrites the array.
         """
         X, n = _rows_for(self, X)
         matrix, step = None, max(1, n)
@@ -260,7 +281,7 @@ class PairsModel(Saved):
     def _parts(
         self, X: Any, matrix: KernelMatrix | None, offsets: np.ndarray, start: int, end: int
     ) -> Iterator[tuple[slice, int, np.ndarray]]:  # fmt: skip
-        """The iterator of :meth:`pieces` over some rows."""
+        """The iterator of :meth:`pieces` over the rows from ``start`` to ``end``."""
         coef, ends, k, height = unlocked(self.coef), unlocked(self.ends), self.ends.size, self.HEIGHT
         if matrix is not None and not self.kernel.is_function:
             matrix = matrix.facing(some_rows(X, start, end))
@@ -298,7 +319,7 @@ class PairsModel(Saved):
         return all_combined(unlocked(self.coef), unlocked(self.ends), table)
 
     def whole(self) -> KernelModel:
-        """The same machines with a coefficient for each pair and vector."""
+        """The same model with one coefficient for each pair and vector."""
         coef, k = np.zeros((self.intercept.size, self.support.size)), self.ends.size
         own = [slice(start, end) for start, end in zip((0, *self.ends[:-1]), self.ends, strict=True)]
         for pair, (i, j) in enumerate(combinations(range(k), 2)):

@@ -1,8 +1,8 @@
-"""Figures of fitted estimators, of their histories and of fits to more and more examples. Needs matplotlib.
+"""Figures of fitted estimators, of their histories, and of fits to growing numbers of examples. Needs matplotlib.
 
-Each function draws into ``ax``, or into a new figure, and returns the Axes. Series differ by colour and by marker. The
-colours are told apart by colour-blind people, and stand out on a white and on a black ground; texts and
-lines have the colour of the style in use (``plt.style.use("dark_background")`` for a dark one).
+Each function draws into ``ax``, or into a new figure, and returns the Axes. Series differ by colour and by marker.
+Colour-blind people can tell the colours apart, and they are visible on white and on black. Texts and lines have the
+colour of matplotlib's style (``plt.style.use("dark_background")`` for a dark one).
 """
 
 from __future__ import annotations
@@ -34,12 +34,16 @@ LABELS = {
     "support_vectors": "support vectors",
     "labels": "labels",
 }
-#: Blue, vermilion, green, purple, ochre, grey: each has a contrast of 3 or more to white and to black.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#7F7F7F")
+#: Colours of the series. Each has a contrast of 3 or more to white and to black.
+BLUE, VERMILION, GREEN, PURPLE, OCHRE, GREY = COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#7F7F7F",
+)  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-#: Losses whose support vectors are the examples with a margin up to 1; so near to it they are at it, in a picture.
-HINGES, AT_MARGIN = ("hinge", "squared_hinge"), 0.01
-#: What a stream's figure may measure, and its label.
+#: Losses whose support vectors are the examples with margins up to 1.
+HINGES = ("hinge", "squared_hinge")
+#: Margins up to 1 + AT_MARGIN count as 1, because a solver stops near the optimum.
+AT_MARGIN = 0.01
+#: What :func:`stream` can measure, and the label of its axis.
 MEASURES = {"gap": "duality gap / (C n)", "error": "error before learning"}
 
 
@@ -49,12 +53,12 @@ MEASURES = {"gap": "duality gap / (C n)", "error": "error before learning"}
 def convergence(
     estimators: Any, *, x: str = "seconds", y: str = "objective", optimum: float | None = None, ax: Any = None
 ) -> Any:
-    """Draw a column of the history against another.
+    """Draw one column of the history against another.
 
     Parameters
     ----------
     estimators : fitted estimator, History, or sequence or mapping of them
-        What has a history. The keys of a mapping are the names in the legend.
+        One or more histories. The keys of a mapping are the names in the legend.
     x : str, default="seconds"
         The column of the history along the horizontal axis.
     y : str, default="objective"
@@ -90,14 +94,13 @@ def convergence(
         if optimum is not None:
             vertical = np.maximum(vertical - optimum, np.finfo(float).eps * abs(optimum))
         ax.plot(horizontal, vertical, **_series(k), label=name)
+    if all(np.nanmin(history[x].astype(float), initial=np.inf) > 0 for history in named.values()):
+        ax.set_xscale("log")
+    label = LABELS.get(y, y)
     if optimum is not None:
         ax.set_yscale("log")
-    positive = all(np.nanmin(history[x].astype(float), initial=np.inf) > 0 for history in named.values())
-    if positive:
-        ax.set_xscale("log")
-    return _labelled(
-        ax, LABELS.get(x, x), LABELS.get(y, y) + (" above the optimum" if optimum is not None else ""), len(named) > 1
-    )
+        label += " above the optimum"
+    return _labelled(ax, LABELS.get(x, x), label, len(named) > 1)
 
 
 def pareto(paths: Any, *, ax: Any = None) -> Any:
@@ -145,22 +148,22 @@ def pareto(paths: Any, *, ax: Any = None) -> Any:
 
 
 def decision_boundary(estimator: Any, X: Any, y: Any = None, *, resolution: int = 200, ax: Any = None) -> Any:
-    """Draw where a classifier of two features changes its mind, its margins and its support vectors.
+    """Draw the decision boundary, the margins and the support vectors of a classifier of two features.
 
-    Of two classes the boundary is the solid line where the score is 0, the margins are the dashed lines where it is
-    −1 and 1. Of several classes the regions of the predicted labels are drawn. Support vectors are circled; those of a
-    linear machine with a hinge loss are the examples at the margin or on the wrong side of it, for which it needs y.
+    For two classes the boundary is the solid line where the score is 0, and the margins are the dashed lines where the
+    score is −1 and 1. For more classes the regions of the predicted labels are drawn. Support vectors are circled: for
+    a linear machine with a hinge loss, the examples at the margin or on the wrong side of it, which needs y.
 
     Parameters
     ----------
     estimator : fitted classifier
         The classifier, of this library or of scikit-learn. It may be a pipeline, whose support vectors are not drawn.
     X : array or frame of shape (n, 2)
-        The examples to draw. They settle how far the picture goes.
+        The examples to draw. The picture is as large as they need.
     y : array of shape (n,) or None, default=None
         Their labels, shown as colours and markers.
     resolution : int, default=200
-        The number of points of the grid along each axis at which the classifier is asked.
+        The classifier predicts on a grid of as many points along each axis.
     ax : matplotlib.axes.Axes or None, default=None
         The axes to draw into. None makes a new figure.
 
@@ -181,55 +184,29 @@ def decision_boundary(estimator: Any, X: Any, y: Any = None, *, resolution: int 
     >>> plots.decision_boundary(SVC().fit(X, y), X, y).get_xlabel()
     'feature 0'
     """
-    classes = _classes("decision_boundary", estimator)
-    points = _dense(X)
-    if points.ndim != 2 or points.shape[1] != 2 or points.shape[0] == 0:
-        raise ValueError(
-            f"decision_boundary draws two features, got X of shape {points.shape}: fit the estimator to two columns, "
-            "or to PCA(2).fit_transform(X)"
-        )
-    asked = getattr(estimator, "n_features_in_", 2)
-    if asked != 2:
-        raise ValueError(f"decision_boundary draws two features, got an estimator of {asked}: fit it to two columns")
+    classes, points = _classes("decision_boundary", estimator), _points_of(estimator, X)
     labels = None if y is None else _labels("decision_boundary", y, classes, points.shape[0])
     whole("resolution", resolution, 2)
     ax = _axes(ax)
-    colours = [COLOURS[k % len(COLOURS)] for k in range(classes.size)]
-    horizontal, vertical = (_spread(points[:, j], int(resolution)) for j in (0, 1))
-    grid = np.stack([values.ravel() for values in np.meshgrid(horizontal, vertical)], axis=1)
-    _draw_regions(ax, estimator, horizontal, vertical, _like(X, grid), classes, colours)
-    for k, label in enumerate(classes.tolist()) if labels is not None else ():
-        own = points[labels == k]
-        ax.scatter(own[:, 0], own[:, 1], s=14, color=colours[k], marker=MARKERS[k % len(MARKERS)], label=f"{label}")
-    if labels is None:
-        ax.scatter(points[:, 0], points[:, 1], s=14, color=COLOURS[-1], label="examples")
+    _draw_regions(ax, estimator, X, points, classes, int(resolution))
+    _draw_examples(ax, points, labels, classes)
     found = _support_vectors(estimator, X, labels)
     if found is not None:
-        ax.scatter(
-            found[:, 0],
-            found[:, 1],
-            s=60,
-            facecolors="none",
-            edgecolors=_ink(),
-            linewidths=0.8,
-            label="support vectors",
-        )
-    ax.set_xlim(horizontal[0], horizontal[-1])
-    ax.set_ylim(vertical[0], vertical[-1])
-    names = [str(name) for name in getattr(X, "columns", ("feature 0", "feature 1"))]
+        circles = {"facecolors": "none", "edgecolors": _ink(), "linewidths": 0.8}
+        ax.scatter(found[:, 0], found[:, 1], s=60, **circles, label="support vectors")
     ax.legend(frameon=True, framealpha=0.8, fontsize="small", loc="upper right")
+    names = [str(name) for name in getattr(X, "columns", ("feature 0", "feature 1"))]
     return _labelled(ax, names[0], names[1], legend=False, grid=False)
 
 
 def margins(estimator: Any, X: Any, y: Any, *, bins: Any = 40, water: float | None = None, ax: Any = None) -> Any:
     """Draw the histogram of the margins y f(x), with the margin 1 and a water level.
 
-    Margins below 0 are errors, those below 1 cost a hinge loss of 1 − y f(x). Of several classes the margin is the
-    score of the example's own class less the best other one.
+    Margins below 0 are errors; those below 1 have the hinge loss 1 − y f(x). For more than two classes the margin is
+    the score of the example's own class minus the best other score.
 
-    Water of the mean depth ``water`` over the margins stands up to the level γ with mean max(0, γ − y f(x)) = water:
-    the margin that a mean slack of ``water`` pays for (see the Stochastic Batch Perceptron). The mean hinge loss pays
-    for the margin 1.
+    The water level γ of a mean slack ``water`` solves mean max(0, γ − y f(x)) = water (see the Stochastic Batch
+    Perceptron). For the mean hinge loss as ``water`` it is 1.
 
     Parameters
     ----------
@@ -242,7 +219,7 @@ def margins(estimator: Any, X: Any, y: Any, *, bins: Any = 40, water: float | No
     bins : int or sequence of float, default=40
         The number of bins, or their edges.
     water : float or None, default=None
-        The mean slack, at least 0, whose level is drawn too.
+        The mean slack ≥ 0 whose water level is drawn.
     ax : matplotlib.axes.Axes or None, default=None
         The axes to draw into. None makes a new figure.
 
@@ -270,38 +247,27 @@ def margins(estimator: Any, X: Any, y: Any, *, bins: Any = 40, water: float | No
     if isinstance(bins, Integral):
         whole("bins", bins, 1)
     ax = _axes(ax)
-    one = classes.size == 2 or getattr(estimator, "multi_class", "") == "crammer_singer"  # whose loss turns at 1
-    edges = np.histogram_bin_edges(found, bins)
-    kinds = {"wrong": (found < 0, COLOURS[1]), "right": (found >= 0, COLOURS[0])}
-    if one:
-        inside = (found >= 0) & (found < 1)
-        kinds = {
-            "wrong": kinds["wrong"],
-            "inside the margin": (inside, COLOURS[3]),
-            "outside": (found >= 1, COLOURS[0]),
-        }
-    ax.hist(
-        [found[own] for own, _ in kinds.values()], bins=edges, stacked=True, color=[kind[1] for kind in kinds.values()],
-        label=[f"{name}: {np.count_nonzero(own)}" for name, (own, _) in kinds.items()],
-    )  # fmt: skip
-    if one:
+    # the loss of Crammer and Singer has its corner at 1 for any number of classes
+    has_corner = classes.size == 2 or getattr(estimator, "multi_class", "") == "crammer_singer"
+    _draw_histogram(ax, found, bins, has_corner)
+    if has_corner:
         ax.axvline(1.0, color=_ink(), linestyle="--", linewidth=1.2, label="margin 1")
     if water is not None:
         level = _water_level(found, float(water))
-        ax.axvline(level, color=COLOURS[2], linewidth=2.0, label=f"water level {level:.3g} of {water:g}")
+        ax.axvline(level, color=GREEN, linewidth=2.0, label=f"water level {level:.3g} of {water:g}")
     name = "y f(x)" if classes.size == 2 else "score of the own class less the best other"
     return _labelled(ax, f"margin, {name}", "examples", legend=True)
 
 
 def vectors(estimator: Any, shape: tuple[int, int] | None = None, *, each: int = 10, ax: Any = None) -> Any:
-    """Draw support vectors of pixels as images: a row for each class, the largest coefficients first.
+    """Draw support vectors as images, if features are pixels: a row for each class, largest coefficients first.
 
     Parameters
     ----------
     estimator : fitted kernel machine
-        A machine with ``support_vectors_`` and ``dual_coef_``: exact, budgeted, incremental or compressed. A vector
-        stands in the row of the class it speaks for most. The rows of a regressor are the vectors that raise and that
-        lower its predictions.
+        A machine with ``support_vectors_`` and ``dual_coef_``: exact, budgeted, incremental or compressed. A vector is
+        in the row of the class with its largest coefficient. The rows of a regressor are the vectors that raise its
+        predictions and those that lower them.
     shape : (height, width) or None, default=None
         The size of an image in pixels. None is a square.
     each : int, default=10
@@ -337,7 +303,7 @@ def vectors(estimator: Any, shape: tuple[int, int] | None = None, *, each: int =
         own = np.flatnonzero(of_row == k)
         rows.append(own[np.argsort(-sizes[own], kind="stable")][: int(each)])
     columns = max(1, *(row.size for row in rows))
-    # a border of one pixel between images is left blank
+    # one blank pixel between two images
     mosaic = np.full((len(rows) * (height + 1) - 1, columns * (width + 1) - 1), np.nan)
     for i, row in enumerate(rows):
         for j, image in enumerate(_dense(found[row])):
@@ -354,7 +320,7 @@ def vectors(estimator: Any, shape: tuple[int, int] | None = None, *, each: int =
 
 
 def confusion_matrix(estimator: Any, X: Any, y: Any, *, normalize: str | None = None, ax: Any = None) -> Any:
-    """Draw which labels are taken for which: scikit-learn's ``ConfusionMatrixDisplay``, in colours for all eyes.
+    """Draw the confusion matrix by scikit-learn's ``ConfusionMatrixDisplay``, in colours for colour-blind people too.
 
     Parameters
     ----------
@@ -365,7 +331,7 @@ def confusion_matrix(estimator: Any, X: Any, y: Any, *, normalize: str | None = 
     y : array of shape (n,)
         Their labels.
     normalize : {"true", "pred", "all"} or None, default=None
-        What the numbers are shares of: the true labels, the predicted ones, or all. None shows counts.
+        Show shares of the true labels, of the predicted labels, or of all examples. None shows counts.
     ax : matplotlib.axes.Axes or None, default=None
         The axes to draw into. None makes a new figure.
 
@@ -396,23 +362,23 @@ def confusion_matrix(estimator: Any, X: Any, y: Any, *, normalize: str | None = 
 
 
 def stream(estimators: Any, X: Any, y: Any, *, part: int = 100, measure: str = "gap", ax: Any = None) -> Any:
-    """Draw how far from the optimum, or how often wrong, an estimator is along a stream.
+    """Draw the duality gap or the error of an estimator along a stream.
 
-    A copy of each estimator sees the rows in their order, ``part`` at a time, by ``partial_fit``.
+    A copy of each estimator learns the rows in their order by ``partial_fit``, ``part`` rows at a time.
 
     Parameters
     ----------
     estimators : estimator with ``partial_fit``, or sequence or mapping of them
-        The estimators, which stay as they are. The keys of a mapping are the names in the legend.
+        The estimators, which do not change. The keys of a mapping are the names in the legend.
     X : array or sparse matrix of shape (n, n_features)
         The examples.
     y : array of shape (n,)
         Their labels.
     part : int, default=100
-        The number of rows of a part. There is a point after each.
+        The number of rows between two points of the curve.
     measure : {"gap", "error"}, default="gap"
-        "gap" is ``duality_gap()`` after a part, which :class:`widemargin.IncrementalSVC` has. "error" is the share of a
-        part that was predicted wrongly just before it was learnt.
+        "gap" is ``duality_gap()`` after a part, which :class:`widemargin.IncrementalSVC` has. "error" is the share of
+        wrong predictions on a part before it is learnt.
     ax : matplotlib.axes.Axes or None, default=None
         The axes to draw into. None makes a new figure.
 
@@ -455,7 +421,7 @@ def stream(estimators: Any, X: Any, y: Any, *, part: int = 100, measure: str = "
 def learning_curve(
     estimators: Any, X: Any, y: Any, *, sizes: Any = None, cv: Any = 5, random_state: Any = 0, ax: Any = None
 ) -> Any:
-    """Draw the cross-validated error against the number of training examples, with one standard deviation of the folds.
+    """Draw the cross-validated error against the number of training examples, with a standard deviation of the folds.
 
     The numbers are scikit-learn's ``model_selection.learning_curve``; the error is 1 − ``score``.
 
@@ -483,7 +449,7 @@ def learning_curve(
 
     See Also
     --------
-    scaling_curve : What the fits take.
+    scaling_curve : The cost of the fits.
 
     Examples
     --------
@@ -517,10 +483,9 @@ def scaling_curve(
     estimators: Any, X: Any, y: Any, *, sizes: Any = None, column: str = "seconds", random_state: Any = 0,
     ax: Any = None,
 ) -> Any:  # fmt: skip
-    """Draw what training takes against the number of examples, and the power of n that it grows with.
+    """Draw the cost of training against the number n of examples, and the power of n that the cost grows with.
 
-    A copy of each estimator is fitted to the first rows of a random order, for each size anew. Its history says what
-    that took.
+    Copies of each estimator are fitted to the first rows of a random order. Their histories say the cost.
 
     Parameters
     ----------
@@ -533,7 +498,7 @@ def scaling_curve(
     sizes : sequence of float or int, or None, default=None
         Shares of the examples, or their numbers. None is 1/16, 1/8, 1/4, 1/2, 1.
     column : str, default="seconds"
-        The column of the history whose last entry is drawn: ``seconds`` of training, which leaves out compilation, or a
+        The column of the history whose last entry is the cost: ``seconds`` of training without compilation, or a
         counter, such as ``kernel_evals`` or ``feature_reads``.
     random_state : int, default=0
         The seed of the order of the examples.
@@ -547,7 +512,7 @@ def scaling_curve(
 
     See Also
     --------
-    learning_curve : What the fits are worth.
+    learning_curve : The error of the fits.
 
     Examples
     --------
@@ -559,31 +524,18 @@ def scaling_curve(
     >>> axes.get_legend().get_texts()[0].get_text()
     'LinearSVC: n^1.00'
     """
-    from sklearn.base import clone
-
-    named = _estimators(estimators)
-    n = _same_length("scaling_curve", X, y)
+    named, n = _estimators(estimators), _same_length("scaling_curve", X, y)
     counts = _sizes([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0] if sizes is None else sizes, n)
     order = np.random.default_rng(random_state).permutation(n)
     rows, labels = X if hasattr(X, "shape") else np.asarray(X), np.asarray(y)
     ax = _axes(ax)
     for k, (name, each) in enumerate(named.items()):
-        values = []
-        clone(each).fit(
-            _take(rows, order[: counts[0]]), labels[order[: counts[0]]]
-        )  # loads machine code, off the clock
-        for count in counts:
-            chosen = order[:count]
-            fitted = clone(each).fit(_take(rows, chosen), labels[chosen])
-            history = _history(fitted, "scaling_curve")
-            if column not in history.columns:
-                raise ValueError(
-                    f"column must be one of the history of {name}, {', '.join(history.columns)}, got {column!r}"
-                )
-            values.append(history.last(column))
-        drawn = np.maximum(values, np.finfo(float).tiny)
-        power = np.polyfit(np.log(counts), np.log(drawn), 1)[0] if counts.size > 1 else np.nan
-        ax.plot(counts, values, **_series(k), label=f"{name}: n^{power:.2f}" if counts.size > 1 else name)
+        _cost(each, rows, labels, order[: counts[0]], column)  # loads machine code before the clock counts
+        costs = [_cost(each, rows, labels, order[:count], column) for count in counts]
+        if counts.size > 1:
+            power = np.polyfit(np.log(counts), np.log(np.maximum(costs, np.finfo(float).tiny)), 1)[0]
+            name += f": n^{power:.2f}"
+        ax.plot(counts, costs, **_series(k), label=name)
     ax.set_xscale("log")
     ax.set_yscale("log")
     return _labelled(ax, "training examples", LABELS.get(column, column), legend=True)
@@ -606,14 +558,14 @@ def _axes(ax: Any) -> Any:
 
 
 def _ink() -> Any:
-    """The colour of texts in the style in use."""
+    """The colour of texts in matplotlib's style."""
     import matplotlib
 
     return matplotlib.rcParams["text.color"]
 
 
 def _series(k: int) -> dict[str, Any]:
-    """Colour and marker of the k-th series."""
+    """The colour and marker of the k-th series."""
     return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "markersize": 4}
 
 
@@ -631,7 +583,7 @@ def _labelled(ax: Any, x: str, y: str, legend: bool, grid: bool = True) -> Any:
 
 
 def _few_ticks(axis: Any, span: float) -> None:
-    """1, 2 and 5 in each decade: Matplotlib's own numbers along one to two decades overlap."""
+    """Ticks at 1, 2 and 5 of each decade. Along one to two decades matplotlib's own numbers overlap."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if span >= 5.0 else MaxNLocator(3))
@@ -639,11 +591,11 @@ def _few_ticks(axis: Any, span: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-# ---------------------------------------------------------------- what goes in
+# ---------------------------------------------------------------- arguments
 
 
 def _by_name(given: Any, is_one: Any) -> dict[str, Any]:
-    """One thing, those of a list or of a dictionary, by the names for the legend."""
+    """One thing, or those of a list or dictionary, by their names for the legend."""
     if isinstance(given, Mapping):
         return {str(name): each for name, each in given.items()}
     if isinstance(given, Sequence) and not isinstance(given, str) and not is_one(given):
@@ -684,7 +636,7 @@ def _classes(who: str, estimator: Any) -> np.ndarray:
 
 
 def _labels(who: str, y: Any, classes: np.ndarray, n: int) -> np.ndarray:
-    """The places of labels among the classes."""
+    """The places of the labels among the classes."""
     y = np.asarray(y)
     if y.shape != (n,):
         raise ValueError(f"{who} needs a label for each of the {n} rows of X, got y of shape {y.shape}")
@@ -710,7 +662,7 @@ def _same_length(who: str, X: Any, y: Any) -> int:
 
 
 def _sizes(given: Any, n: int | None) -> np.ndarray:
-    """Numbers of examples, or the shares of them that scikit-learn takes, ascending; of n examples numbers."""
+    """Ascending numbers of examples; without n, shares stay shares, as scikit-learn takes them."""
     sizes = np.asarray(given)
     if sizes.ndim != 1 or sizes.size == 0 or sizes.dtype.kind not in "iuf" or not (sizes > 0).all():
         raise ValueError(
@@ -728,7 +680,7 @@ def _sizes(given: Any, n: int | None) -> np.ndarray:
 
 
 def _dense(X: Any) -> np.ndarray:
-    """The numbers of an array, a frame or a sparse matrix."""
+    """An array, a frame or a sparse matrix as a dense array of float64."""
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
 
 
@@ -738,30 +690,45 @@ def _take(X: Any, rows: Any) -> Any:
 
 
 def _like(X: Any, values: np.ndarray) -> Any:
-    """Values with the names of the columns of X, if it is a frame."""
+    """Values as a frame like X, if X is one."""
     if not hasattr(X, "columns"):
         return values
     names = list(X.columns)
     return type(X)(values, columns=names) if hasattr(X, "iloc") else type(X)(values, schema=names)
 
 
-# ---------------------------------------------------------------- what is drawn
+# ---------------------------------------------------------------- parts of figures
+
+
+def _points_of(estimator: Any, X: Any) -> np.ndarray:
+    """The examples as points in the plane; refuses more features than two."""
+    points, asked = _dense(X), getattr(estimator, "n_features_in_", 2)
+    if points.ndim != 2 or points.shape[1] != 2 or points.shape[0] == 0:
+        raise ValueError(
+            f"decision_boundary draws two features, got X of shape {points.shape}: fit the estimator to two columns, "
+            "or to PCA(2).fit_transform(X)"
+        )
+    if asked != 2:
+        raise ValueError(f"decision_boundary draws two features, got an estimator of {asked}: fit it to two columns")
+    return points
 
 
 def _spread(values: np.ndarray, resolution: int) -> np.ndarray:
-    """Points along an axis, a tenth further than the values go."""
+    """Points along an axis, from a tenth of the range below the values to a tenth above."""
     low, high = float(values.min()), float(values.max())
     room = 0.1 * (high - low) or 1.0
     return np.linspace(low - room, high + room, resolution)
 
 
-def _draw_regions(
-    ax: Any, estimator: Any, horizontal: np.ndarray, vertical: np.ndarray, grid: Any, classes: np.ndarray, colours: Any
-) -> None:  # fmt: skip
-    """The regions of the labels, faintly, and their boundaries; of two classes with the margins."""
+def _draw_regions(ax: Any, estimator: Any, X: Any, points: np.ndarray, classes: np.ndarray, resolution: int) -> None:
+    """Draw the regions of the predicted labels in pale colours, with their boundaries; for two classes, the margins."""
     from matplotlib.colors import ListedColormap
 
-    shape = (vertical.size, horizontal.size)
+    horizontal, vertical = (_spread(points[:, j], resolution) for j in (0, 1))
+    ax.set_xlim(horizontal[0], horizontal[-1])
+    ax.set_ylim(vertical[0], vertical[-1])
+    grid = _like(X, np.stack([values.ravel() for values in np.meshgrid(horizontal, vertical)], axis=1))
+    colours, shape = [_series(k)["color"] for k in range(classes.size)], (vertical.size, horizontal.size)
     codes = np.searchsorted(classes, np.asarray(estimator.predict(grid))).reshape(shape)
     ax.pcolormesh(
         horizontal, vertical, codes, cmap=ListedColormap(colours), vmin=-0.5, vmax=classes.size - 0.5, alpha=0.18,
@@ -778,8 +745,32 @@ def _draw_regions(
             ax.contour(horizontal, vertical, (codes == k).astype(float), [0.5], colors=[_ink()], linewidths=0.6)
 
 
+def _draw_examples(ax: Any, points: np.ndarray, labels: np.ndarray | None, classes: np.ndarray) -> None:
+    """Draw points in the colours and markers of their labels, or all in grey."""
+    if labels is None:
+        ax.scatter(points[:, 0], points[:, 1], s=14, color=GREY, label="examples")
+        return
+    for k, label in enumerate(classes.tolist()):
+        own = points[labels == k]
+        ax.scatter(own[:, 0], own[:, 1], s=14, color=_series(k)["color"], marker=_series(k)["marker"], label=f"{label}")
+
+
+def _draw_histogram(ax: Any, margins: np.ndarray, bins: Any, has_corner: bool) -> None:
+    """Draw the histogram of margins in colours: wrong and right, or wrong, inside the margin 1 and outside."""
+    kinds = {"wrong": (margins < 0, VERMILION), "right": (margins >= 0, BLUE)}
+    if has_corner:
+        del kinds["right"]
+        kinds["inside the margin"] = (margins >= 0) & (margins < 1), PURPLE
+        kinds["outside"] = margins >= 1, BLUE
+    ax.hist(
+        [margins[own] for own, _ in kinds.values()], bins=np.histogram_bin_edges(margins, bins), stacked=True,
+        color=[colour for _, colour in kinds.values()],
+        label=[f"{name}: {np.count_nonzero(own)}" for name, (own, _) in kinds.items()],
+    )  # fmt: skip
+
+
 def _support_vectors(estimator: Any, X: Any, labels: np.ndarray | None) -> np.ndarray | None:
-    """Support vectors to circle, or None where they are not known."""
+    """The support vectors to circle, or None if they are not known."""
     if hasattr(estimator, "support_vectors_"):
         return _dense(estimator.support_vectors_)
     if labels is None or len(estimator.classes_) != 2 or getattr(estimator, "loss", "") not in HINGES:
@@ -788,7 +779,7 @@ def _support_vectors(estimator: Any, X: Any, labels: np.ndarray | None) -> np.nd
 
 
 def _margins(estimator: Any, X: Any, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """y f(x), or the score of the own class less the best other."""
+    """The margins y f(x), or for more than two classes the score of the own class minus the best other."""
     if not hasattr(estimator, "decision_function"):
         raise TypeError(
             f"margins are of scores, and {estimator!r} has no decision_function: use a support vector machine"
@@ -808,7 +799,7 @@ def _margins(estimator: Any, X: Any, labels: np.ndarray, classes: np.ndarray) ->
 
 
 def _water_level(heights: np.ndarray, depth: float) -> float:
-    """The level γ with mean max(0, γ − height) = depth: the least of (water + the k lowest heights)/k."""
+    """The level γ with mean max(0, γ − height) = depth: the minimum over k of (depth·n + the k lowest heights)/k."""
     lowest = np.cumsum(np.sort(heights))
     return float(np.min((depth * heights.size + lowest) / np.arange(1, heights.size + 1)))
 
@@ -831,7 +822,7 @@ def _image_shape(shape: Any, pixels: int) -> tuple[int, int]:
 
 
 def _rows_of_vectors(estimator: Any) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """(row of each vector, size of its coefficient, names of the rows); a vector that speaks for no class has −1."""
+    """(row of each vector, or −1 if it is for no class; size of its coefficient; names of the rows)."""
     coef = np.atleast_2d(np.asarray(estimator.dual_coef_))
     sizes = np.abs(coef).max(axis=0, initial=0.0)
     if not hasattr(estimator, "classes_"):
@@ -840,15 +831,26 @@ def _rows_of_vectors(estimator: Any) -> tuple[np.ndarray, np.ndarray, list[str]]
     names = [str(label) for label in classes.tolist()]
     if coef.shape[0] == 1:
         return (coef[0] > 0).astype(int), sizes, names
-    if coef.shape[0] == classes.size - 1:  # of pairs: vectors stand class by class
+    if coef.shape[0] == classes.size - 1:  # one against one: vectors are sorted by class
         return np.repeat(np.arange(classes.size), estimator.n_support_), sizes, names
     return np.where(coef.max(axis=0) > 0.0, coef.argmax(axis=0), -1), sizes, names
+
+
+def _cost(estimator: Any, X: Any, y: np.ndarray, chosen: np.ndarray, column: str) -> float:
+    """The last entry of a column of the history of a fit to some rows."""
+    from sklearn.base import clone
+
+    history = _history(clone(estimator).fit(_take(X, chosen), y[chosen]), "scaling_curve")
+    if column not in history.columns:
+        name = type(estimator).__name__
+        raise ValueError(f"column must be one of the history of {name}, {', '.join(history.columns)}, got {column!r}")
+    return history.last(column)
 
 
 def _along(
     estimator: Any, X: Any, y: np.ndarray, starts: range, part: int, measure: str
 ) -> tuple[list[int], list[float]]:  # fmt: skip
-    """(examples seen, measure) after each part of a stream, of a copy of the estimator."""
+    """(examples seen, measure) of a copy of the estimator after each part of a stream."""
     from sklearn.base import clone
 
     model, seen, values = clone(estimator), [], []

@@ -10,7 +10,7 @@ from .running import Progress
 
 
 def _has_widgets() -> bool:
-    """Whether ``rich`` can draw in a notebook."""
+    """Whether the packages that ``rich`` needs in a notebook are installed."""
     try:
         from IPython.display import display  # noqa: F401
         from ipywidgets import Output  # noqa: F401
@@ -20,11 +20,11 @@ def _has_widgets() -> bool:
 
 
 class ProgressBar:
-    """A bar on standard error, in a notebook in the cell's output; without ``rich`` a line at each checkpoint.
+    """A progress bar on standard error, or in the output of a notebook's cell.
 
-    ``rich`` draws in a notebook with ``ipywidgets``; a notebook without them has a line at each checkpoint too.
+    Without ``rich``, and in notebooks without ``ipywidgets``, a line is printed at each checkpoint instead.
 
-    Use as a context manager, and give ``on_slice`` and ``on_checkpoint`` to
+    It is a context manager, whose ``on_slice`` and ``on_checkpoint`` are arguments of
     :func:`widemargin.running.run`.
     """
 
@@ -60,25 +60,25 @@ class ProgressBar:
     def __exit__(self, *exc: object) -> None:
         if self._bar is not None:
             if self._bar.console.is_jupyter:
-                self._bar.refresh()  # rich leaves the last state of a notebook's bar undrawn
+                self._bar.refresh()  # rich does not draw the last state in a notebook
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
             print(text, file=sys.stderr)
 
     def on_slice(self, progress: Progress) -> None:
-        """Move the bar to where the run stands."""
+        """Update the bar."""
         if self._bar is not None:
             self._bar.update(
                 self._task, completed=progress.epochs, total=progress.max_epochs, status=self._status(progress)
             )
 
     def on_checkpoint(self, progress: Progress) -> None:
-        """Show what the checkpoint measured."""
+        """Show the measurements of a checkpoint."""
         if self._bar is not None:
             self.on_slice(progress)
         else:

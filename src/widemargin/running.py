@@ -1,14 +1,12 @@
 """The one training loop: clock, checkpoints, callbacks, interrupts, resume; :mod:`.stopping` says when it ends.
 
-``run`` advances a solver to the next checkpoint in slices of about a tenth of a
-second, stops the clock, evaluates, records, calls the callbacks, decides whether
-to stop, and starts the clock again. Checkpoints stand at 1, 2, 4, 8 … epochs and
-at the end, so that evaluation stays a small part of the work however long it
-lasts, and ``tol`` compares objectives between which the work doubled. Where a solver's gap falls steadily, there are
-checkpoints where it should reach ``tol`` too.
+``run`` advances a solver to the next checkpoint in slices of about a tenth of a second, stops the clock, evaluates,
+records, calls the callbacks, decides whether to stop, and starts the clock again. Checkpoints stand at 1, 2, 4, 8 …
+epochs and at the end. So evaluation stays a small part of the work, and ``tol`` compares objectives between which the
+work doubled. A solver whose gap falls steadily has further checkpoints, where the gap should reach ``tol``.
 
-An exact solver that is stopped before its end returns the best model it has seen, never a worse one than w = 0. Under
-a time limit it is looked at between checkpoints too, as often as that costs a twentieth of the time.
+An exact solver that is stopped before its end returns the best model seen, which is never worse than w = 0. Under a
+time limit a run looks at its point between checkpoints too, and spends at most a twentieth of the time on looks.
 """
 
 from __future__ import annotations
@@ -23,28 +21,25 @@ from typing import Any
 import numpy as np
 
 from .checkpoints import Record
-from .core.blas import one_blas_thread
-from .core.interrupts import Interrupts, at_once, safe_place
+from .core.threads.blas import one_blas_thread
+from .core.threads.interrupts import Interrupts, at_once, limited, safe_place
 from .files import dump, load, savable
 from .history import History, Stopwatch
-from .schemas import Each, Field, Flag, Own, Pair, Random, Real, Row, Text, Whole, Within, check, maybe
-from .solvers.protocol import Solver, State
+from .schemas import COUNT, Each, Field, Flag, Own, Pair, Random, Real, Row, Text, Whole, Within, check, maybe
+from .solvers.protocol import Solver
 from .stopping import Limits, Patience, foreseen, reason_to_stop
 
-#: Seconds a compiled slice should take, so that Ctrl-C and time limits are prompt.
-SLICE = 0.1
-#: Under a time limit, the share of the time and of the kernel values that looks between checkpoints may take.
-LOOKING = 0.05
-#: Seconds behind a time limit that the end of a step may be foreseen at.
-BEHIND = 0.25
-#: Seconds that someone who pressed Ctrl-C waits for the value of the newest point.
-PATIENCE = 0.1
-#: How many times as long where no earlier point is known, so that there is a model.
-FOR_THE_FIRST = 10.0
-#: Reasons after which a checkpoint has the point at which training was stopped, to go on from there.
+# Tuned numbers.
+SLICE = 0.1  # seconds of a compiled slice, so that Ctrl-C and time limits are prompt
+LOOKING = 0.05  # share of the time, and of the kernel values, for looks between checkpoints under a time limit
+BEHIND = 0.25  # seconds; a step that should end later than this behind a time limit is not begun
+PATIENCE = 0.1  # seconds that a look at the newest point may take after Ctrl-C
+FOR_THE_FIRST = 10.0  # times PATIENCE if no earlier point is known, so that there is a model
+FIRST_LOOK = 2**22  # kernel values that a first look may take when time is up
+STEEPER = 16  # most times as many steps in a slice as in the one before
+
+#: Reasons after which a checkpoint file keeps the point at which training was stopped, to go on from there.
 STOPPED = ("interrupted", "max_seconds")
-#: Kernel values for a first look at a run out of time.
-FIRST_LOOK = 2**22
 
 
 @dataclass
@@ -128,11 +123,10 @@ class Outcome:
     history: History
     stop_reason: str
     objective: float
-    doubt: str = ""  # what spoke against "tol" when the run was looked at last, where its solver can tell
+    doubt: str = ""  # what spoke against "tol" at the last checkpoint, if the solver can tell
     is_last: bool = True  # whether the model is that of the state, and not an earlier, better one
     dual: float = -math.inf  # the highest lower bound of the objective seen
-    estimated: bool = False  # whether the objective is an estimate
-    scores: Any = None  # those of the model, where the solver knows them: see Solver.scores
+    scores: Any = None  # the scores of the model, if the solver knows them: see Solver.scores
 
     @property
     def W(self) -> np.ndarray:
@@ -206,12 +200,13 @@ def run(
 def _kept(
     checkpoint: Record, solver: Any, problem: Any, until: Limits, rng: np.random.Generator | None
 ) -> dict[str, Any] | None:  # fmt: skip
-    """What a checkpoint has of a run, with the caller's generator where it was then.
+    """The parts of a run in a checkpoint file, with the caller's generator set to its state of then.
 
-    What was done under another limit counts if the run would have come there under this one too.
+    Work done under another limit counts if the run would have come there under the present limit too.
     """
     last = until.steps(solver.steps_per_epoch(problem))
-    kept = checkpoint.found(UNDER_WAY, ENDED, solver.sizes(problem))
+    states = solver.state_class
+    kept = checkpoint.found(a_run(states, UNDER_WAY), a_run(states, ENDED), solver.sizes(problem))
     if kept is None:
         return None
     cut = "outcome" in kept and kept["last"] != last and kept["done"] >= min(last, kept["last"])
@@ -251,22 +246,23 @@ class _Run:
         self.patience = Patience(limits.patience)
         limited = self.deadline < math.inf and validation is None
         self.looks = Looks(solver, problem, state, self.best) if limited else None
-        # the first slice feels out how fast steps are; no slice is more than 16 times the one before
+        # the first slice finds out how fast steps are
         self.done, self.rate, self.previous = 0, solver.first_slice(problem) / SLICE, math.nan
         self.reason = self.doubt = ""
-        # where the next look should find the gap closed, by what the looks so far saw of it
+        # (steps, relative gap) at the checkpoints so far, and the step at which the gap should be closed
         self.gaps: list[tuple[float, float]] = [(0.0, math.inf)]
         self.foreseen = self.last
-        self.foresees = solver.steady and validation is None and limits.checkpoints is None
+        self.foresees = solver.capabilities.steady and validation is None and limits.checkpoints is None
         limited = limits.max_feature_reads is not None
         self.most_reads = solver.most_reads(problem) if limited else 1
         self.checkpoint: Record | None = None
         self.rng: np.random.Generator | None = None
-        self.unseen: dict[str, Any] = {}  # what is to be kept of the present point, as it was before it was looked at
-        self.begun, self.goes_on = 0, False  # stops that were begun; whether work goes on behind a slice
+        # the parts of a checkpoint file as of the present point, before a look at it
+        self.unseen: dict[str, Any] = {}
+        self.begun, self.goes_on = 0, False  # stops begun; whether this run goes on in the middle of one
 
     def keep_in(self, checkpoint: Record, rng: np.random.Generator | None, kept: dict[str, Any] | None) -> None:
-        """Be kept in a checkpoint from now on, and go on from what was ``kept`` there, if anything was."""
+        """Keep the run in a checkpoint file from now on, and go on from what was ``kept`` there, if anything."""
         self.checkpoint, self.rng = checkpoint, rng
         if kept is None:
             checkpoint.check(self._parts())
@@ -278,9 +274,10 @@ class _Run:
         self._foresee()
 
     def _parts(self) -> dict[str, Any]:
-        """All that is needed to go on from the present point, which a look at it does not change."""
+        """All that a checkpoint file needs to go on from the present point."""
         # models of solvers that return the last one are never asked for
-        best = self.best.light() if self.solver.exact or self.validation is not None else replace(self.best, model=None)
+        returned = self.solver.capabilities.exact or self.validation is not None
+        best = self.best.light() if returned else replace(self.best, model=None)
         return {
             "state": self.state, "rng": self.rng, "history": History(list(self.history.rows)), "done": self.done,
             "last": self.last, "begun": self.begun, "earlier": self.earlier, "seconds": self.watch.seconds,
@@ -294,7 +291,7 @@ class _Run:
         if self.reason in STOPPED:
             self.checkpoint.stop(self.unseen, interrupted=self.reason == "interrupted")
             return
-        names = ("stop_reason", "objective", "doubt", "is_last", "dual", "estimated")
+        names = ("stop_reason", "objective", "doubt", "is_last", "dual")
         said = {name: getattr(outcome, name) for name in names}
         model = None if outcome.is_last else outcome.model.light()
         kept = {"state": self.state, "rng": self.rng, "done": self.done, "last": self.last}
@@ -313,8 +310,6 @@ class _Run:
                 self._work(min(stop, self.foreseen, self.last))
                 model, measured, is_last = self._record()
                 self._decide(measured)
-            if is_estimate(measured) and self.reason != "max_seconds":
-                model, measured, is_last = self._proven(model, measured)
         if self.reason == "max_iter" and self.limits.tol > 0.0 and not self.doubt:
             self.doubt = self.solver.doubt(self.problem, self.state, self.limits.tol)
         outcome = self._outcome(model, measured, is_last)
@@ -330,11 +325,11 @@ class _Run:
         while self.done < target and not self.reason and not at_checkpoint:
             part = max(1, min(target - self.done, int(min(self.rate * SLICE, self._steps_allowed()))))
             since = time.perf_counter()
-            with self.watch:
+            with self.watch, limited(self.deadline):
                 steps = self.solver.advance(self.problem, self.state, part)
             took = max(time.perf_counter() - since, 1e-6)
             safe_place()
-            self.rate = min(max(1, steps) / took, 16 * part / SLICE)
+            self.rate = min(max(1, steps) / took, STEEPER * part / SLICE)
             self.done += steps
             progress.steps, progress.epochs, progress.seconds = (
                 self.done,
@@ -365,7 +360,7 @@ class _Run:
         return math.inf if most is None else most - self.state.counters.feature_reads
 
     def _steps_allowed(self) -> float:
-        """Steps that certainly read no more than is left: so where a run ends does not depend on the clock."""
+        """Steps that certainly read no more than is left, so that the end of a run does not depend on the clock."""
         left = self._reads_left()
         return left if left == math.inf else left // self.most_reads
 
@@ -418,48 +413,27 @@ class _Run:
         """Set the step at which the gap should be closed."""
         self.foreseen = math.ceil(min(foreseen(self.gaps, self.limits.tol), self.last))
 
-    def _proven(self, model: Any, measured: dict[str, float]) -> tuple[Any, dict[str, float], bool]:
-        """The present point with its true value, where that takes no more than is left of the time, or
-        ``PATIENCE`` after Ctrl-C.
-        """
-        pace = self.state.counters.kernel_computed / max(self.watch.seconds, 1e-6)
-        left = PATIENCE if self.reason == "interrupted" else math.inf
-        left = max(0.0, min(left, self.deadline - time.perf_counter()))
-        found = self.solver.glimpse(self.problem, self.state, left * pace if left < math.inf else math.inf)
-        if found is None or is_estimate(found[0]):
-            return model, measured, False
-        model = found[1]()
-        self.best.offer(found[0], lambda: model)
-        return model, found[0], False
-
     def _outcome(self, model: Any, measured: dict[str, float], is_last: bool) -> Outcome:
         """The model at the end, or a better one that was seen."""
-        best, reason, objective, estimated = self.best, self.reason, measured["objective"], is_estimate(measured)
+        best, reason, objective = self.best, self.reason, measured["objective"]
         if self.validation is not None:
             is_last, model, objective = is_last and best.validated is model, best.validated, best.validated_objective
-        elif self.solver.exact and reason != "tol":
+        elif self.solver.capabilities.exact and reason != "tol":
             if best.objective < objective:
-                model, objective, is_last, estimated = best.model, best.objective, False, False
+                model, objective, is_last = best.model, best.objective, False
             at_zero, nothing = self.problem.at_zero()
             if at_zero < objective:
-                model, objective, is_last, estimated = nothing, at_zero, False, False
-        return Outcome(self.state, model, self.history, reason, objective, self.doubt, is_last, best.dual, estimated)
-
-
-def is_estimate(measured: dict[str, float]) -> bool:
-    """Whether the objective measured is an estimate, from some of the examples."""
-    return "examples" in measured
+                model, objective, is_last = nothing, at_zero, False
+        return Outcome(self.state, model, self.history, reason, objective, self.doubt, is_last, best.dual)
 
 
 _MODEL = maybe(Own(n="n", d="d", outputs="outputs"))
 
 
-@savable("Run.Best", model=_MODEL, validated=_MODEL, hope=_MODEL)
+@savable("Run.Best", model=_MODEL, validated=_MODEL)
 @dataclass
 class Best:
-    """The best point that a run has seen: what was measured of it, and its model; and the highest dual value. A later
-    one whose value is a lower one by an estimate is ``hoped`` to be better, until more is known.
-    """
+    """The best point that a run has seen: what was measured of it, and its model; and the highest dual value."""
 
     objective: float = math.inf
     measured: dict[str, float] = field(default_factory=dict)
@@ -467,18 +441,10 @@ class Best:
     dual: float = -math.inf
     validated: Any = None
     validated_objective: float = math.inf
-    hoped: dict[str, float] = field(default_factory=dict)
-    hope: Any = None
 
     def offer(self, measured: dict[str, float], model: Callable[[], Any]) -> None:
         """Keep a point if it is better; its model is made only then."""
-        if is_estimate(measured):
-            if measured["objective"] < self.objective:
-                self.hoped, self.hope = measured, model()
-            return
         self.dual = max(self.dual, measured["objective"] - measured.get("gap", math.inf))
-        if measured["objective"] <= self.objective:
-            self.hoped, self.hope = {}, None
         if measured["objective"] < self.objective:
             self.objective, self.measured, self.model = measured["objective"], measured, model()
 
@@ -491,39 +457,40 @@ class Best:
         return self._each(lambda model: model.on(problem))
 
     def _each(self, change: Callable[[Any], Any]) -> Best:
-        model, validated, hope = (
-            None if each is None else change(each) for each in (self.model, self.validated, self.hope)
-        )
-        return replace(self, model=model, validated=validated, hope=hope)
+        model, validated = (None if each is None else change(each) for each in (self.model, self.validated))
+        return replace(self, model=model, validated=validated)
 
 
 _EVERY_RUN: dict[str, Field] = {
-    "state": Within(State), "rng": maybe(Random()), "done": Whole(0), "last": Real(0.0), "history": Own(History),
+    "rng": maybe(Random()), "done": COUNT, "last": Real(0.0), "history": Own(History),
 }  # fmt: skip
-#: What a checkpoint has of a run under way, and of one that has ended.
-UNDER_WAY = Row(
-    {
-        **_EVERY_RUN, "key": Text(), "begun": Whole(0, 2**20), "earlier": Real(0.0), "seconds": Real(0.0),
-        "previous": Real(), "gaps": Each(Pair(Real(), Real())), "patience": Own(Patience), "best": Within(Best),
-        "max_feature_reads": maybe(Real()),
-    }
-)  # fmt: skip
+#: The parts of a checkpoint file of a run under way, and of one that has ended.
+UNDER_WAY: dict[str, Field] = {
+    **_EVERY_RUN, "key": Text(), "begun": Whole(0, 2**20), "earlier": Real(0.0), "seconds": Real(0.0),
+    "previous": Real(), "gaps": Each(Pair(Real(), Real())), "patience": Own(Patience), "best": Within(Best),
+    "max_feature_reads": maybe(Real()),
+}  # fmt: skip
 _OUTCOME: dict[str, Field] = {
-    "stop_reason": Text(), "objective": Real(), "doubt": Text(), "is_last": Flag(), "dual": Real(), "estimated": Flag()
+    "stop_reason": Text(), "objective": Real(), "doubt": Text(), "is_last": Flag(), "dual": Real()
 }  # fmt: skip
-ENDED = Row({**_EVERY_RUN, "model": _MODEL, "outcome": Row(_OUTCOME)})
+ENDED: dict[str, Field] = {**_EVERY_RUN, "model": _MODEL, "outcome": Row(_OUTCOME)}
+
+
+def a_run(states: type, parts: dict[str, Field]) -> Row:
+    """The parts of a checkpoint file of a run, for a class of states."""
+    return Row({"state": Within(states), **parts})
 
 
 class Looks:
-    """Looks at the point of a run between its checkpoints, as often as a small share of the time allows."""
+    """Looks at the point of a run between its checkpoints, which take a small share of the time."""
 
     def __init__(self, solver: Any, problem: Any, state: Any, best: Best) -> None:
         self.solver, self.problem, self.state, self.best = solver, problem, state, best
         self.ended, self.took, self.evaluations = time.perf_counter(), 0.0, state.counters.kernel_computed
 
     def look(self) -> None:
-        """Look, unless the last look was too short a time ago for what a look costs."""
-        if not self.solver.exact or LOOKING * (time.perf_counter() - self.ended) < self.took:
+        """Look, unless the work since the last look is too little for the cost of another."""
+        if not self.solver.capabilities.exact or LOOKING * (time.perf_counter() - self.ended) < self.took:
             return
         since, evaluations = time.perf_counter(), self.state.counters.kernel_computed
         found = self.solver.glimpse(self.problem, self.state, LOOKING * (evaluations - self.evaluations))
@@ -536,13 +503,13 @@ class Looks:
 def _measure(
     solver: Solver, problem: Any, state: Any, reason: str, best: Best, validation: Any, seconds: float
 ) -> tuple[dict[str, float], Any, bool]:
-    """(measures, model, whether it is that of the state) at a checkpoint, or where a run was stopped for a reason.
+    """(measures, model, whether it is the model of the state) at a checkpoint, or where a run was stopped for a reason.
 
-    Out of time, what was seen last counts; after Ctrl-C the present point does if its value takes no more than
-    ``PATIENCE``, or a second where no other point is known.
+    When time is up, the best point seen counts. After Ctrl-C the present point counts if its value takes no more than
+    ``PATIENCE``, or a second if no other point is known.
     """
     known = solver.knows(state)
-    if reason == "max_seconds" and solver.exact and validation is None:
+    if reason == "max_seconds" and solver.capabilities.exact and validation is None:
         most = -1.0 if best.model is not None else FIRST_LOOK
     elif known:
         most = 0.0
@@ -556,14 +523,12 @@ def _measure(
             model = found[1]()
             best.offer(found[0], lambda: model)
             return found[0], model, False
-        if best.hope is not None:
-            return best.hoped, best.hope, False
         if best.model is not None:
             return best.measured, best.model, False
     model = solver.model(problem, state)
     measured = solver.evaluate(problem, state, model)
     best.offer(measured, lambda: model)
-    return measured, model, not is_estimate(measured)
+    return measured, model, True
 
 
 # ---------------------------------------------------------------- states on disk

@@ -1,16 +1,19 @@
-"""Schemas: what the fields of all that can be saved may hold, said once for each class, and checked when it is read.
+"""Schemas: what each field of a savable class may hold; checked when a file is read.
 
-A class is registered with its fields (:func:`.files.savable`). Text, numbers, flags, generators and other registered
-classes need no more than their annotation; an array says its type, its shape in named sizes, and its range::
+A class is registered with its fields (:func:`.files.savable`). For text, numbers, flags, generators and registered
+classes the annotation is enough. An array declares its dtype, its shape in named sizes, and its range::
 
     @savable("Example.State", order=Array("n", dtype=INDICES, low=0, high="n-1"), position=Whole(0, "n"))
 
-A name of a size means the same number everywhere in a *scope*: it is bound where it is met first, and holds from then
-on. A whole file, a state or an estimator is a scope. A part that is :class:`Within` an object shares its scope, and any
-other has one of its own. Ranges are looked at when all sizes are known, and a ``law`` last: a function of the
-object and the sizes that returns what is wrong in words, or None.
+or the annotation itself holds the field: ``order: Annotated[np.ndarray, Array("n", dtype=INDICES)]``.
 
-Compiled loops check no bounds: what a schema lets through must not lead them out of an array, or around for ever.
+A name of a size means the same number everywhere in its *scope*; the first occurrence binds it. A whole file, a state
+or an estimator is a scope. A field :class:`Within` shares the scope of the object around it; other objects have their
+own. Ranges are checked after all sizes are known, and last the ``law``: a function of the object and the sizes that
+returns what is wrong, or None.
+
+Compiled loops check no bounds. A value that a schema accepts must therefore never lead a loop out of an array or make
+it endless.
 """
 
 from __future__ import annotations
@@ -19,24 +22,23 @@ import re
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-#: Types of arrays: numbers that are summed, numbers that data may come with, places in other arrays.
+#: Dtypes of arrays: numbers that are summed, numbers of data, indices.
 DOUBLE, FLOATS, INDICES = (np.float64,), (np.float32, np.float64), (np.int32, np.int64)
-#: What numbers of Python may be, to fit into 64 bits.
-LEAST, MOST = -(2**63), 2**64 - 1
+LEAST, MOST = -(2**63), 2**64 - 1  # range of Python's integers that fit into 64 bits
 
 Law = Callable[[Any, dict[str, int]], str | None]
 
 
 class Damaged(ValueError):
-    """What a file holds and cannot be, as a sentence that begins with the place."""
+    """A value that its schema does not allow, as a sentence that begins with the place in the file."""
 
 
 class Record:
-    """An object of a registered class that is not made yet: its schema, and its parts by name."""
+    """The parts, by name, of an object that is not made yet, with the schema of its class."""
 
     def __init__(self, schema: Schema, parts: dict[str, Any]) -> None:
         self.schema, self.parts = schema, parts
@@ -49,14 +51,14 @@ class Record:
 
 
 class Schema:
-    """What the parts of a class may hold; ``declared`` comes before what annotations say."""
+    """The fields of a class; ``declared`` ones take precedence over annotations."""
 
     def __init__(self, cls: type, take: Callable[[Any], dict[str, Any]], declared: dict[str, Field], law: Law | None):
         self.cls, self.take, self.declared, self.law = cls, take, declared, law
         self._fields: dict[str, Field | None] | None = None
 
     def fields(self) -> dict[str, Field | None]:
-        """The field of each part by name; None where nothing is said of it."""
+        """The field of each part by name; None if neither a declaration nor the annotation gives one."""
         if self._fields is None:
             names = self.names()
             hints = _hints(self.cls) if set(names) - set(self.declared) else {}
@@ -65,24 +67,26 @@ class Schema:
         return self._fields
 
     def names(self) -> Iterable[str]:
-        """The names of the parts that an annotation may speak for."""
+        """The names of the parts with annotations or declarations."""
         own = [f.name for f in fields(self.cls)] if is_dataclass(self.cls) else getattr(self.cls, "_fields", ())
         return dict.fromkeys([*own, *self.declared])
 
 
-#: Of each registered class.
+#: The schema of each registered class.
 SCHEMAS: dict[type, Schema] = {}
 
 
 def _hints(cls: type) -> dict[str, Any]:
     try:
-        return get_type_hints(cls)
-    except NameError:  # a class of a function knows names that nobody else does
+        return get_type_hints(cls, include_extras=True)
+    except NameError:  # a class inside a function may use the function's local names
         return {}
 
 
 def _said(hint: Any) -> Field | None:
-    """What an annotation says; None if it is not enough."""
+    """The field that an annotation stands for; None if it does not say enough."""
+    if get_origin(hint) is Annotated:
+        return get_args(hint)[1]
     plain: dict[Any, Field] = {int: Whole(), float: Real(), bool: Flag(), str: Text(), type(None): Nothing()}
     if hint in plain:
         return plain[hint]
@@ -102,32 +106,26 @@ def _said(hint: Any) -> Field | None:
 
 
 class Scope:
-    """The sizes that are known, with the places that said so, and what is looked at when all of them are."""
+    """The sizes that are known so far, and checks to be made when all sizes are known."""
 
     def __init__(self, sizes: dict[str, int] | None = None) -> None:
         self.sizes = dict(sizes or {})
         self.later: list[Callable[[], None]] = []
 
-    def copy(self) -> Scope:
-        """One that may be dropped."""
-        new = Scope(self.sizes)
-        new.later = list(self.later)
-        return new
-
     def value(self, bound: Any) -> Any:
-        """A number, or that of a name with what is added to it; None where it is not known."""
+        """The number that a bound stands for: itself, or a size such as "n-1"; None if the size is not known."""
         if not isinstance(bound, str):
             return bound
         name, more = _split(bound)
         return None if name not in self.sizes else self.sizes[name] + more
 
     def bind(self, name: str, size: int, place: str) -> None:
-        """A size has this value from now on; refuses another one than it has."""
+        """Bind a size to this value; refuse another value than it has."""
         if self.sizes.setdefault(name, size) != size:
             raise Damaged(f"{place} says that {name} is {size}, and elsewhere it is {self.sizes[name]}")
 
     def fits(self, dim: Any, size: int) -> bool:
-        """Whether a dimension may have a size, which binds a name that has none yet."""
+        """Whether a dimension of a shape may have this size; binds a name without a value."""
         if isinstance(dim, tuple):
             return any(self.fits(each, size) for each in dim)
         if dim is None or isinstance(dim, int):
@@ -136,7 +134,7 @@ class Scope:
         return size >= more and self.sizes.setdefault(name, size - more) == size - more
 
     def said(self, shape: tuple[Any, ...]) -> str:
-        """A shape in words, with the sizes that are known."""
+        """A shape as text, with the sizes that are known."""
 
         def each(dim: Any) -> str:
             if isinstance(dim, tuple):
@@ -147,7 +145,7 @@ class Scope:
         return f"({', '.join(map(each, shape))})"
 
     def end(self) -> None:
-        """Look at what waited for sizes."""
+        """Make the checks that waited for sizes."""
         for look in self.later:
             look()
 
@@ -159,7 +157,7 @@ def _split(name: str) -> tuple[str, int]:
 
 
 def check(value: Any, place: str = "", **sizes: int) -> dict[str, int]:
-    """Refuse an object, made or not, that its schema does not allow; returns its sizes, of which some may be given."""
+    """Refuse an object or record that its schema does not allow. Some sizes may be given; returns all of them."""
     scope = Scope(sizes)
     _check_record(value, place, scope) if _schema_of(value) else Anything().check(value, place, scope)
     scope.end()
@@ -171,7 +169,7 @@ def _schema_of(value: Any) -> Schema | None:
 
 
 def class_of(value: Any) -> Any:
-    """The class of an object, made or not."""
+    """The class of an object, or of the object of a record."""
     return value.schema.cls if isinstance(value, Record) else type(value)
 
 
@@ -180,12 +178,15 @@ def _check_record(value: Any, place: str, scope: Scope) -> None:
     assert schema is not None
     known = schema.fields()
     parts = value.parts if isinstance(value, Record) else schema.take(value)
-    for name, field in known.items():  # in the order of the schema, so that sizes are bound by the same fields always
+    for name, field in known.items():  # in the order of the schema, so that the same fields bind the sizes
         if name in parts:
             (field or ANYTHING).check(parts[name], _below(place, name), scope)
     for name in parts.keys() - known.keys():
         ANYTHING.check(parts[name], _below(place, name), scope)
     if schema.law is not None:
+        held = [id(part) for part in parts.values() if isinstance(part, np.ndarray) and part.size]
+        if len(set(held)) < len(held):  # a loop would write to one and read the other
+            raise Damaged(f"{place or schema.cls.__name__}: two of its parts are one array")
         scope.later.append(lambda: _obey(schema, parts, place, scope))
 
 
@@ -199,6 +200,11 @@ def _below(place: str, name: Any) -> str:
     return f"{place}/{name}" if place else str(name)
 
 
+def _named(cls: type) -> str:
+    """The name of a class with its module, because names of classes repeat."""
+    return f"{cls.__module__.rpartition('.')[2]}.{cls.__qualname__}"
+
+
 def _spoken(value: Any) -> str:
     return f"{value!r:.60}" if not isinstance(value, np.generic) else f"{value:.6g}"
 
@@ -207,26 +213,26 @@ def _spoken(value: Any) -> str:
 
 
 class Field:
-    """What a part may hold."""
+    """Base of fields: what a part may hold."""
 
     def check(self, value: Any, place: str, scope: Scope) -> None:
-        """Refuse what it may not."""
+        """Refuse a value that the field does not allow."""
         raise NotImplementedError
 
     def hold(self, value: Any, place: str, **sizes: int) -> None:
-        """Refuse what it may not hold, as a whole with these sizes."""
+        """:meth:`check` a value by itself, with these sizes."""
         scope = Scope(sizes)
         self.check(value, place, scope)
         scope.end()
 
     @staticmethod
     def refuse(place: str, value: Any, must: str) -> Any:
-        """Say what a place holds and what it must be."""
+        """Raise an error: what a place holds, and what it must be."""
         raise Damaged(f"{place} holds {_spoken(value)}, but must be {must}")
 
 
 class Anything(Field):
-    """Whatever a file can hold; objects in it have schemas of their own."""
+    """Anything that a file can hold; objects inside are checked against their own schemas."""
 
     def check(self, value: Any, place: str, scope: Scope) -> None:
         if _schema_of(value) is not None:
@@ -254,7 +260,7 @@ class Flag(Field):
 
 
 class Text(Field):
-    """A text, one of some if they are given."""
+    """A text; if choices are given, one of them."""
 
     def __init__(self, *choices: str) -> None:
         self.choices = choices
@@ -265,7 +271,7 @@ class Text(Field):
 
 
 class Random(Field):
-    """A source of random numbers, whose state was checked before it was made."""
+    """A random generator; :func:`check_random` has checked its state."""
 
     def check(self, value: Any, place: str, scope: Scope) -> None:
         if not isinstance(value, np.random.Generator):
@@ -273,7 +279,7 @@ class Random(Field):
 
 
 class Real(Field):
-    """A number, from ``low`` to ``high``, perhaps not finite."""
+    """A number from ``low`` to ``high``; infinity and NaN are allowed unless ``finite``."""
 
     def __init__(self, low: float = -np.inf, high: float = np.inf, finite: bool = False) -> None:
         self.low, self.high, self.finite = low, high, finite
@@ -281,12 +287,14 @@ class Real(Field):
     def check(self, value: Any, place: str, scope: Scope) -> None:
         if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
             self.refuse(place, value, "a number")
+        if isinstance(value, int) and not LEAST <= value <= MOST:  # compiled code has no such integer
+            self.refuse(place, value, f"an integer from {LEAST} to {MOST}, or with a point")
         if value < self.low or value > self.high or (self.finite and not np.isfinite(value)):
             self.refuse(place, value, f"a finite number from {self.low:g} to {self.high:g}")
 
 
 class Whole(Field):
-    """An integer from ``low`` to ``high``, which may be sizes; ``size`` is the name of the one that it is."""
+    """An integer from ``low`` to ``high``, which may be names of sizes; it binds ``size`` if that is given."""
 
     def __init__(self, low: int | str = LEAST, high: int | str = MOST, size: str = "") -> None:
         self.low, self.high, self.size = low, high, size
@@ -305,15 +313,15 @@ class Whole(Field):
 
 
 class Array(Field):
-    """An array of a shape: numbers, names of sizes such as "n" or "n+1", None for any, or a tuple of such.
+    """An array whose shape is given by numbers, names of sizes such as "n" or "n+1", None for any, or tuples of these.
 
     Parameters
     ----------
-    dtype : the types it may have; None for any
-    low, high : the range of its entries, numbers or sizes
-    finite : whether all entries must be; ``"inf"`` allows infinite ones, and False NaN too
-    order : whether it must be in C order, as compiled loops take it
-    rising, distinct : whether its entries never fall, and whether none is there twice
+    dtype : allowed dtypes; None for any
+    low, high : range of the entries, as numbers or names of sizes
+    finite : whether all entries must be finite; ``"inf"`` allows infinity, False also NaN
+    order : whether the array must be in C order, which compiled loops need
+    rising, distinct : whether entries must not fall, and whether all must differ
     """
 
     def __init__(
@@ -337,7 +345,7 @@ class Array(Field):
         scope.later.append(lambda: self._entries(value, place, scope))
 
     def _entries(self, value: np.ndarray, place: str, scope: Scope) -> None:
-        """Range, finiteness and order of the entries."""
+        """Check range, finiteness and order of the entries."""
         if value.size == 0:
             return
         if value.dtype.kind == "f" and self.finite:
@@ -356,8 +364,26 @@ class Array(Field):
             raise Damaged(f"{place} has an entry twice, but must be distinct")
 
 
+def arrays_of(cls: type) -> dict[str, Array]:
+    """The fields of a registered class that are arrays, by name."""
+    return {name: field for name, field in SCHEMAS[cls].fields().items() if isinstance(field, Array)}
+
+
+def blank(cls: type, sizes: dict[Any, int], dtype: Any = None) -> dict[str, np.ndarray]:
+    """Zeros for the arrays of a registered class, by name, of this type where a field allows it.
+
+    Of several sizes that a field allows the first is taken, and 0 where it allows any.
+    """
+    found = {}
+    for name, field in arrays_of(cls).items():
+        shape = [size[0] if isinstance(size, tuple) else size for size in field.shape]
+        kind = dtype if dtype in field.dtypes else field.dtypes[0]
+        found[name] = np.zeros([sizes.get(size, size) or 0 for size in shape], kind)
+    return found
+
+
 class Matrix(Field):
-    """Rows as users have them: an array or a sparse matrix of floating numbers, of a shape as that of an array."""
+    """A user's rows: an array or sparse matrix of floating numbers; the shape is given as in :class:`Array`."""
 
     def __init__(self, *shape: Any) -> None:
         self.shape = shape
@@ -368,13 +394,17 @@ class Matrix(Field):
             self.refuse(place, shape or value, f"floating numbers of shape {scope.said(self.shape)}")
 
 
+#: A counter; sums of such numbers fit into int64, and exactly into float64.
+COUNT = Whole(0, 2**53)
+
+
 def permutation(n: str, dtype: Any = INDICES) -> Array:
-    """All places of an array of a size, each once."""
+    """A permutation of 0 … n − 1."""
     return Array(n, dtype=dtype, low=0, high=f"{n}-1", distinct=True)
 
 
 class Either(Field):
-    """One of some fields, the first that fits."""
+    """One of several fields, the first that allows the value."""
 
     def __init__(self, *choices: Field) -> None:
         self.choices = choices
@@ -382,25 +412,24 @@ class Either(Field):
     def check(self, value: Any, place: str, scope: Scope) -> None:
         said = None
         for choice in self.choices:
-            trial = scope.copy()
+            sizes, waiting = dict(scope.sizes), len(scope.later)  # to go back to
             try:
-                choice.check(value, place, trial)
+                choice.check(value, place, scope)
+                return
             except Damaged as bad:
                 said = bad if said is None or not isinstance(choice, Nothing) else said
-                continue
-            scope.sizes.update(trial.sizes)
-            scope.later = trial.later
-            return
+                scope.sizes = sizes
+                del scope.later[waiting:]
         raise said or Damaged(f"{place} is missing")
 
 
 def maybe(field: Field) -> Either:
-    """A field, or None."""
+    """None, or a value of the field."""
     return Either(Nothing(), field)
 
 
 class Each(Field):
-    """A list, tuple or dictionary whose values are all alike; ``alone`` ones have sizes of their own."""
+    """A list, tuple or dictionary of values of one field; with ``alone`` each value has a scope of its own."""
 
     def __init__(self, field: Field, kind: Any = (list, tuple), alone: bool = False) -> None:
         self.field, self.kind, self.alone = field, kind, alone
@@ -430,8 +459,9 @@ class Pair(Field):
 
 
 class Row(Field):
-    """A dictionary with these entries; ``rest`` is what others may be, which there are none of if it is None, and
-    ``needs`` are those that must be there, all if None.
+    """A dictionary with the ``known`` entries; of these ``needs`` must be present (None: all).
+
+    Further entries are values of the field ``rest``; None allows none.
     """
 
     def __init__(
@@ -444,7 +474,9 @@ class Row(Field):
             self.refuse(place, value, "a dictionary")
         missing = [name for name in self.needs if name not in value]
         odd = [name for name in value if name not in self.known]
-        if missing or (odd and self.rest is None):
+        unnamed = [name for name in odd if not isinstance(name, str)]
+        if missing or unnamed or (odd and self.rest is None):
+            odd = unnamed or odd
             raise Damaged(f"{place} {f'lacks {missing[0]}' if missing else f'has {odd[0]!r:.60}, which nobody knows'}")
         for name in self.known:
             if name in value:
@@ -454,7 +486,7 @@ class Row(Field):
 
 
 class Within(Field):
-    """An object of one of some classes, in the scope of what it stands in."""
+    """An object of one of these classes, in the scope of the object around it."""
 
     def __init__(self, *classes: type) -> None:
         self.classes = classes
@@ -466,12 +498,12 @@ class Within(Field):
     def _class(self, value: Any, place: str) -> None:
         schema = _schema_of(value)
         if schema is None or (self.classes and not issubclass(schema.cls, self.classes)):
-            names = " or ".join(cls.__qualname__ for cls in self.classes)
-            self.refuse(place, value if schema is None else schema.cls.__name__, f"a {names or 'registered object'}")
+            names = " or ".join(map(_named, self.classes))
+            self.refuse(place, value if schema is None else _named(schema.cls), f"a {names or 'registered object'}")
 
 
 class Own(Within):
-    """An object of one of some classes with sizes of its own, but for some that are given: its name, the outer one."""
+    """An object of one of these classes in its own scope; ``given`` maps sizes of that scope to outer sizes."""
 
     def __init__(self, *classes: type, **given: str) -> None:
         super().__init__(*classes)
@@ -504,7 +536,7 @@ def _words(n: int) -> Array:
     return Array(n, dtype=np.uint64)
 
 
-#: States of NumPy's sources of random numbers, by name.
+#: Fields of the states of NumPy's bit generators, by name.
 BITS: dict[str, dict[str, Field]] = {
     "MT19937": {"state": Row({"key": Array(624, dtype=np.uint32), "pos": Whole(0, 624)})},
     "PCG64": _PCG,
@@ -518,7 +550,7 @@ _LEGACY = {"has_gauss": Whole(0, 1), "gauss": Real(finite=True)}
 
 
 def check_random(state: Any, place: str, legacy: bool) -> str:
-    """Refuse a state that no source of random numbers can have; returns the name of the source."""
+    """Refuse a state that no bit generator can have; returns the name of the bit generator."""
     name = state.get("bit_generator") if isinstance(state, dict) else None
     if name not in BITS:
         raise Damaged(f"{place} is no source of random numbers that is known: {name!r:.60}")

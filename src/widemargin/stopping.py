@@ -10,11 +10,11 @@ from typing import Any
 
 from .files import savable
 
-#: Early stopping counts checkpoints without an improvement once the gap, where it is known, is this share of the
-#: objective: what comes before is no machine yet, and its error says nothing.
-TELLING = 0.5
-#: A gap below minus this share of the objective says that dual values are wrong by rounding.
-ROUNDED = 1e-9
+# Tuned numbers, as shares of the objective.
+TELLING = 0.5  # gap at which early stopping begins to count: the errors of earlier models say nothing
+ROUNDED = 1e-9  # gap below minus this: dual values are wrong by rounding
+LEAST_AHEAD = 1 / 8  # share of the steps so far before a gap is foreseen to close, so that looks stay few
+LATE = 1.05  # times the steps foreseen: a look that is a little late costs less than one that is early
 
 STOP_REASONS = {
     "tol": "the duality gap is at most tol of the objective; of a solver without a gap: the objective changed by less "
@@ -79,8 +79,8 @@ class Limits:
 
 
 def certified(reason: str, gap: float, tol: float, tight: bool) -> str:
-    """The reason of a run that ended for another one, when the certificate of its model has the last word: ``gap`` is
-    relative, and ``tight`` says whether the run was to close it.
+    """The reason for which a run ended, corrected by the certificate of its model: ``gap`` is its relative gap, and
+    ``tight`` says whether the run was to close the gap.
 
     >>> certified("tol", 0.2, 1e-3, tight=True), certified("tol", 0.2, 1e-3, tight=False)
     ('precision', 'settled')
@@ -107,6 +107,20 @@ raise tol"
     )
 
 
+def without_proof(name: str, interrupted: bool) -> str:
+    """The sentence of a model that was not scored in float64, whose certificate is None.
+
+    >>> without_proof("SVC", interrupted=True)
+    'SVC was interrupted before it computed the scores of its certificate in float64, and there is none: let it go on \
+for one'
+    """
+    ended, remedy = (
+        ("was interrupted before it computed", "let it go on") if interrupted
+        else ("had no time to compute", "raise max_seconds")
+    )  # fmt: skip
+    return f"{name} {ended} the scores of its certificate in float64, and there is none: {remedy} for one"
+
+
 @savable()
 @dataclass
 class Patience:
@@ -117,7 +131,7 @@ class Patience:
     unimproved: int = 0
 
     def improves(self, error: float, measured: dict[str, float]) -> bool:
-        """Whether the error is the lowest so far; if not, and the gap tells that it counts, one checkpoint more."""
+        """Whether the error is the lowest so far; if not, and the gap is small enough, count the checkpoint."""
         if error < self.error or self.error == math.inf:
             self.error, self.unimproved = error, 0
             return True
@@ -129,8 +143,7 @@ class Patience:
 def foreseen(gaps: list[tuple[float, float]], tol: float) -> float:
     """The step at which a gap that falls as evenly as in the last half of the work reaches tol; infinite if it rose.
 
-    ``gaps`` are (steps, share of the objective that the gap is) in order. The next look is an eighth of the steps ahead
-    at least, so that looks stay few, and a little late rather than early.
+    ``gaps`` are (steps, relative gap) in order.
 
     >>> foreseen([(100.0, 1e-1), (200.0, 1e-2)], 1e-3)
     305.0
@@ -140,17 +153,17 @@ def foreseen(gaps: list[tuple[float, float]], tol: float) -> float:
     if not 0.0 < tol < gap < wide < math.inf:
         return math.inf
     ahead = (steps - earlier) * math.log(gap / tol) / math.log(wide / gap)
-    return steps + max(1.05 * ahead, steps / 8)
+    return steps + max(LATE * ahead, LEAST_AHEAD * steps)
 
 
 def reason_to_stop(
     measured: dict[str, float], previous: float, tol: float, over: bool, patience: Patience, stalled: bool,
     tight: bool = True,
 ) -> str:  # fmt: skip
-    """Why the run ends at a checkpoint where all epochs are done (``over``) or not; "" if it goes on.
+    """Why the run ends at a checkpoint; "" if it goes on. ``over``: all epochs are done.
 
-    A gap closed counts for more than the end of the epochs, and a dual value above the primal one is rounding. A gap
-    that is not ``tight`` proves what it can, and does not keep a run going whose objective no longer changes.
+    A closed gap counts for more than the end of the epochs. A dual value above the primal value is rounding. A gap that
+    is not ``tight`` does not keep a run going whose objective no longer changes.
     """
     share, gap = abs(measured["objective"]), measured.get("gap", math.inf)
     if over and not gap <= tol * share:

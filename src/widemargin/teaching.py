@@ -1,7 +1,7 @@
-"""Teachers, who choose what a learner sees next, for labels that cost something.
+"""Active learning: teachers choose the examples that are labelled next, when labels cost something.
 
-A teacher is any callable that is given the learner and the pool, and returns the place of the example to be labelled
-next, or None to end the lesson. :func:`teach` runs the loop with any estimator that has ``partial_fit``.
+A teacher is a callable ``teacher(learner, pool)`` that returns the place of the example to label next, or None to end
+the lesson. :func:`teach` runs the loop with any estimator that has ``partial_fit``.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from .arguments import generator, not_negative, positive, whole
-from .core.interrupts import Interrupts, at_once
-from .core.rows import as_matrix, checked_sparse
+from .core.rows.rows import as_matrix, checked_sparse
+from .core.threads.interrupts import Interrupts, at_once
+from .data.training import is_fitted
 from .history import History
 
 __all__ = ["ActiveTeacher", "Lesson", "Pool", "RandomTeacher", "StreamTeacher", "teach"]
 
 
 class Pool:
-    """Examples without labels, those that were chosen or passed over set aside.
+    """Examples without labels. Those that a teacher has chosen or passed over are removed.
 
-    :func:`teach` makes it, and gives it to the teacher. Its length is the number of examples left.
+    :func:`teach` makes the pool and gives it to the teacher. Its length is the number of examples left.
 
     Parameters
     ----------
@@ -46,9 +45,9 @@ class Pool:
     unseen : ndarray of bool
         Which examples are left.
     kernel_evals : int
-        Kernel values that scores of examples have taken.
+        The number of kernel values computed to score examples.
     seconds : float
-        The time that scores have taken.
+        The time spent on scores.
 
     See Also
     --------
@@ -68,7 +67,7 @@ class Pool:
         self.X, self.rng = as_matrix(checked_sparse(X)) if sp.issparse(X) else np.asarray(X), rng
         self.unseen = np.ones(self.X.shape[0], bool)
         self.kernel_evals, self.seconds = 0, 0.0
-        # the places of those left stand in front; where each stands
+        # _order begins with the places of the examples left; _place[i] is where example i stands in _order
         self._order, self._place = np.arange(self.unseen.size), np.arange(self.unseen.size)
         self._left, self._next = self.unseen.size, 0
 
@@ -76,7 +75,7 @@ class Pool:
         return self._left
 
     def remove(self, i: int) -> None:
-        """Set an example aside, so that it is not drawn again.
+        """Remove an example, so that it is not drawn again.
 
         Parameters
         ----------
@@ -156,7 +155,7 @@ class Pool:
         return np.array(found, np.int64)
 
     def margins(self, learner: Any, places: np.ndarray) -> np.ndarray:
-        """Return how sure the learner is of some examples.
+        """Return the margins of some examples: how sure the learner is of them.
 
         Parameters
         ----------
@@ -168,7 +167,7 @@ class Pool:
         Returns
         -------
         ndarray of shape (len(places),)
-            The size ``|f|`` of the score for two classes, else how far the highest score is above the next.
+            ``|f|`` for two classes with the score f; for more, the highest score minus the second highest.
 
         Examples
         --------
@@ -197,12 +196,12 @@ class Pool:
 
 
 def _vectors(learner: Any) -> int:
-    """How many kernel values a score takes."""
+    """The number of kernel values that a score takes."""
     return int(np.shape(learner.dual_coef_)[-1]) if hasattr(learner, "dual_coef_") else 0
 
 
 class RandomTeacher:
-    """Chooses at random: what others are to be measured against.
+    """Chooses an example at random, as a baseline for other teachers.
 
     See Also
     --------
@@ -254,28 +253,27 @@ class ActiveTeacher:
 
 
 class StreamTeacher:
-    """Takes examples as they come and asks for a label only where it is worth one, within a budget.
+    """Takes examples in their order and asks for labels only if the learner is unsure, within a budget.
 
-    An example is worth a label if it is among the share of those seen lately that the learner is least
-    sure of: ``|f|`` is at most a threshold, which falls with every such example and rises with every
-    other.
+    An example is worth a label if ``|f|`` is at most a threshold. The threshold falls with every such example and rises
+    with every other one, so that the given share of recent examples is worth a label.
 
     Parameters
     ----------
     share : float, default=0.1
-        The share of the examples seen that may be asked for, at most 1.
+        The largest share of the examples seen that may be labelled, at most 1.
     explore : float, default=0.05
-        The share of the examples for which a label is asked, within the budget, however sure the learner is. What has
-        changed unnoticed is found by them alone.
+        The share of the examples that are labelled, within the budget, however sure the learner is. Only these can show
+        that the data has changed where the learner is sure.
     step : float, default=0.1
-        The share of itself by which the threshold moves, at most. It is below 1.
+        The largest relative change of the threshold by one example, below 1.
 
     Attributes
     ----------
     threshold : float
-        The threshold now; NaN before the first example.
+        The current threshold; NaN before the first example.
     seen : int
-        The number of examples that came.
+        The number of examples seen.
     asked : int
         The number of labels that were asked for.
 
@@ -295,7 +293,7 @@ class StreamTeacher:
     ('teacher', True)
     """
 
-    #: Examples that are scored at once; the learner does not change until a label comes.
+    #: Examples that are scored at once. The learner does not change between two labels.
     BLOCK = 32
 
     def __init__(self, share: float = 0.1, explore: float = 0.05, step: float = 0.1) -> None:
@@ -311,12 +309,12 @@ class StreamTeacher:
     def __call__(self, learner: Any, pool: Pool) -> int | None:
         while (block := pool.upcoming(self.BLOCK)).size:
             margins = pool.margins(learner, block)
-            if not self.threshold > 0.0:  # nothing is known of scores yet
+            if not self.threshold > 0.0:  # the first scores
                 self.threshold = float(np.quantile(margins, self.share))
             for i, margin in zip(block.tolist(), margins.tolist(), strict=True):
                 self.seen += 1
                 worth = margin <= self.threshold
-                # rests where the share of those below is the one wanted
+                # on average the threshold does not move if the share of margins below it is ``share``
                 self.threshold *= 1.0 + self.step * (self.share - worth)
                 if self.asked < self.share * self.seen and (worth or pool.rng.random() < self.explore):
                     self.asked += 1
@@ -327,7 +325,7 @@ class StreamTeacher:
 
 @dataclass
 class Lesson:
-    """What :func:`teach` returns: which labels were asked for, and how the learner got on.
+    """The result of :func:`teach`: which labels were asked for, and how good the learner was on the way.
 
     Attributes
     ----------
@@ -335,11 +333,11 @@ class Lesson:
         Columns ``labels``, ``test_error`` (if there are test examples), ``kernel_evals`` of the learner and
         ``pool_kernel_evals`` of the teacher, ``seconds`` of learning and ``pool_seconds`` of choosing.
     indices : list of int
-        Which examples were labelled, in order.
+        The places of the labelled examples, in order.
     labels : list
         Their labels.
     stop_reason : str
-        "labels", "pool" (nothing is left), "teacher" (it returned None), "interrupted" or "error".
+        "labels" (all are given), "pool" (it is empty), "teacher" (it returned None), "interrupted" or "error".
 
     See Also
     --------
@@ -376,36 +374,35 @@ def teach(
     every: int | None = None,
     random_state: Any = None,
 ) -> Lesson:
-    """Let a teacher choose examples, ask for their labels, and let the learner learn them one by one.
+    """Let a teacher choose examples, ask an oracle for their labels, and train the learner on them one by one.
 
     Parameters
     ----------
     learner : classifier with ``partial_fit``
-        The learner. It is trained in place; one that is fitted already goes on.
+        The learner, which is trained in place. A fitted learner continues training.
     pool : array or sparse matrix of shape (n, n_features)
         The examples without labels.
     teacher : RandomTeacher, ActiveTeacher, StreamTeacher or callable
-        The teacher, called with the learner and the :class:`Pool`. It returns the place of an example, or None to end.
+        The teacher. ``teacher(learner, pool)`` returns the place of an example in the :class:`Pool`, or None to end.
     oracle : array of shape (n,), or callable
-        The labels, or who knows them: called with the place of an example in the pool.
+        The labels, or a function that returns the label of the example at a place.
     labels : int, default=500
         The number of labels to ask for in all.
     start : int, default=10
-        The number of the first of them, for examples drawn at random and learnt together.
+        The number of labels for the first examples, which are drawn at random and learnt together.
     classes : array or None, default=None
-        All labels there are. They are needed where ``oracle`` is a callable and the learner is not fitted.
+        All labels. They are needed if ``oracle`` is a callable and the learner is not fitted.
     test : (X, y) or None, default=None
         Examples to measure the error on, and their labels.
     every : int or None, default=None
-        The number of labels between two measurements. None measures ever more seldom, some thirty times in all.
+        The number of labels between two measurements. None measures ever more rarely, about thirty times in all.
     random_state : int, Generator, RandomState or None, default=None
         The source of random numbers. The same integer gives the same lesson again.
 
     Returns
     -------
     Lesson
-        What was asked and measured, also after Ctrl-C. An error of the oracle, the teacher or the learner carries the
-        lesson so far as its attribute ``lesson``; the labels given by then have been learnt.
+        The lesson, also after Ctrl-C. An error of oracle, teacher or learner has it as the attribute ``lesson``.
 
     Examples
     --------
@@ -421,40 +418,46 @@ def teach(
     """
     if not callable(getattr(learner, "partial_fit", None)):
         raise TypeError(f"{type(learner).__name__} has no partial_fit: use an estimator that learns one by one")
-    if not callable(teacher) or isinstance(teacher, type):
-        raise TypeError(f"teacher must be a callable of (learner, pool), such as ActiveTeacher(), got {teacher!r}")
-    whole("labels", labels)
-    whole("start", start, least=0)
-    among = Pool(pool, generator(random_state))
-    ask = oracle if callable(oracle) else _labels(oracle, len(among)).__getitem__
-    named = {} if _is_fitted(learner) else {"classes": _classes(classes, oracle, start)}
-    lesson, course = Lesson(), _Course(learner, among, ask, _test(test), every)
-    with Interrupts() as interrupts:
-        try:
-            first = among.draw(min(start, labels))
-            if first.size:
-                course.learn(lesson, first.tolist(), named)
-            course.follow(lesson, teacher, labels, interrupts)
-        except KeyboardInterrupt:  # while the oracle or the teacher was asked
-            lesson.stop_reason = "interrupted"
-        except Exception as error:
-            lesson.stop_reason = "error"
-            error.lesson = lesson  # type: ignore[attr-defined]
-            raise
-        course.measure(lesson, last=True)
-    return lesson
+    course = _Course(learner, Pool(pool, generator(random_state)), oracle, test, every)
+    return course.held(teacher, labels, start, classes)
 
 
 class _Course:
-    """A lesson under way."""
+    """A lesson in progress, and those who take part in it."""
 
-    def __init__(self, learner: Any, pool: Pool, ask: Any, test: Any, every: int | None) -> None:
-        self.learner, self.pool, self.ask, self.test = learner, pool, ask, test
+    def __init__(self, learner: Any, pool: Pool, oracle: Any, test: Any, every: int | None) -> None:
+        self.learner, self.pool, self.oracle, self.test = learner, pool, oracle, _checked_test(test)
+        self.ask = oracle if callable(oracle) else _checked_labels(oracle, len(pool)).__getitem__
         self.every = every if every is None else whole("every", every)
+        self.lesson = Lesson()
+        #: The number of labels at which the learner is measured next, and the seconds of learning.
         self.next, self.seconds = 0, 0.0
 
-    def follow(self, lesson: Lesson, teacher: Any, labels: int, interrupts: Interrupts) -> None:
+    def held(self, teacher: Any, labels: int, start: int, classes: Any) -> Lesson:
+        """Hold the lesson: learn some examples drawn at random, then those that the teacher chooses."""
+        if not callable(teacher) or isinstance(teacher, type):
+            raise TypeError(f"teacher must be a callable of (learner, pool), such as ActiveTeacher(), got {teacher!r}")
+        whole("labels", labels)
+        whole("start", start, least=0)
+        known = {} if is_fitted(self.learner) else {"classes": _all_classes(classes, self.oracle, start)}
+        with Interrupts() as interrupts:
+            try:
+                first = self.pool.draw(min(start, labels))
+                if first.size:
+                    self.learn(first.tolist(), known)
+                self.follow(teacher, labels, interrupts)
+            except KeyboardInterrupt:  # in the oracle or the teacher
+                self.lesson.stop_reason = "interrupted"
+            except Exception as error:
+                self.lesson.stop_reason = "error"
+                error.lesson = self.lesson  # type: ignore[attr-defined]
+                raise
+            self.measure(last=True)
+        return self.lesson
+
+    def follow(self, teacher: Any, labels: int, interrupts: Interrupts) -> None:
         """Learn what the teacher chooses, until there is a reason to stop."""
+        lesson = self.lesson
         while not lesson.stop_reason:
             if len(lesson.labels) >= labels:
                 lesson.stop_reason = "labels"
@@ -465,35 +468,35 @@ class _Course:
             elif (chosen := at_once()(teacher)(self.learner, self.pool)) is None:
                 lesson.stop_reason = "teacher"
             else:
-                self.learn(lesson, [_place(chosen, self.pool.unseen.size)], {})
+                self.learn([_checked_place(chosen, self.pool.unseen.size)], {})
 
-    def learn(self, lesson: Lesson, places: list[int], options: dict[str, Any]) -> None:
-        """Ask for the labels of these examples, and learn them: those that were given, if the oracle fails."""
+    def learn(self, places: list[int], options: dict[str, Any]) -> None:
+        """Ask for the labels of these examples, and learn them. If the oracle fails, learn those that it has given."""
         answers: list[Any] = []
         for i in places:
             self.pool.remove(i)
         try:
             with at_once():
-                answers.extend(_answer(self.ask(i), i) for i in places)
+                answers.extend(_checked_answer(self.ask(i), i) for i in places)
         finally:
             if answers:
-                self._learn(lesson, places[: len(answers)], answers, options)
+                self._learn(places[: len(answers)], answers, options)
 
-    def _learn(self, lesson: Lesson, places: list[int], answers: list[Any], options: dict[str, Any]) -> None:
-        lesson.indices += places
-        lesson.labels += answers
+    def _learn(self, places: list[int], answers: list[Any], options: dict[str, Any]) -> None:
+        self.lesson.indices += places
+        self.lesson.labels += answers
         since = time.perf_counter()
         try:
             self.learner.partial_fit(self.pool.X[places], np.array(answers), **options)
-        except KeyboardInterrupt:  # the learner says so when it has learnt them
-            lesson.stop_reason = "interrupted"
+        except KeyboardInterrupt:  # estimators raise it after they have learnt the examples
+            self.lesson.stop_reason = "interrupted"
         self.seconds += time.perf_counter() - since
-        self.measure(lesson)
+        self.measure()
 
-    def measure(self, lesson: Lesson, last: bool = False) -> None:
-        """Record where the lesson stands, if it is time to."""
-        count = len(lesson.labels)
-        if count == 0 or (count < self.next and not last) or count == lesson.history_.last("labels"):
+    def measure(self, last: bool = False) -> None:
+        """Add a row to the history, if it is time to."""
+        history, count = self.lesson.history_, len(self.lesson.labels)
+        if count == 0 or (count < self.next and not last) or count == history.last("labels"):
             return
         self.next = count + (self.every or max(1, count // 6))
         row: dict[str, Any] = {"labels": count}
@@ -503,11 +506,11 @@ class _Course:
         counters = getattr(getattr(self.learner, "_state", None), "counters", None)
         row["kernel_evals"] = getattr(counters, "kernel_evals", 0)
         row["pool_kernel_evals"] = self.pool.kernel_evals
-        lesson.history_.append(seconds=self.seconds, pool_seconds=self.pool.seconds, **row)
+        history.append(seconds=self.seconds, pool_seconds=self.pool.seconds, **row)
 
 
-def _classes(classes: Any, oracle: Any, start: int) -> Any:
-    """All labels there are, for a learner that knows nothing yet."""
+def _all_classes(classes: Any, oracle: Any, start: int) -> Any:
+    """All labels, for a learner that is not fitted."""
     if start == 0:
         raise ValueError("start must be at least 1 for a learner that knows nothing yet, got 0")
     if classes is None and callable(oracle):
@@ -515,15 +518,15 @@ def _classes(classes: Any, oracle: Any, start: int) -> Any:
     return np.unique(oracle) if classes is None else classes
 
 
-def _labels(oracle: Any, n: int) -> np.ndarray:
+def _checked_labels(oracle: Any, n: int) -> np.ndarray:
     known = np.asarray(oracle)
     if known.shape != (n,):
         raise ValueError(f"oracle must have one label for each of {n} examples, got an array of shape {known.shape}")
     return known
 
 
-def _test(test: Any) -> Any:
-    """The test examples and their labels, if there are any."""
+def _checked_test(test: Any) -> Any:
+    """The test examples and their labels, or None."""
     if test is None:
         return None
     if not isinstance(test, tuple | list) or len(test) != 2:
@@ -534,29 +537,21 @@ def _test(test: Any) -> Any:
     return test
 
 
-def _place(chosen: Any, n: int) -> int:
-    """The place that a teacher chose."""
+def _checked_place(chosen: Any, n: int) -> int:
+    """The place that a teacher has chosen, as an integer."""
     try:
         place = int(chosen)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"a teacher returns the place of an example, or None, got {chosen!r}") from error
-    if place != chosen:  # a part of a number, or a string of digits
+    if place != chosen:  # a fraction, or a string of digits
         raise TypeError(f"a teacher returns the place of an example, or None, got {chosen!r}")
     if not 0 <= place < n:
         raise ValueError(f"a teacher returns the place of an example, from 0 to {n - 1}, got {place}")
     return place
 
 
-def _answer(label: Any, i: int) -> Any:
-    """The label that the oracle gave example i."""
+def _checked_answer(label: Any, i: int) -> Any:
+    """The label that the oracle has given to example i."""
     if label is None:
         raise TypeError(f"the oracle must say the label of example {i} of the pool, got None")
     return label
-
-
-def _is_fitted(learner: Any) -> bool:
-    try:
-        check_is_fitted(learner)
-    except NotFittedError:
-        return False
-    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -10,10 +9,9 @@ import pickle
 import queue
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing.pool import ThreadPool
 from multiprocessing.spawn import get_executable
 from typing import Any, NamedTuple
 
@@ -21,11 +19,11 @@ import joblib
 import numpy as np
 import scipy.sparse as sp
 from numba import config
-from numba.core import event
 from sklearn.base import BaseEstimator, clone, is_classifier
 
 from .arguments import one_of, threads
-from .core.machine_code import folders
+from .core.compiling.machine_code import folders
+from .core.compiling.notice import compilations
 from .estimators.budgeted import BudgetedSVC, BudgetedSVR
 from .estimators.incremental import IncrementalSVC
 from .estimators.kernel import SVC, SVR
@@ -124,25 +122,13 @@ def warmup(
     >>> list(done)
     ['LinearSVC, float64, dense']
     """
-    kinds = [
-        (one_of("dtypes", dtype, DTYPES), one_of("layouts", layout, LAYOUTS))
-        for layout in _several(layouts)
-        for dtype in _several(dtypes)
-    ]
-    # parts of one kind side by side have little in common, those of one estimator often do
-    titled = [_titled(each) for each in _several(NAMED if estimators is None else estimators)]
-    parts = [
-        _Part(f"{title}, {dtype}, {layout}", estimator, dtype, layout)
-        for dtype, layout in kinds
-        for title, estimator in titled
-    ]
+    parts = _parts(NAMED if estimators is None else estimators, dtypes, layouts)
     processes = min(joblib.cpu_count() if n_jobs is None else threads(n_jobs), len(parts))
     if not parts:
         raise ValueError("warmup has nothing to compile: name estimators, dtypes and layouts, or leave them out")
     if folders(config.CACHE_DIR).written is None:
-        raise RuntimeError(
-            "warmup finds no folder to keep machine code in: set NUMBA_CACHE_DIR to a folder that can be written"
-        )
+        advice = "set NUMBA_CACHE_DIR to a folder that can be written"
+        raise RuntimeError(f"warmup finds no folder to keep machine code in: {advice}")
     done: dict[str, Warmed] = {}
     for part, warmed in _run(parts, processes):
         done[part.title] = warmed
@@ -154,6 +140,23 @@ def warmup(
                 flush=True,
             )
     return {part.title: done[part.title] for part in parts}
+
+
+def _parts(estimators: Any, dtypes: str | Iterable[str], layouts: str | Iterable[str]) -> list[_Part]:
+    """Each estimator on each kind of data. Neighbours are of one kind: their loops have less in common than those of
+    one estimator, so that two processes seldom compile the same loop.
+    """
+    kinds = [
+        (one_of("dtypes", dtype, DTYPES), one_of("layouts", layout, LAYOUTS))
+        for layout in _several(layouts)
+        for dtype in _several(dtypes)
+    ]
+    titled = [_titled(each) for each in _several(estimators)]
+    return [
+        _Part(f"{title}, {dtype}, {layout}", estimator, dtype, layout)
+        for dtype, layout in kinds
+        for title, estimator in titled
+    ]
 
 
 def _several(given: Any) -> list[Any]:
@@ -175,84 +178,67 @@ def _titled(given: Any) -> tuple[str, Any]:
 
 
 def _run(parts: list[_Part], processes: int) -> Iterator[tuple[_Part, Warmed]]:
-    """The parts as they are done."""
+    """The parts as they are done, shared out to processes."""
     if getattr(sys, "frozen", False) or not get_executable():
         yield from ((part, _warm(part)) for part in parts)  # no interpreter of its own that could be started
         return
-    helpers: queue.SimpleQueue[_Helper] = queue.SimpleQueue()
-    started = [_Helper() for _ in range(processes)]
-    for helper in started:
-        helpers.put(helper)
-
-    def by_a_helper(part: _Part) -> tuple[_Part, Warmed]:
-        helper = helpers.get()
-        warmed = helper.warm(part)
-        helpers.put(helper)
-        return part, warmed
-
-    pool = ThreadPool(processes)
+    done: queue.SimpleQueue[tuple[_Part, Warmed | str]] = queue.SimpleQueue()
+    children = []
     try:
-        yield from pool.imap_unordered(by_a_helper, parts)
+        for k in range(processes):
+            children.append(_started())
+            threading.Thread(target=_ask, args=(children[-1], parts[k::processes], done), daemon=True).start()
+        for _ in parts:
+            part, warmed = done.get()
+            if isinstance(warmed, str):
+                raise RuntimeError(f"warmup of {part.title}{warmed}")
+            yield part, warmed
     finally:
-        for helper in started:
-            helper.end()
-        pool.terminate()
+        for child in children:
+            child.kill()
+            child.wait()
 
 
-class _Helper:
-    """A Python process that warms one part after the other.
+def _started() -> subprocess.Popen[bytes]:
+    """A Python process that warms parts.
 
     It is started as a program of its own, for those of :mod:`multiprocessing` need a main module that can be imported,
     which prompts, notebooks and scripts without a guard have not.
     """
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return subprocess.Popen(
+        [os.fsdecode(get_executable()), "-P", "-W", "ignore", "-c", f"from {__name__} import serve; serve()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **one_thread, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": config.CACHE_DIR},
+    )
 
-    def __init__(self) -> None:
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        self._told = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [os.fsdecode(get_executable()), "-P", "-W", "ignore", "-c", f"from {__name__} import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._told,
-            env={**os.environ, **one_thread, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": config.CACHE_DIR},
-        )
 
-    def warm(self, part: _Part) -> Warmed:
-        """Have the part compiled."""
-        asked = base64.b64encode(pickle.dumps(part)) + b"\n"
-        try:
-            self._process.stdin.write(asked)  # type: ignore[union-attr]
-            self._process.stdin.flush()  # type: ignore[union-attr]
-            answer = self._process.stdout.readline()  # type: ignore[union-attr]
-        except OSError:
-            answer = b""
+def _ask(child: Any, parts: list[_Part], done: queue.SimpleQueue) -> None:
+    """Put each part with what a process says of it: what the part took, or how it failed."""
+    with contextlib.suppress(OSError):
+        pickle.dump(parts, child.stdin)
+        child.stdin.close()
+    for part in parts:
+        answer = child.stdout.readline()
         if not answer:
-            self._told.seek(0)
-            told = self._told.read().decode(errors="replace").strip().splitlines()
-            last = told[-1] if told else "it said nothing"
-            raise RuntimeError(
-                f"warmup of {part.title}: the process ended with status {self._process.wait()} ({last}); fewer at a "
-                "time, by n_jobs, take less memory"
-            )
+            last = (child.stderr.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+            status = f": the process ended with status {child.wait()} ({last})"
+            done.put((part, f"{status}; fewer at a time, by n_jobs, take less memory"))
+            return
         found = json.loads(answer)
-        if "failed" in found:
-            raise RuntimeError(f"warmup of {part.title} failed: {found['failed']}")
-        return Warmed(**found)
-
-    def end(self) -> None:
-        """End the process, whatever it is at."""
-        self._process.kill()
-        self._process.communicate()
-        self._told.close()
+        done.put((part, f" failed: {found['failed']}" if "failed" in found else Warmed(**found)))
 
 
 def serve() -> None:
-    """What a helper does: a part in each line of standard input, what it took in a line of standard output."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # estimators may print
-    for line in sys.stdin:
+    """What a process does: it reads parts from standard input, and writes a line for each to standard output."""
+    answers = sys.stdout
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 – estimators may print, and a pipe has an end
+    for part in pickle.load(sys.stdin.buffer):
         try:
-            answer = _warm(pickle.loads(base64.b64decode(line)))._asdict()
+            answer = _warm(part)._asdict()
         except Exception as failure:
             answer = {"failed": f"{type(failure).__name__}: {failure}"}
         print(json.dumps(answer), file=answers, flush=True)
@@ -261,23 +247,9 @@ def serve() -> None:
 # ---------------------------------------------------------------- small fits
 
 
-class _Count(event.Listener):
-    """Counts loops that are compiled, not their parts."""
-
-    def __init__(self) -> None:
-        self.loops = self._depth = 0
-
-    def on_start(self, found: event.Event) -> None:
-        self.loops += self._depth == 0
-        self._depth += 1
-
-    def on_end(self, found: event.Event) -> None:
-        self._depth -= 1
-
-
 def _warm(part: _Part) -> Warmed:
     """Fit, go on and predict, on little data of the kind, of two classes and of three, whose pairs have one run."""
-    rng, since, count = np.random.default_rng(0), time.perf_counter(), _Count()
+    rng, since = np.random.default_rng(0), time.perf_counter()
     n = 240  # of fewer, buffers would not grow
     X = rng.normal(size=(n, 4)) * (rng.random((n, 4)) < 0.5)
     y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=n)
@@ -285,7 +257,7 @@ def _warm(part: _Part) -> Warmed:
     X = X.astype(part.dtype)
     if part.layout == "sparse":
         X = sp.csr_matrix(X)
-    with event.install_listener("numba:compile", count):
+    with compilations() as count:
         for target in classes if is_classifier(part.estimator) else [y]:
             for variant in VARIANTS:
                 _use(part.estimator, X, target, variant)

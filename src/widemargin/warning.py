@@ -1,16 +1,16 @@
-"""Warnings that point at the line of the user's own program that led to them."""
+"""Warnings that name the line of the user's program that caused them."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 
-#: Packages whose lines are not the user's: this one, and those that call it, or are called by it, in between.
+#: Packages whose lines are not the user's: this one, and those between the user's program and this one.
 PASSED = frozenset({"widemargin", "sklearn", "joblib", "numba", "contextlib", "threadpoolctl"})
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn as of the innermost line outside of this package and scikit-learn; where there is none, of the outermost."""
+    """Warn at the innermost line outside the packages in ``PASSED``; if there is none, at the outermost line."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PASSED:
         frame = frame.f_back

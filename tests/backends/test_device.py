@@ -12,7 +12,7 @@ from sklearn.datasets import make_classification, make_moons
 
 import fresh
 from widemargin import SMO, SVC, SVR, backends, load, svm_grid, svm_path
-from widemargin.estimators import multiclass
+from widemargin.estimators.fit import voting
 
 X, Y = make_moons(120, noise=0.2, random_state=0)
 
@@ -49,7 +49,7 @@ def test_pairs_with_too_many_coefficients_for_a_gpu_are_scored_here_and_rows_are
     model = SVC(decision_function_shape="ovo").fit(X, np.arange(120) % 3)
     own = model.decision_function(X)
     monkeypatch.setattr(backends, "lacking", lambda: "")
-    monkeypatch.setattr(multiclass, "ON_DEVICE", 0)
+    monkeypatch.setattr(voting, "ON_DEVICE", 0)
     model.set_params(device="auto")
     np.testing.assert_array_equal(model.decision_function(X), own)
     wrong = X.copy()

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin import SVC, StochasticBatchPerceptron, solvers
-from widemargin.core import losses
-from widemargin.core.kernels import as_kernel
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import as_kernel
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
 

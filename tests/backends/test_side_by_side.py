@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin import solvers
-from widemargin.core import losses
-from widemargin.core.kernels import as_kernel
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import as_kernel
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import run
 
@@ -49,11 +49,11 @@ def solved(kind, problem, **parameters):
 @pytest.mark.parametrize("intercept", ["unregularized", "none"])
 @pytest.mark.parametrize(("cache_rows", "at_once"), [(64, 1), (10**4, 3)])
 def test_each_reaches_its_own_optimum_with_a_true_certificate(cache_rows, at_once, intercept, rng, device):
-    from widemargin.backends.workspace import Workspace
+    from widemargin.backends.workspace import DeviceSMOWorkspace
 
     given = problems(rng, cache_rows, intercept)
     solver, outcome = solved("devices", given, device=device, working_set=32)
-    assert min(Workspace(given, device, 32).most, len(given.parts)) == at_once
+    assert min(DeviceSMOWorkspace(given, device, 32).most, len(given.parts)) == at_once
     assert all(each.reached for each in outcome.state.states)
     certificates = solver.certificates(given, outcome.state)
     for part, rows, certificate in zip(given.parts, given.rows, certificates, strict=True):

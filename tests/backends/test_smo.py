@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin import solvers
-from widemargin.core import losses
-from widemargin.core.kernels import as_kernel
-from widemargin.core.rows import as_matrix, as_rows, take_rows
+from widemargin.core.kernels.kernels import as_kernel
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_matrix, as_rows, take_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
 
@@ -203,7 +203,7 @@ def narrowed(solver, given, beta):
 @pytest.mark.parametrize("case", ["rbf", "linear, a regularised intercept", "regression"])
 def test_an_active_set_has_all_that_are_free_or_violate_and_its_own_responses(case, rng, device, monkeypatch):
     from widemargin.backends import smo
-    from widemargin.solvers.smo import Variables
+    from widemargin.solvers.smo.dual import Variables
 
     monkeypatch.setattr(smo, "LARGE", N)
     given = problem(rng, **CASES[case])
@@ -239,7 +239,7 @@ def test_what_a_sample_comes_to_counts_the_active_set_that_it_works_on(rng, devi
     part = solver._sampled(given, state)
     own = state.sample
     rows = np.arange(0, part.n, 2)
-    inner = smo.State(0.5 * part.caps[rows] / N, np.zeros(rows.size), 0)
+    inner = smo.DeviceSMOState(0.5 * part.caps[rows] / N, np.zeros(rows.size), 0)
     own.episode = smo.Episode(rows, np.zeros(rows.size), inner)
     found = solver.duals(given, state)
     assert found.any()
@@ -278,7 +278,7 @@ def test_a_sample_is_never_empty(rng, device, monkeypatch):
 def test_what_a_sample_has_beyond_the_bounds_goes_to_those_most_wrong(rng):
     pytest.importorskip("triton")
     from widemargin.backends.smo import spread
-    from widemargin.solvers.smo import Variables
+    from widemargin.solvers.smo.dual import Variables
 
     sigma, cap, wrong = rng.choice([-1.0, 1.0], 50), rng.uniform(0.5, 2.0, 50), rng.normal(size=50)
     start = cap * rng.choice([0.0, 0.5, 1.0], 50)

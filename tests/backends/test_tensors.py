@@ -10,11 +10,11 @@ from sklearn.model_selection import GridSearchCV
 import fresh
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, IncrementalSVC, LinearSVC, backends, svm_path
 from widemargin.backends import tensors
-from widemargin.core import losses
-from widemargin.core.distant import Distant, local
-from widemargin.core.kernel_matrix import largest_value
-from widemargin.core.rows import as_rows
-from widemargin.estimators.proof import Exact
+from widemargin.core.kernels.matrix import largest_value
+from widemargin.core.losses import losses
+from widemargin.core.rows.distant import Distant, local
+from widemargin.core.rows.rows import as_rows
+from widemargin.estimators.fit.proof import Exact
 from widemargin.models import KernelModel
 from widemargin.problems import precision
 from widemargin.problems.kernel import KernelProblem
@@ -22,7 +22,7 @@ from widemargin.problems.layout import (
     Preparation,
     divided,
     largest_entry,
-    lengths,
+    longest_row,
     moved_by_float32,
     scaled_kernel,
 )
@@ -98,7 +98,7 @@ def test_data_is_prepared_on_a_device_as_on_the_host(name, kind, dtype, rng, dev
         assert rows_there.dtype == rows_here.values.dtype
         largest = largest_value(own, rows_here)
         assert largest_value(own, rows_there) == pytest.approx(largest, rel=1e-12)
-        there, here = lengths(own, rows_there), lengths(own, rows_here)
+        there, here = longest_row(own, rows_there), longest_row(own, rows_here)
         assert there == pytest.approx(here, rel=1e-6)  # squares of float32 rows are summed in float32 here
 
 
@@ -284,9 +284,9 @@ def test_a_fit_to_tensors_is_a_fit_to_arrays_and_only_support_vectors_travel(
     classes, dtype, rng, stand_in, monkeypatch
 ):
     from widemargin.backends.rows import DeviceRows
-    from widemargin.estimators import multiclass
+    from widemargin.estimators.fit import pairs
 
-    monkeypatch.setattr(multiclass, "SMALL_PAIRS", (0, 0))  # small pairs are solved on the CPU, where all rows go
+    monkeypatch.setattr(pairs, "SMALL_PAIRS", (0, 0))  # small pairs are solved on the CPU, where all rows go
     X = rng.normal(size=(N, 3)).astype(dtype)
     y, weights = np.arange(N) % classes, rng.uniform(0.5, 2.0, N)
     X[:, 0] += y
@@ -465,7 +465,8 @@ def test_arrays_of_other_libraries_on_the_host_need_no_torch():
 @pytest.mark.usefixtures("gpu")
 class TestOnAGPU:
     def test_a_large_array_is_sent_in_parts(self, rng):
-        from widemargin.backends.rows import STAGED, DeviceRows
+        from widemargin.backends.rows import DeviceRows
+        from widemargin.backends.sending import STAGED
 
         X = rng.normal(size=(3 * STAGED // (4 * 50) + 7, 50)).astype(np.float32)
         there = DeviceRows.of_host(X, backends.GPU)

@@ -461,6 +461,8 @@ def test_values_on_the_command_line():
         1, 1e-3, None, "auto", {1: 2.0}, "balanced",
     ]  # fmt: skip
     assert value_of("Pegasos(batch_size=16)") == widemargin.Pegasos(batch_size=16)
+    assert repr(value_of("Huberized(delta=0.5)")) == "Huberized(delta=0.5)"
+    assert repr(value_of("Polynomial(0.5, degree=2)")) == "Polynomial(gamma=0.5, coef0=0.0, degree=2)"
     assert value_of("__import__('os')") == "__import__('os')"
 
 

@@ -53,9 +53,9 @@ def test_the_uniform_average_of_sbp_is_that_of_its_iterates(rng):
     from benchmarks.papers.sbp_fig2 import UniformAverage
 
     from widemargin import StochasticBatchPerceptron
-    from widemargin.core import losses
-    from widemargin.core.kernels import RBF
-    from widemargin.core.rows import as_rows
+    from widemargin.core.kernels.kernels import RBF
+    from widemargin.core.losses import losses
+    from widemargin.core.rows.rows import as_rows
     from widemargin.problems.kernel import KernelProblem
 
     X, y = some(rng)

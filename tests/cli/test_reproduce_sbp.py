@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from widemargin import StochasticBatchPerceptron
-from widemargin.core.kernels import RBF
+from widemargin.core.kernels.kernels import RBF
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,8 +12,9 @@ import pytest
 
 from widemargin.core import sharing
 from widemargin.core.borrowing import borrow
-from widemargin.core.dispatch import compiled
-from widemargin.core.sharing import claim, in_turn, share, share_out
+from widemargin.core.compiling.dispatch import compiled
+from widemargin.core.intrinsics.atomics import claim
+from widemargin.core.sharing import in_turn, share, share_out
 
 
 @compiled

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from widemargin.core.dispatch import compiled
+from widemargin.core.compiling.dispatch import compiled
 from widemargin.data.decimals import HARD, LARGE, NO_NUMBER, NUMBER, number
 
 

@@ -112,6 +112,17 @@ def test_numbers_that_only_python_can_tell_apart_are_right(block):
     np.testing.assert_array_equal(X.toarray(), [[float(long), float(long + "1")]] * 600)
 
 
+def test_a_line_that_python_reads_has_its_query_and_ends_at_its_comment():
+    long = "1.00000000000000011102230246251565404236316680908203125"
+    text = f"1 qid:2 1:1\n{long} qid:-7 2:{long}1 3:2 # 4:{long}\n-1 qid:5 1:3\n"
+    for options in ({}, {"zero_based": False, "n_features": 3}):
+        X, y, qid = source(text, query_id=True, **options).load()
+        assert X.toarray().tolist() == [[1, 0, 0], [0, float(long + "1"), 2], [3, 0, 0]]
+        assert (y.tolist(), qid.tolist()) == ([1, float(long), -1], [2, -7, 5])
+    with pytest.raises(ValueError, match=r"line 1 has '1:3.40282356\S+', whose value is too large for float32"):
+        dense("1 1:3.402823567797336616375393954e38", dtype=np.float32)
+
+
 def test_a_million_columns_and_long_lines():
     columns = np.arange(4, 10**6 + 1, 4)
     text = "1 " + " ".join(f"{c}:1" for c in columns) + "\n0 5:2\n"
@@ -403,6 +414,14 @@ def test_integers_queries_and_chunks_are_written_plainly(tmp_path):
     chunks = [(np.eye(2), np.array([1, -1]), np.array([3, -4])), (sp.csr_matrix([[0.0, 0.25]]), [1.5], [5])]
     write_data(path, iter(chunks))
     assert path.read_text() == "1 qid:3 1:1\n-1 qid:-4 2:1\n1.5 qid:5 2:0.25\n"
+
+
+def test_rows_without_entries_are_written_as_their_labels(tmp_path):
+    X = sp.csr_matrix(([0.5, -2.0], ([1, 3], [2, 0])), (5, 3))
+    write_data(tmp_path / "data", X[1:], [0.5, 2, -1, 3])
+    assert (tmp_path / "data").read_text() == "0.5 3:0.5\n2\n-1 1:-2\n3\n"
+    write_data(tmp_path / "data", sp.csr_matrix((2, 3)), [1, 1])
+    assert (tmp_path / "data").read_text() == "1\n1\n"
 
 
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path):

@@ -18,13 +18,14 @@ from sklearn.metrics.pairwise import rbf_kernel
 from widemargin import SMO, SVC, SVR, LinearSVC, StochasticBatchPerceptron
 from widemargin import history as history_module
 from widemargin import running as running_module
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
-from widemargin.estimators import fitting, ladder, multiclass
-from widemargin.estimators.ladder import Draws, Ladder, Rung
+from widemargin.core.compiling.notice import Compilations
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
+from widemargin.estimators.fit import fitting, ladder, pairs
+from widemargin.estimators.fit.ladder import Draws, Ladder, Rung
 from widemargin.problems.kernel import KernelProblem
-from widemargin.solvers.kernel_sdca import KernelSDCA
+from widemargin.solvers.visits.sdca import KernelSDCA
 
 GAMMA = 0.5
 
@@ -378,7 +379,7 @@ def test_w_0_is_the_model_where_no_more_is_known_of_a_rung(clock, rng, monkeypat
 
 
 def test_pairs_for_which_there_is_no_time_are_constant(clock, rng, monkeypatch):
-    monkeypatch.setattr(multiclass, "SMALL_PAIRS", (0, 0))  # or they are trained together, roughly first
+    monkeypatch.setattr(pairs, "SMALL_PAIRS", (0, 0))  # or they are trained together, roughly first
     X, y = overlapping(rng, 90, classes=5)
     clock.step = 1.0
     with warnings.catch_warnings():
@@ -455,9 +456,9 @@ def test_compilation_that_took_the_time_is_named(rng):
     X, y = overlapping(rng, 100)
 
     def compile_for_long(progress):
-        listener = next(each for each in event._registered["numba:compile"] if isinstance(each, event.TimingListener))
+        listener = next(each for each in event._registered["numba:compile"] if isinstance(each, Compilations))
         listener.on_start(None)
-        listener._ts -= 12.0
+        listener._since -= 12.0
         listener.on_end(None)
 
     model = SVC(1e3, gamma=GAMMA, tol=0, max_seconds=1e-3, callbacks=compile_for_long)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
-from widemargin.estimators import multiclass
+from widemargin.estimators.fit import pairs
 
 
 def inner(A, B):
@@ -81,7 +81,7 @@ def test_a_model_kept_from_a_callback_stays_what_it_was(rng):
 @pytest.mark.parametrize("together", [False, True])
 def test_models_of_pairs_take_a_precomputed_kernel_of_all_examples(together, rng, monkeypatch):
     if not together:
-        monkeypatch.setattr(multiclass, "SMALL_PAIRS", (0, 0))
+        monkeypatch.setattr(pairs, "SMALL_PAIRS", (0, 0))
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
     new, problems, scores = rng.normal(size=(5, 3)) @ X.T, [], []
 

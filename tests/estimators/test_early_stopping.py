@@ -5,7 +5,8 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score
 
 from widemargin import SVC, LinearSVC, LinearSVR
-from widemargin.estimators import linear, multiclass
+from widemargin.estimators import linear
+from widemargin.estimators.fit import multiclass
 
 QUIET = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

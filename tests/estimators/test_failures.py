@@ -7,11 +7,12 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
-from widemargin.estimators import budgeted, fitting
+from widemargin.estimators import budgeted
+from widemargin.estimators.fit import checking
 from widemargin.problems.linear import Problem
 from widemargin.solvers.budget import BudgetedSGD
 from widemargin.solvers.pegasos import Pegasos
-from widemargin.solvers.smo import SMO
+from widemargin.solvers.smo.smo import SMO
 
 WIDE, NARROW = 30, 10
 
@@ -69,8 +70,8 @@ def break_at(place, name, method, model, monkeypatch):
     if place == "weights":  # they are looked at when scikit-learn has set n_features_in_
         return {"sample_weight": -1.0}
     if place == "validation":
-        monkeypatch.setattr(fitting, "_is_plain", lambda X, y: False)  # else scikit-learn's validation is not asked
-        monkeypatch.setattr(fitting, "validate_data", raising(KeyboardInterrupt(), fitting.validate_data))
+        monkeypatch.setattr(checking, "_is_plain", lambda X, y: False)  # else scikit-learn's validation is not asked
+        monkeypatch.setattr(checking, "validate_data", raising(KeyboardInterrupt(), checking.validate_data))
     elif place == "init":
         monkeypatch.setattr(of(SOLVERS, name), "init", raising(KeyboardInterrupt(), of(SOLVERS, name).init))
     elif place == "callback":

@@ -18,9 +18,9 @@ from sklearn.svm import SVC as RivalSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import SMO, SVC, SVR, StochasticBatchPerceptron, solvers, svm_path
-from widemargin.core.kernel_matrix import KernelMatrix
-from widemargin.core.kernels import RBF, Linear, Precomputed
-from widemargin.estimators import multiclass
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.kernels.matrix import KernelMatrix
+from widemargin.estimators.fit import jobs, pairs, proof
 from widemargin.models import KernelModel
 
 try:
@@ -189,7 +189,7 @@ def test_each_binary_problem_has_its_certificate_and_its_number_in_the_history(r
     assert [c.primal for c in together.certificate_] == pytest.approx(
         [c.primal for c in SVC(tol=1e-6).fit(X, y).certificate_], rel=1.1e-3
     )
-    monkeypatch.setattr(multiclass, "SMALL_PAIRS", (0, 0))
+    monkeypatch.setattr(pairs, "SMALL_PAIRS", (0, 0))
     model = SVC(tol=1e-3).fit(X, y)
     assert len(model.certificate_) == 6
     assert all(0.0 <= c.gap <= 1e-3 * c.primal for c in model.certificate_)
@@ -423,7 +423,7 @@ def test_ctrl_c_leaves_a_model(rng):
 
 def test_one_ctrl_c_ends_the_training_of_all_pairs(rng, monkeypatch):
     """Either no further pair is begun (and none is without a model), or the interrupt is passed on."""
-    monkeypatch.setattr(multiclass, "SMALL_PAIRS", (0, 0))
+    monkeypatch.setattr(pairs, "SMALL_PAIRS", (0, 0))
     X, y, _ = data(rng, 200, classes=5)
     seen = []
 
@@ -455,10 +455,10 @@ def test_callbacks_of_scikit_learn_hear_of_every_checkpoint(estimator, rng):
 @pytest.mark.skipif(sklearn_callback is None, reason="this scikit-learn has no callbacks of its own")
 def test_callbacks_of_scikit_learn_hear_of_pairs_one_by_one(rng, monkeypatch):
     X, y, _ = data(rng, 600, classes=3)
-    monkeypatch.setattr(multiclass, "in_turn", None)  # nobody would be told
+    monkeypatch.setattr(jobs, "in_turn", None)  # nobody would be told
     recorder = Recorder()
     model = SVC(n_jobs=2).set_callbacks(recorder).fit(X, y)
-    assert np.sort(np.bincount(y))[-2:].sum() >= multiclass.LARGE_PAIR
+    assert np.sort(np.bincount(y))[-2:].sum() >= jobs.LARGE_PAIR
     assert len(recorder.rows) == len(model.history_)
 
 
@@ -644,16 +644,27 @@ def test_a_certificate_holds_for_the_true_kernel_however_large_C_is(C, reason, r
 
 
 def test_without_time_for_exact_scores_there_is_a_certificate_where_the_solver_knows_its_own(monkeypatch, rng):
-    monkeypatch.setattr("widemargin.estimators.machine.RECOMPUTED_A_SECOND", 1.0)
     X, y, _ = data(rng, 700)
+    y[::2] = rng.integers(0, 2, 350)  # so that many examples matter
     full, _ = ends(SVC(), X, y)
-    some, warned = ends(SVC(max_seconds=60.0), X, y)
+    looks = []
+
+    def too_late(_, values):
+        if values:  # which sizes of rows have none of
+            looks.append(1)
+        if len(looks) > 1:
+            raise proof.Late
+
+    monkeypatch.setattr("widemargin.estimators.fit.proof.SHARE", 0.0)
+    monkeypatch.setattr(proof.Exact, "_check_time", too_late)
+    some, warned = ends(SVC(), X, y)
     assert not warned
     assert full.certificate_.primal <= some.certificate_.primal * (1 + 1e-4)
     assert some.certificate_.dual <= full.certificate_.primal
-    with monkeypatch.context() as silent:  # as of a model that is not the last one
-        silent.setattr("widemargin.solvers.smo.SMO.scores", lambda *_: None)
-        none, warned = ends(SVC(max_seconds=60.0), X, y)
+    monkeypatch.setattr(
+        "widemargin.solvers.smo.smo.SMO.scores", lambda *_: None
+    )  # as of a model that is not the last one
+    none, warned = ends(SVC(), X, y)
     assert warned
     assert none.certificate_ is None
 
@@ -718,9 +729,9 @@ def test_kernel_values_beyond_float32_off_the_diagonal_end_training(rng):
         SVC(kernel=lambda A, B: K[np.ix_(A[:, 0].astype(int), B[:, 0].astype(int))]).fit(places, places[:, 0] > 150)
 
 
-@pytest.mark.parametrize("kernel", [Linear(), RBF(1.0), Precomputed(), 3])
+@pytest.mark.parametrize("kernel", [RBF, (1.0,), None, 3])
 @pytest.mark.parametrize("estimator", BOTH)
-def test_kernels_are_names_or_functions(estimator, kernel, rng):
+def test_kernels_are_names_objects_or_functions(estimator, kernel, rng):
     X, y, t = data(rng, 20)
     with pytest.raises(ValueError, match=r"kernel must be one of 'linear', .* or a function f\(A, B\), got"):
         estimator(kernel=kernel).fit(X, targets_for(estimator, y, t))

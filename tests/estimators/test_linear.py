@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.optimize
-import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -15,11 +14,11 @@ from sklearn.svm import LinearSVR as RivalSVR
 
 import fresh
 from widemargin import SDCA, LinearSVC, LinearSVR, Pegasos
-from widemargin.estimators import fitting
+from widemargin.estimators.fit import fitting
 from widemargin.problems.objective import Certificate
 from widemargin.running import Progress
-from widemargin.solvers import pegasos, sdca
-from widemargin.solvers.pegasos import Bottou
+from widemargin.solvers import sdca
+from widemargin.solvers.pegasos.pegasos import Bottou, PegasosState
 from widemargin.stopping import TELLING
 
 BOTH = [LinearSVC, LinearSVR]
@@ -485,9 +484,9 @@ def test_parts_after_a_fit_by_the_default_solver_go_on_from_its_weights(rng):
     X, y, _ = data(rng)
     model = LinearSVC(random_state=0).fit(X, y)
     W, b, visits = model.coef_.copy(), model.intercept_.copy(), model._state.counters.visits
-    assert type(model._state) is sdca.State
+    assert type(model._state) is sdca.SDCAState
     model.partial_fit(X[:10], y[:10])
-    assert type(model._state) is pegasos.State
+    assert type(model._state) is PegasosState
     assert model._state.t == visits + 10
     assert not np.array_equal(model.coef_, W)
     # ten steps of at most 1/(λt), and means with weights ∝ t of which ten in t are new
@@ -500,13 +499,13 @@ def test_parts_after_a_fit_by_the_default_solver_go_on_from_its_weights(rng):
 def test_the_default_solver_warm_starts_on_any_number_of_examples(rng):
     X, y, _ = data(rng)
     model = LinearSVC(warm_start=True, tol=0, max_iter=30, random_state=0).fit(X, y)
-    assert type(model._state) is sdca.State
+    assert type(model._state) is sdca.SDCAState
     first = model.history_["objective"][-1]
     again = model.set_params(max_iter=2).fit(X, y)
-    assert type(again._state) is sdca.State
+    assert type(again._state) is sdca.SDCAState
     assert again.history_["objective"][-1] <= first * (1 + CLOSE)
     fewer = model.fit(X[:100], y[:100])  # a dual variable for each of 120 examples is of no use here
-    assert type(fewer._state) is pegasos.State
+    assert type(fewer._state) is PegasosState
     assert np.isfinite(fewer.coef_).all()
     assert fewer.history_["visits"][-1] == 120 * 32 + 100 * 2
 
@@ -534,12 +533,12 @@ def test_the_default_regression_solves_easy_data_to_a_proven_gap(rng):
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ({}, sdca.State),
-        ({"loss": "log"}, sdca.State),
-        ({"intercept": "none", "loss": "squared_hinge"}, sdca.State),
-        ({"intercept": "unregularized"}, sdca.State),
-        ({"intercept": "search"}, pegasos.State),
-        ({"multi_class": "crammer_singer"}, pegasos.State),
+        ({}, sdca.SDCAState),
+        ({"loss": "log"}, sdca.SDCAState),
+        ({"intercept": "none", "loss": "squared_hinge"}, sdca.SDCAState),
+        ({"intercept": "unregularized"}, sdca.SDCAState),
+        ({"intercept": "search"}, PegasosState),
+        ({"multi_class": "crammer_singer"}, PegasosState),
     ],
     ids=str,
 )
@@ -608,22 +607,14 @@ def test_only_solvers_that_stream_have_partial_fit(estimator, solver, rng):
 # ---------------------------------------------------------------- threads
 
 
-def test_threads_go_to_the_exact_solver(rng):
-    X = sp.random(60, 300, density=0.1, format="csr", random_state=0)
-    y = np.arange(60) % 2
-    one, two = (LinearSVC(n_jobs=jobs, random_state=0).fit(X, y) for jobs in (None, 2))
-    assert (one._state.threads, two._state.threads) == (1, 2)
-    # each is within its own proven gap of the same optimum
-    assert one.certificate_.primal - two.certificate_.primal <= one.certificate_.gap + 1e-12
-    assert two.certificate_.primal - one.certificate_.primal <= two.certificate_.gap + 1e-12
-    same = LinearSVC(solver=SDCA(n_jobs=2), random_state=0).fit(X, y)
-    np.testing.assert_array_equal(same.coef_, two.coef_)
-
-
-def test_data_that_is_not_wide_and_sparse_has_one_thread_and_one_result(rng):
+def test_the_number_of_jobs_changes_nothing(rng):
     X, y, _ = data(rng, classes=3)
-    one, two = (LinearSVC(n_jobs=jobs, random_state=0).fit(X, y) for jobs in (1, 2))
+    one, two, same = (
+        LinearSVC(n_jobs=jobs, solver=solver, random_state=0).fit(X, y)
+        for jobs, solver in ((1, "auto"), (2, "auto"), (None, SDCA(n_jobs=2)))
+    )
     np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(same.coef_, two.coef_)
 
 
 # ---------------------------------------------------------------- probabilities
@@ -696,8 +687,8 @@ def test_a_claim_of_convergence_is_near_the_optimum_whatever_the_sizes(estimator
         model = estimator(solver="pegasos", C=0.1, random_state=0).fit(X, y)
         exact = estimator(C=0.1, random_state=0, max_iter=3000).fit(X / X.std(axis=0), y)
     if ratio == 1.0:
-        assert model.stop_reason_ == "settled"
-    if model.stop_reason_ == "settled":
+        assert model.stop_reason_ in ("settled", "tol")
+    if model.stop_reason_ in ("settled", "tol"):
         assert model.score(X, y) >= exact.score(X / X.std(axis=0), y) - 0.1
 
 
@@ -717,7 +708,7 @@ def test_auto_turns_to_the_interior_point_where_few_features_differ_much(width, 
     [({}, "Interior"), ({"C": 0.01}, "SDCA"), ({"C": 0.1, "tol": 1e-6}, "Interior"), ({"tol": 0.0}, "SDCA"),
      ({"C": 0.1}, "SDCA"), ({"C": 0.1, "loss": "squared_hinge"}, "Interior"), ({"warm_start": True}, "SDCA"),
      ({"max_iter": 50}, "SDCA"), ({"max_seconds": 9.0}, "Interior"), ({"max_seconds": 0.1}, "SDCA"),
-     ({"rows": 400}, "SDCA"), ({"rows": 400, "C": 10.0}, "Interior"), ({"loss": "log"}, "SDCA"),
+     ({"rows": 400}, "SDCA"), ({"rows": 400, "C": 10.0}, "Interior"), ({"loss": "log"}, "Interior"),
      ({"early_stopping": True}, "SDCA"), ({"max_feature_reads": 10**9}, "SDCA"),
      ({"C": 0.01, "intercept": "unregularized"}, "SDCA"), ({"intercept": "search"}, "Pegasos"),
      ({"intercept": "unregularized", "early_stopping": True}, "SDCA")],

@@ -14,13 +14,14 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC as RivalSVC
 
 from widemargin import SMO, SVC, compress
-from widemargin.core import losses
-from widemargin.core.kernels import RBF, Linear
-from widemargin.core.rows import DenseRows
-from widemargin.estimators import multiclass as estimator
+from widemargin.core.kernels.kernels import RBF, Linear
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import DenseRows
+from widemargin.estimators.fit import jobs, pairs, session
+from widemargin.estimators.fit.session import Solved
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.objective import Certificate
-from widemargin.solvers.pairs import MOVES, MOVES_A_CALL, MOVES_EACH, PairsProblem, PairwiseSMO
+from widemargin.solvers.smo.pairs import MOVES, MOVES_A_CALL, MOVES_EACH, PairsProblem, PairwiseSMO
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -36,7 +37,7 @@ def data(rng, k=K, size=5, d=4):
 
 
 def one_by_one(monkeypatch):
-    monkeypatch.setattr(estimator, "SMALL_PAIRS", (0, 0))
+    monkeypatch.setattr(pairs, "SMALL_PAIRS", (0, 0))
 
 
 def _seeing(method, look):
@@ -52,7 +53,7 @@ def _seeing(method, look):
     [(2, 1, 1, False), (3, 1, 0, True), (3, 0, 1, False), (4, 0, 1, True), (4, 1, 0, False)],
 )
 def test_pairs_of_three_classes_and_of_more_have_bounds_of_their_own(k, three, more, together, rng, monkeypatch):
-    monkeypatch.setattr(estimator, "SMALL_PAIRS", (2**18 * three, 2**18 * more))
+    monkeypatch.setattr(pairs, "SMALL_PAIRS", (2**18 * three, 2**18 * more))
     seen = []
     callback = {"callbacks": lambda progress: seen.append(isinstance(progress.problem, PairsProblem))}
     SVC(**callback).fit(rng.normal(size=(40, 3)), np.arange(40) % k)
@@ -173,8 +174,9 @@ def test_memory_of_many_classes_grows_with_vectors_and_classes_not_pairs(rng):
     finally:
         tracemalloc.stop()
     dense = 8 * k * (k - 1) // 2 * model.support_.size
-    # β, two models' coefficients while one is replaced, the cache's share for a class, numbers for each pair
-    assert fitting < 6 * layout + 64 * k * k + 2**21 < dense / 4
+    # β, scores that are known and exact ones, their errors and what is missed, two models' coefficients while one is
+    # replaced; the cache's share for a class; numbers for each pair
+    assert fitting < 10 * layout + 64 * k * k + 2**21 < dense / 4
     assert predicting < 6 * layout + 64 * k * k + 2**21
 
 
@@ -275,6 +277,27 @@ def test_a_call_ends_after_so_many_moves_and_calls_after_it_go_on(rng):
     np.testing.assert_array_equal(solver.hard(state), np.arange(problem.n_pairs))
 
 
+def test_known_scores_are_those_of_the_coefficients_that_pairs_end_with(rng):
+    """Those that are set to zero have their bias alone."""
+    X, y = overlapping(rng, 4, 20)
+    whole = KernelProblem(Linear(), DenseRows(X), y.astype(float), losses.Single(losses.Hinge()), 1.0)
+    problem, solver = PairsProblem(whole, np.cumsum(np.bincount(y)), 1.0, 0.0), PairwiseSMO(tol=1e-2)
+    state = solver.init(problem)
+    while state.done < problem.n_pairs:
+        solver.advance(problem, state, 10**6)
+    worse = rng.permutation(problem.n_pairs)[:3]
+    state.results.primal[worse] = np.inf
+    solver.settle(problem, state)
+    known, beta = solver.known(problem, state), state.results.beta
+    for p, (i, j) in enumerate(combinations(range(4), 2)):
+        own, rows = np.concatenate([y == i, y == j]), np.repeat([j - 1, i], y.size)
+        places = np.tile(np.arange(y.size), 2)[own]
+        coefficients, found = (table[rows[own], places] for table in (beta, known))
+        f = X[places] @ (X[places].T @ coefficients) + state.results.bias[p]
+        np.testing.assert_allclose(found, f, rtol=1e-4, atol=1e-4)
+        assert coefficients.any() == (p not in worse)
+
+
 def test_no_pair_is_worse_than_nothing(rng):
     X, y = overlapping(rng, 4, 50)
     model = SVC(kernel="linear", C=1e9, max_iter=1).fit(X, y)
@@ -287,17 +310,18 @@ def test_a_hard_pair_keeps_the_better_model(rng, monkeypatch):
     X, y = overlapping(rng, 3, 40)
     X[y == 0, 0] += 1.5
     X[y == 1, 1] += 1.5
-    states, solve = [], SVC._solve
+    states, solve = [], jobs.solve
     monkeypatch.setattr(PairwiseSMO, "hard", _seeing(PairwiseSMO.hard, lambda state: states.append(
         state.results.primal.copy()
     )))  # fmt: skip
 
-    def nothing(self, solver, problem, *given, **more):
-        outcome, _, is_guess = solve(self, solver, problem, *given, **more)
-        value, outcome.model = problem.at_zero()
-        return outcome, Certificate(value, 0.0, value), is_guess
+    def nothing(own, solver, job, *given):
+        outcome, _, of_sample = solve(own, solver, job, *given)
+        value, outcome.model = job.problem.at_zero()
+        return Solved(outcome, Certificate(value, 0.0, value), of_sample)
 
-    monkeypatch.setattr(SVC, "_solve", nothing)
+    for module in (jobs, session):
+        monkeypatch.setattr(module, "solve", nothing)
     model = SVC(kernel="linear", C=1e4).fit(X, y)
     primal, lams = states[0], 1.0 / (1e4 * 80)
     for p, certificate in enumerate(model.certificate_):
@@ -311,12 +335,13 @@ def test_a_hard_pair_whose_model_has_no_certificate_has_the_value_of_its_model(i
     """Under a time limit it may be the model of a sample, of which no value is known: then it is not taken."""
     X, y = overlapping(rng, 3, 40)
     parameters = {"kernel": "linear", "C": 1e4, "tol": 1e-2, "max_iter": 10**6}
-    solve, known = SVC._solve, SVC(**parameters).fit(X, y)
+    solve, known = jobs.solve, SVC(**parameters).fit(X, y)
 
     def unproven(*given, **more):
-        return solve(*given, **more)[0], None, is_guess
+        return Solved(solve(*given, **more).outcome, None, is_guess)
 
-    monkeypatch.setattr(SVC, "_solve", unproven)
+    for module in (jobs, session):
+        monkeypatch.setattr(module, "solve", unproven)
     model = SVC(**parameters).fit(X, y)
     are_certified(model, X, y)
     for one, other in zip(model.certificate_, known.certificate_, strict=True):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import from_dtype
 
-from widemargin.estimators.fitting import _is_plain
-from widemargin.estimators.labels import whole_labels
+from widemargin.estimators.fit.checking import _is_plain
+from widemargin.estimators.fit.labels import whole_labels
 
 DTYPES = [bool, np.int8, np.uint8, np.int16, np.uint16, np.int64, np.uint64, np.float16, np.float32,
           np.float64]  # fmt: skip

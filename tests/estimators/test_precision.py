@@ -1,6 +1,7 @@
 """Machines predict as exactly as the data is given: fresh ones, those from files, and those from model texts."""
 
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,10 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 import widemargin
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, IncrementalSVC
+from widemargin.core.rows.rows import DenseRows
+from widemargin.estimators.fit.proof import Exact, Late
+from widemargin.problems import precision
+from widemargin.problems.precision import settled
 
 #: Errors of scores as a share of their spread.
 PROMISED = {np.float64: 1e-6, np.float32: 1e-4}
@@ -104,6 +109,42 @@ def test_machines_of_large_coefficients_are_exact_to_rounding_of_float64(estimat
     model = fitted(clone(estimator).set_params(max_iter=30), X, y)
     most = np.abs(model.dual_coef_).sum() * 100 * np.finfo(float).eps
     np.testing.assert_allclose(scores(model, X), textbook(model, X), rtol=0, atol=most)
+
+
+def test_errors_that_were_seen_decide_with_a_factor_of_two_to_spare(rng):
+    X, y = problem(rng, SVC())
+    model = fitted(SVC(C=1e5, max_iter=30), X, y)
+    rough = replace(model._model, vectors=DenseRows(model._model.vectors.values.astype(np.float32)))
+    narrow = replace(model._preparation, as_float32=True)
+    for seen, suffices in (([], False), ([0.4e-6], True), ([0.6e-6], False), ([0.0, 0.0], False)):
+        assert (settled(rough, narrow, seen=seen)[0] is rough) == suffices
+
+
+def test_errors_that_were_seen_say_nothing_of_a_machine_that_was_trained_further(rng, monkeypatch):
+    monkeypatch.setattr("widemargin.estimators.fit.proof.largest_error", lambda found, exact: 0.0)
+    X, y = problem(rng, SVC())
+    model = fitted(SVC(C=1e5, tol=1e-7), X, y)
+    assert model.history_.rows[-1]["bits"] == 64
+    assert is_exact(model, X, 1e-6)
+
+
+def test_where_there_was_no_time_for_a_proof_predictions_are_as_exact(rng, monkeypatch):
+    def too_late(*_):
+        raise Late
+
+    monkeypatch.setattr(Exact, "_check_time", too_late)
+    X, y = problem(rng, SVC())
+    model = fitted(SVC(C=1e5, max_iter=30), X, y)
+    assert model.certificate_ is None
+    assert is_exact(model, X, 1e-6)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+def test_a_machine_on_a_budget_keeps_a_promise_that_its_buffer_does_not(layout, rng, monkeypatch):
+    monkeypatch.setitem(precision.PROMISED, np.dtype(np.float64), 1e-9)  # float32 keeps none of it
+    X, y = problem(rng, BudgetedSVC())
+    model = fitted(BudgetedSVC(20, lam=1e-3, random_state=0), layout(X), y)
+    assert is_exact(model, layout(X), 1e-9)
 
 
 @pytest.mark.parametrize("copies", [1, 40])

@@ -1,6 +1,5 @@
 """SVC with the Stochastic Batch Perceptron, and the Pareto front."""
 
-import signal
 import warnings
 
 import numpy as np
@@ -9,8 +8,7 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from widemargin import SVC, StochasticBatchPerceptron, pareto_path, plots, running, svm_path
-from widemargin.solvers import smo
+from widemargin import SVC, StochasticBatchPerceptron, pareto_path, plots, svm_path
 
 NU = StochasticBatchPerceptron(nu=0.05)
 
@@ -232,65 +230,3 @@ def test_a_fitted_model_keeps_no_state_of_its_path(rng):
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
     path = pareto_path(X, y, nus=[0.2, 0.1])
     assert not any(hasattr(model, "_next_start") for model in path.models)
-
-
-# ---------------------------------------------------------------- models whose value is an estimate
-
-
-def at_an_estimate(do):
-    """A callback that does something at the first checkpoint whose objective is an estimate."""
-    done = []
-
-    def callback(progress):
-        if "examples" in progress.row and not done:
-            done.append(progress.row)
-            return do()
-        return False
-
-    return callback, done
-
-
-@pytest.fixture
-def many(rng, monkeypatch):
-    """Examples of which so many matter that an episode ahead takes more than eight rounds."""
-    monkeypatch.setattr(smo, "AHEAD_MOST", 1.0)
-    X = rng.normal(size=(3000, 20)).astype(np.float32)
-    return X, X[:, 0] + 0.2 * rng.normal(size=3000) > 0.0
-
-
-def objective_of(model, X, y):
-    K = rbf_kernel(X[model.support_].astype(float), gamma=0.05)
-    hinge = np.maximum(0.0, 1.0 - np.where(y, 1, -1) * model.decision_function(X))
-    return float(model.dual_coef_[0] @ K @ model.dual_coef_[0]) / (2.0 * 100.0 * len(X)) + hinge.mean()
-
-
-def test_a_fit_that_ends_at_an_estimate_has_the_true_value_in_its_certificate(many):
-    X, y = many
-    callback, done = at_an_estimate(lambda: True)
-    model = SVC(C=100.0, gamma=0.05, solver="sbp", random_state=0, callbacks=callback)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, y)
-    assert done
-    assert model.stop_reason_ == "callback"
-    best = SVC(C=100.0, gamma=0.05, tol=1e-5).fit(X, y).certificate_
-    assert model.certificate_.primal == pytest.approx(objective_of(model, X, y), rel=1e-3)
-    assert model.certificate_.dual <= best.primal * (1.0 + 1e-5)
-
-
-@pytest.mark.parametrize("early_stopping", [False, True])
-def test_an_estimate_that_nobody_has_time_to_prove_comes_without_a_certificate(early_stopping, many, monkeypatch):
-    monkeypatch.setattr(running, "PATIENCE", 0.0)
-    X, y = many
-    callback, done = at_an_estimate(lambda: signal.raise_signal(signal.SIGINT))
-    model = SVC(
-        C=100.0, gamma=0.05, solver="sbp", random_state=0, callbacks=callback, early_stopping=early_stopping,
-        n_iter_no_change=1000,
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, y)
-    assert done
-    assert model.stop_reason_ == "interrupted"
-    assert model.certificate_ is None
-    assert np.mean(model.predict(X) != y) < 0.5

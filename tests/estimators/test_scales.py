@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from widemargin import SVC, SVR, BudgetedSVC, BudgetedSVR, LinearSVC, LinearSVR
-from widemargin.core.rows import DenseRows, as_rows
+from widemargin.core.rows.rows import DenseRows, as_rows
 from widemargin.problems.layout import check_features
 
 X, LABELS = load_breast_cancer(return_X_y=True)
@@ -172,15 +172,16 @@ def test_unscaled_features_need_many_moves_and_few_rounds():
 @pytest.mark.parametrize("entries", ["equal", "one large"])
 @pytest.mark.parametrize(("times", "told"), [(0.9, True), (1.1, False)])
 def test_features_are_too_small_by_the_largest_of_their_entries(layout, entries, times, told):
-    """Where C n d max x² < 2⁻²⁴, however large the others are."""
-    n, d, C = 500, 4, 0.5
-    data = np.full((n, d), math.sqrt(times * 2.0**-24 / (C * n * d)))
+    """Where the slope of the loss times C n d max x² < 2⁻²⁴, however large the others are."""
+    n, d, C, slope = 500, 4, 0.5, 2.0
+    data = np.full((n, d), math.sqrt(times * 2.0**-24 / (C * slope * n * d)))
     if entries == "one large":
         data[1:] *= 1e-3
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        check_features(layout(data), C, "unregularized")
+        check_features(layout(data), C, "unregularized", slope)
     assert bool(caught) == told
+    assert all(f"with C={C:g} " in str(each.message) for each in caught)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from widemargin import SDCA, SVC, BudgetedSVC, LinearSVC, LinearSVR, Pegasos, Simba, Source, TwoWays
 from widemargin.data import FourierFeatures, Remembering
-from widemargin.solvers import simba
+from widemargin.solvers.simba import steps
 
 N, D = 60, 12
 
@@ -46,9 +46,9 @@ def interpreted(X, y, solver, **parameters):
     """
     with pytest.MonkeyPatch.context() as plain:
         for name in ("choose_rows", "move", "answer"):
-            plain.setattr(simba, f"{name}_now", getattr(simba, name))
-        plain.setattr(simba, "larger", max)
-        plain.setattr(simba, "smaller", min)
+            plain.setattr(steps, f"{name}_now", getattr(steps, name))
+        plain.setattr(steps, "larger", max)
+        plain.setattr(steps, "smaller", min)
         return fitted(X, y, solver, **parameters)
 
 

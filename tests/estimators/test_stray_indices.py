@@ -20,7 +20,7 @@ from widemargin import (
     pareto_path,
     svm_path,
 )
-from widemargin.core.rows import checked_sparse
+from widemargin.core.rows.rows import checked_sparse
 from widemargin.data import FourierFeatures, InMemory, write_data
 from widemargin.estimators.grids import svm_grid
 from widemargin.teaching import RandomTeacher, teach
@@ -133,6 +133,27 @@ def test_each_layout_is_looked_at_before_it_is_converted():
     X = sp.lil_matrix(np.ones((6, 4)))
     X.rows[2][1] = 17
     refused(lambda X=X: LinearSVC().fit(X, [0, 1] * 3), "row 2 names column 17")
+
+
+@pytest.mark.parametrize("stray", [*STRAYS, D, -1])  # with the next on either side
+def test_a_line_of_one_dimension_is_looked_at_as_a_row(stray):
+    lines = sp.coo_array(np.ones(D)), sp.coo_array(np.ones(D))
+    if lines[0].ndim == 2:
+        pytest.skip("this SciPy has no sparse arrays of one dimension")
+    compressed = lines[1].tocsr()
+    assert checked_sparse(lines[0]) is lines[0]
+    assert checked_sparse(compressed) is compressed
+    lines[0].coords[0][2] = compressed.indices[2] = stray
+    for line in (lines[0], compressed):
+        refused(lambda line=line: checked_sparse(line, "it"), f"names column {stray}, but it has {D} columns")
+
+
+def test_keys_and_diagonals_are_looked_at_too():
+    keys, diagonals = sp.dok_array(np.eye(3)), sp.dia_array(np.eye(3))
+    for X in (keys, diagonals):
+        np.testing.assert_array_equal(checked_sparse(X).toarray(), np.eye(3))
+    keys._dict[(1, 99)] = 1.0
+    refused(lambda: LinearSVC().fit(keys, [0, 1, 1]), "99")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from widemargin import LinearSVC, LinearSVR
+from widemargin import SVC, LinearSVC, LinearSVR
 
 CLASSES, REGRESSION = ("hinge", "squared_hinge", "log"), ("epsilon_insensitive", "squared_epsilon_insensitive")
 INTERCEPTS = ("regularized", "unregularized", "none")
@@ -48,8 +48,6 @@ def exact_objective(model, X, y, weights):
 
 def fits(solver, loss, intercept):
     """Whether the solver has the loss and the intercept."""
-    if solver == "interior":
-        return loss != "log"
     return solver != "simba" or (loss == "hinge" and intercept != "exact")
 
 
@@ -85,16 +83,16 @@ def test_tol_means_a_true_gap_of_at_most_tol(loss, data, rng):
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", *REGRESSION])
+@pytest.mark.parametrize("loss", [*CLASSES, *REGRESSION])
 def test_rows_far_from_the_origin_are_learnt_as_those_at_it(loss, intercept, rng):
     """Where the intercept is free the optimum is that of centred rows."""
     estimator = LinearSVR if loss in REGRESSION else LinearSVC
     X, y, _ = drawn(rng, "plain", loss in REGRESSION)
     far = X + 1e8
     X = far - 1e8  # as far keeps them
-    C = 10.0 ** rng.uniform(-1, 1)
-    model = estimator(C=C, loss=loss, intercept=intercept, tol=1e-4, random_state=0).fit(far, y)
-    near = estimator(C=C, loss=loss, intercept="unregularized", tol=1e-4, random_state=0).fit(X, y)
+    options = {"C": 10.0 ** rng.uniform(-1, 1), "loss": loss, "tol": 1e-4, "max_iter": 10**6, "random_state": 0}
+    model = estimator(intercept=intercept, **options).fit(far, y)
+    near = estimator(intercept="unregularized", **options).fit(X, y)
     assert model.stop_reason_ == near.stop_reason_ == "tol"
     slack = 1e-7 * near.certificate_.primal  # far-out rows have eight digits less behind the point
     assert model.certificate_.primal >= near.certificate_.dual - slack
@@ -108,6 +106,19 @@ def test_a_gap_that_rounding_does_not_allow_is_called_precision_in_a_sentence(rn
         model = LinearSVC(tol=1e-14, solver="interior", random_state=0).fit(X, y)
     assert model.stop_reason_ == "precision"
     assert model.certificate_.relative_gap > 1e-14
+
+
+@pytest.mark.parametrize("solver", ["sdca", "interior"])
+@pytest.mark.parametrize("limit", [{"max_iter": 4}, {"max_seconds": 0.05}])
+def test_the_gap_that_a_warning_says_is_that_of_the_certificate(limit, solver, rng):
+    X = rng.normal(size=(10_000, 20))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = LinearSVC(C=100.0, tol=1e-14, solver=solver, **limit).fit(X, X[:, 0] * X[:, 1] > 0.0)
+    spoken = [str(each.message) for each in said if "relative duality gap" in str(each.message)]
+    assert len(spoken) == 1
+    assert f"gap of {model.certificate_.relative_gap:.1e}, short of tol=1e-14" in spoken[0]
+    assert [type(value) for value in model.certificate_] == [float, float, float]
 
 
 @pytest.mark.parametrize("solver", ["sdca", "interior"])
@@ -143,3 +154,56 @@ def test_parts_go_on_from_a_fit_to_rows_far_from_the_origin(intercept, rng):
     model.partial_fit(X[:1] + 1e6, y[:1])
     assert np.abs(model.coef_ - coef).max() <= 0.1 * np.abs(coef).max()
     assert np.corrcoef(model.decision_function(X + 1e6), before)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("estimator", [LinearSVC, LinearSVR])
+def test_streams_and_warm_starts_of_rows_far_from_the_origin_are_not_silent(estimator, rng):
+    X, y, _ = drawn(rng, "offset", estimator is LinearSVR)
+    options = {"classes": [-1.0, 1.0]} if estimator is LinearSVC else {}
+    with pytest.warns(UserWarning, match="subtract the same row"):
+        estimator(random_state=0).partial_fit(X, y, **options)
+    with pytest.warns(UserWarning, match="relative duality gap"):
+        model = estimator(warm_start=True, max_iter=50, random_state=0).fit(X, y)
+    assert model.stop_reason_ != "tol"
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+def test_tol_of_three_classes_is_a_true_gap_of_their_sum(loss, intercept, rng):
+    X, _, weights = drawn(rng, rng.choice(["plain", "weights"]), False)
+    y = (X @ rng.normal(size=(3, 3)) + 0.7 * rng.normal(size=(len(X), 3))).argmax(axis=1)
+    y[:3] = range(3)
+    C, found = 10.0 ** rng.uniform(-4, 12), []
+    for solver in ("auto", "sdca", "interior"):
+        tol = 10.0 ** rng.uniform(-12, -2)
+        model = LinearSVC(C=C, loss=loss, intercept=intercept, solver=solver, tol=tol, max_iter=50, random_state=0)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model.fit(X, y, weights)
+        primal = Exact(0)
+        for c in range(3):
+            own = LinearSVC(C=C, loss=loss, intercept=intercept)
+            own.coef_, own.intercept_ = model.coef_[c], model.intercept_[c : c + 1]
+            primal += exact_objective(own, X, np.where(y == c, 1.0, -1.0), weights)
+        certificate = model.certificate_
+        found.append((primal, certificate.dual))
+        if model.stop_reason_ == "tol":
+            assert primal - certificate.dual <= tol * primal
+        else:
+            assert told, model.stop_reason_
+    assert max(dual for _, dual in found) <= min(primal for primal, _ in found)
+
+
+@pytest.mark.parametrize("solver", ["smo", "sbp"])
+def test_tol_of_a_kernel_machine_of_three_classes_is_that_of_each_of_its_problems(solver, rng):
+    X = rng.normal(size=(45, 3))
+    y = (X[:, :3] + 0.7 * rng.normal(size=(45, 3))).argmax(axis=1)
+    y[:3] = range(3)
+    C, tol = 10.0 ** rng.uniform(-4, 12), 10.0 ** rng.uniform(-12, -2)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = SVC(C=C, tol=tol, solver=solver, max_iter=20, random_state=0).fit(X, y)
+    if model.stop_reason_ == "tol":
+        assert all(each.relative_gap <= tol for each in model.certificate_)
+    else:
+        assert told, model.stop_reason_

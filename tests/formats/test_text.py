@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 import widemargin
 from reference import model_text
 from widemargin import SVC, SVR, BudgetedSVC, IncrementalSVC, LinearSVC, LinearSVR, compress, export, load
-from widemargin.core.kernels import KERNELS
+from widemargin.core.kernels.kernels import KERNELS
 from widemargin.formats.machine import Machine, estimator_of, machine_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -63,13 +63,14 @@ def lines_of(text: bytes) -> set:
 
     array = np.frombuffer(text + (b"" if text.endswith(b"\n") else b"\n"), np.uint8)
     parsed = room_for(array.size, np.float64)
-    parsed.numbers[libsvm.LEAST], parsed.numbers[libsvm.MOST] = libsvm.LARGEST, -1
     borrow, libsvm.borrow = libsvm.borrow, lambda value: value  # which only compiled code knows
     sys.settrace(trace)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            parse.py_func(Text(array.tolist()), 0, 0, libsvm.LARGEST, parsed)
+            pos = line = row = 0
+            while pos < array.size:
+                pos, line, row, *_ = parse.py_func(Text(array.tolist()), pos, line, row, 0, libsvm.LARGEST, parsed)
     finally:
         sys.settrace(None)
         libsvm.borrow = borrow

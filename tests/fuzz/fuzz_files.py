@@ -32,7 +32,7 @@ from widemargin import files
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 HOME = str(Path(widemargin.__file__).parent)
 #: Files whose lines guide the search.
-WATCHED = tuple(os.path.join(HOME, name) for name in ("files.py", "models.py", "formats", "estimators/saving.py"))
+WATCHED = tuple(os.path.join(HOME, name) for name in ("files.py", "models.py", "formats", "estimators/fit/saving.py"))
 #: What a value of a header is changed into.
 ODD = [
     None, True, -1, 0, 3, 2**31, 2**63, 10**40, 1e308, "x", "", [], {}, [[]], {"float": "nan"}, {"float": "1e999"},

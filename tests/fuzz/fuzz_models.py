@@ -297,11 +297,12 @@ class Results:
     def __init__(self, asked: argparse.Namespace) -> None:
         self.asked, self.keep, self.counts = asked, Path(asked.keep), Counter[tuple[str, str]]()
         self.deaths: list[str] = []
-        self.odd = Counter[str]()
+        self.odd: dict[str, list[int]] = {}
 
     def tell(self, said: dict) -> None:
         self.counts[said["kind"], said["outcome"]] += 1
-        self.odd.update(set(said["odd"]))
+        for error in set(said["odd"]):
+            self.odd.setdefault(error, []).append(said["file"])
         if said["outcome"] == "out of range":
             self.deaths.append(f"file {said['file']}, {said['kind']}, out of range: {said['odd']}")
 
@@ -325,8 +326,8 @@ class Results:
             row = [sum(n for (k, o), n in self.counts.items() if o == of and kind in (k, "all")) for of in OUTCOMES]
             print(f"{kind:{width}} " + " ".join(f"{n:>{len(of)}}" for n, of in zip(row, OUTCOMES)))
         print(f"\n{self.counts.total()} files in {seconds:.0f} s")
-        for error, count in self.odd.most_common(40):
-            print(f"  ugly, {count} times: {error}")
+        for error, found in sorted(self.odd.items(), key=lambda item: -len(item[1]))[:40]:
+            print(f"  ugly, {len(found)} times, first in file {found[0]}: {error}")
         for death in self.deaths:
             print(f"  DEATH {death}")
 

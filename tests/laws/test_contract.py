@@ -11,15 +11,15 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin import backends, solvers
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.models import KernelModel, LinearModel
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.linear import Problem
 from widemargin.problems.parts import in_parts, kernel_in_parts
 from widemargin.running import load_state, save_state
-from widemargin.solvers.pairs import PairsProblem
+from widemargin.solvers.smo.pairs import PairsProblem
 
 HINGE, TUBE = losses.Single(losses.Hinge()), losses.Single(losses.EpsilonInsensitive(0.1))
 N, D, CLASSES = 560, 4, 3
@@ -248,7 +248,7 @@ def test_dual_variables_have_one_shape_and_the_signs_of_w(case, rng):
     advance(solver, problem, state, 60, max(1, solver.steps_per_epoch(problem) // 7))
     beta = solver.duals(problem, state)
     if beta is None:
-        assert not solver.exact
+        assert not solver.capabilities.exact
         return
     n = problem.n if hasattr(problem, "n") else problem.ends[-1]
     outputs = problem.n_outputs if hasattr(problem, "n_outputs") else problem.n_classes - 1
@@ -262,7 +262,7 @@ def test_dual_variables_have_one_shape_and_the_signs_of_w(case, rng):
             multiple = (mine @ own) / max(own @ own, 1e-300)
             np.testing.assert_allclose(mine, multiple * own, atol=1e-12 * (1.0 + np.abs(mine).max()))
             assert multiple >= 0.0
-    if solver.exact and not isinstance(model, LinearModel) and isinstance(problem, KernelProblem):
+    if solver.capabilities.exact and not isinstance(model, LinearModel) and isinstance(problem, KernelProblem):
         assert (np.abs(beta) <= problem.C * (problem.sample_weight if problem.sample_weight.size else 1.0) + 1e-9).all()
 
 
@@ -292,9 +292,11 @@ def test_unknown_parameters_are_refused(case, rng):
     assert solver.get_params() == type(solver)(**solver.get_params()).get_params()
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if solvers.make(*case.split()[0].split("/"), **CASES[case][0]).warm]
-)
+def starts_from_duals(case):
+    return solvers.make(*case.split()[0].split("/"), **CASES[case][0]).capabilities.starts_from_duals
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if starts_from_duals(case)])
 def test_a_start_from_dual_variables_is_certified_at_once(case, rng):
     solver, problem = built(case, rng)
     cold = solver.init(problem, rng)

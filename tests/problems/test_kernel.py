@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.models import KernelModel
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.layout import share_of_nonzeros
-from widemargin.problems.objective import NO_WEIGHTS
+from widemargin.problems.objective import NO_WEIGHTS, Certificate
 from widemargin.running import run
-from widemargin.solvers.smo import SMO
+from widemargin.solvers.smo.smo import SMO
 
 N, D = 40, 6
 
@@ -31,17 +31,6 @@ def test_a_binary_problem_taken_from_several_has_its_own_labels_and_weights(weig
         assert part.lam == problem.lam
 
 
-@pytest.mark.parametrize("weighted", [True, False])
-def test_the_value_at_zero_is_the_mean_loss_of_scores_of_zero(weighted, rng):
-    s = rng.uniform(0.1, 3.0, N) if weighted else NO_WEIGHTS
-    signs, heights, rows = rng.choice([-1.0, 1.0], N), rng.normal(size=N), as_rows(rng.normal(size=(N, D)))
-    hinge = KernelProblem(RBF(1.0), rows, signs, losses.Single(losses.Hinge()), 0.1, s)
-    tube = KernelProblem(RBF(1.0), rows, heights, losses.Single(losses.EpsilonInsensitive(0.4)), 0.1, s)
-    mean = s if weighted else np.ones(N)
-    assert hinge.value_at_zero() == pytest.approx(np.mean(mean))
-    assert tube.value_at_zero() == pytest.approx(np.mean(mean * np.maximum(np.abs(heights) - 0.4, 0.0)))
-
-
 def test_a_model_of_the_freed_problem_is_one_of_the_problem_with_its_bias_charged(rng):
     X, y = rng.normal(size=(30, 3)), np.where(rng.random(30) < 0.3, 1.0, -1.0)
     problem = KernelProblem(RBF(0.4), as_rows(X), y, losses.Single(losses.Hinge()), 0.02, intercept="regularized")
@@ -59,10 +48,11 @@ def test_a_model_of_the_freed_problem_is_one_of_the_problem_with_its_bias_charge
     primal = 0.01 * (c @ f[support] + b * b) + np.mean(np.maximum(0.0, 1.0 - y * (f + b)))
     beta, scores = np.zeros(30), f + b
     beta[support] = c
-    found = problem.bounded(beta, scores, float(adopted.intercept[0]), np.zeros(30), 2.0)
+    exactly = beta[None], scores[None]
+    found = Certificate(*problem.as_binary().bounds(*exactly, adopted.intercept, np.zeros((1, 30)), 2.0), 0.0)
     assert found.primal == pytest.approx(primal, rel=1e-12)
-    there = free.bounded(beta, scores, float(b), np.zeros(30), 1.0)
-    assert there.primal + charge == pytest.approx(primal, rel=1e-12)
+    there = free.as_binary().bounds(*exactly, np.array([b]), np.zeros((1, 30)), 1.0)
+    assert there[0] + charge == pytest.approx(primal, rel=1e-12)
     exact = run(SMO(tol=1e-9), problem, tol=1e-9, rng=rng)
     assert found.dual <= exact.objective + 1e-6
     assert run(SMO(tol=1e-9), free, tol=1e-9, rng=rng).dual <= exact.objective + 1e-6

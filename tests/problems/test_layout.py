@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from widemargin.core.kernels import RBF, Laplacian, Linear
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import RBF, Laplacian, Linear
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems import layout
-from widemargin.problems.layout import largest_entry, lengths
+from widemargin.problems.layout import largest_entry, longest_row
 
 
-def test_lengths_are_the_largest_and_the_mean_of_what_distances_are_made_of():
+def test_the_longest_row_is_by_what_distances_are_made_of():
     rows = as_rows(np.array([[3.0, -4.0], [0.0, 0.0]]))
-    assert lengths(RBF(1.0), rows) == (25.0, 12.5)
-    assert lengths(Laplacian(1.0), rows) == (7.0, 3.5)
-    assert lengths(Linear(), rows) == (0.0, 0.0)
+    assert longest_row(RBF(1.0), rows) == 25.0
+    assert longest_row(Laplacian(1.0), rows) == 7.0
+    assert longest_row(Linear(), rows) == 0.0
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

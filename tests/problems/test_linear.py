@@ -1,14 +1,16 @@
 """Linear problems: the value is what the formula says, and its certificate is a lower bound."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
 
-from widemargin.core import losses
-from widemargin.core.rows import as_rows
+from reference.pegasos import rounded
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.models import LinearModel
 from widemargin.problems.linear import Problem
 from widemargin.problems.objective import INTERCEPTS, NO_WEIGHTS
@@ -29,6 +31,11 @@ TARGETS = {
     "squared_epsilon": (
         losses.Single(losses.SquaredEpsilon(0.3)),
         lambda Z, y: np.maximum(0, np.abs(Z[:, 0] - y) - 0.3) ** 2,
+    ),
+    "huberized": (losses.Single(losses.Huberized(0.5)), lambda Z, y: rounded(1 - y * Z[:, 0], 0.5)),
+    "huberized_epsilon": (
+        losses.Single(losses.HuberizedEpsilon(0.3, 0.5)),
+        lambda Z, y: rounded(np.abs(Z[:, 0] - y) - 0.3, 0.5),
     ),
     "ovr hinge": (
         losses.OneVsRest(losses.Hinge(), POSITIVE),
@@ -215,6 +222,28 @@ def test_the_dual_value_bounds_the_primal_everywhere(name, intercept, rng):
         other, c = rng.normal(size=shape), rng.normal(size=shape[1]) * (intercept != "none")
         values.append(numpy_primal(problem, X, rng.choice([0.1, 1.0]) * other, c))
     assert certificate.dual <= min(values) + 1e-10 * abs(found)
+
+
+@pytest.mark.parametrize("far", ["rows", "targets"])
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_rounding_takes_from_a_primal_value_is_known(name, far, rng):
+    """Scores are small differences of products of large features, or of large targets and intercepts."""
+    if far == "targets" and "epsilon" not in name:
+        return
+    for weighted in (True, False):
+        problem, X = problem_of(name, rng, "unregularized", weighted)
+        W, b = rng.normal(size=(D, problem.n_outputs)), rng.normal(size=problem.n_outputs)
+        if far == "rows":
+            W -= W.mean(axis=0)
+            X = X + 1e6
+            problem = replace(problem, X=as_rows(X))
+        else:
+            problem, b = replace(problem, y=problem.y + 1e8), b + 1e8
+        exact = numpy_primal(problem, X.astype(np.longdouble), W.astype(np.longdouble), b)
+        penalty, loss = problem.penalty(W, b), float(problem.output_losses(W, b).sum())
+        lost = problem.lost_by_rounding(penalty, b, loss, np.sum(X**2, axis=1))
+        assert abs(penalty + loss - exact) <= lost
+        assert lost <= 1e-5 * (1.0 + exact)
 
 
 def test_a_smooth_problem_at_its_optimum_has_no_gap(rng):

@@ -1,13 +1,15 @@
 """The objective: sums in float64, and errors of examples that have weight."""
 
+import math
+
 import numpy as np
 import pytest
 
-from widemargin.core import losses
-from widemargin.core.rows import DenseRows
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import DenseRows
 from widemargin.models import LinearModel
 from widemargin.problems.linear import Problem
-from widemargin.problems.objective import sum_of_squares
+from widemargin.problems.objective import UNIT, rounding_of_sum, sum_of_squares
 
 
 def test_the_penalty_is_summed_in_float64():
@@ -40,10 +42,23 @@ def test_the_dual_value_of_the_best_multiple_is_the_largest_on_the_ray(rng, loss
     longest = float(np.min(problem.caps_of(0) / np.abs(beta)))
     theta = np.linspace(0.0, longest * (1.0 - 1e-12), 4001)
     searched = max(problem.dual(t * beta[None, :], np.array([t * t * norm2])) for t in theta)
-    found = problem.dual_of_multiple(beta[None, :], np.array([norm2]))
+    found = problem.dual_of_multiple(beta[None, :], np.array([problem.lam * norm2]))
     assert found >= searched - 1e-12
     # between two places of the search the value is within the curvature of what was found
     assert found <= searched + problem.lam * norm2 * (theta[1] - theta[0]) ** 2 + 1e-9 * (1.0 + abs(searched))
     if isinstance(loss, losses.Hinge):
         beta[0] *= -1.0
-        assert problem.dual_of_multiple(beta[None, :], np.array([norm2])) == 0.0
+        assert problem.dual_of_multiple(beta[None, :], np.array([problem.lam * norm2])) == 0.0
+
+
+def test_sums_are_off_by_no_more_than_their_number_allows(rng):
+    """Each of the small numbers is lost beside 1; of many numbers, errors of both signs nearly cancel."""
+    for k in (1, 5, 30, 100):
+        small = np.full(k, 0.99 * UNIT)
+        terms = np.append(1.0, small)
+        assert np.cumsum(terms)[-1] == 1.0
+        assert small.sum() <= rounding_of_sum(k + 1) * terms.sum()
+    for k in (10, 1000, 100_000):
+        terms = rng.random(k) * rng.choice([-1.0, 1.0], k)
+        assert abs(np.cumsum(terms)[-1] - math.fsum(terms)) <= rounding_of_sum(k) * np.abs(terms).sum()
+    assert rounding_of_sum(10**8) <= 1e-3 * 10**8 * UNIT * 1.1

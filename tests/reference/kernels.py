@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from sklearn.metrics import pairwise
 
-from widemargin.core.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
-from widemargin.core.rows import CSRRows, DenseRows
+from widemargin.core.kernels.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
+from widemargin.core.rows.rows import CSRRows, DenseRows
 
 EXAMPLES = {
     "linear": Linear(),

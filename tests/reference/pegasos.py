@@ -8,9 +8,11 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import entr, expit, log_expit, logsumexp, softmax
 
-from widemargin.core.losses import (
+from widemargin.core.losses.losses import (
     EpsilonInsensitive,
     Hinge,
+    Huberized,
+    HuberizedEpsilon,
     Log,
     MulticlassHinge,
     MulticlassLog,
@@ -28,6 +30,11 @@ PIECEWISE_LINEAR = (Hinge, EpsilonInsensitive)
 # ---------------------------------------------------------------- losses (Sec. 5)
 
 
+def rounded(t, delta):
+    """max(0, t) with a parabola of width δ at its corner."""
+    return np.where(t <= 0.0, 0.0, np.where(t < delta, t**2 / (2.0 * delta), t - delta / 2.0))
+
+
 def scalar_values(loss, z, y):
     """ℓ(z, y) for arrays of scores and targets."""
     match loss:
@@ -41,6 +48,10 @@ def scalar_values(loss, z, y):
             return np.maximum(0.0, np.abs(z - y) - epsilon)
         case SquaredEpsilon(epsilon):
             return np.maximum(0.0, np.abs(z - y) - epsilon) ** 2
+        case Huberized(delta):
+            return rounded(1.0 - y * z, delta)
+        case HuberizedEpsilon(epsilon, delta):
+            return rounded(np.abs(z - y) - epsilon, delta)
 
 
 def scalar_slopes(loss, z, y):
@@ -56,6 +67,10 @@ def scalar_slopes(loss, z, y):
             return np.where(z - y > epsilon, 1.0, np.where(y - z > epsilon, -1.0, 0.0))
         case SquaredEpsilon(epsilon):
             return 2.0 * (np.maximum(0.0, z - y - epsilon) - np.maximum(0.0, y - z - epsilon))
+        case Huberized(delta):
+            return -y * np.clip((1.0 - y * z) / delta, 0.0, 1.0)
+        case HuberizedEpsilon(epsilon, delta):
+            return np.clip((z - y - epsilon) / delta, 0.0, 1.0) - np.clip((y - z - epsilon) / delta, 0.0, 1.0)
 
 
 def separate(target, y, outputs):
@@ -110,6 +125,12 @@ def scalar_conjugates(loss, u, y):
             return u * y + epsilon * np.abs(u)
         case SquaredEpsilon(epsilon):
             return u * y + epsilon * np.abs(u) + u**2 / 4.0
+        case Huberized(delta):
+            assert np.all((y * u >= -1.0 - 1e-9) & (y * u <= 1e-9))
+            return y * u + delta * u**2 / 2.0
+        case HuberizedEpsilon(epsilon, delta):
+            assert np.all(np.abs(u) <= 1.0 + 1e-9)
+            return u * y + epsilon * np.abs(u) + delta * u**2 / 2.0
 
 
 def conjugates(target, G, y):
@@ -359,10 +380,16 @@ def optimum(X, y, target, lam, outputs=1, s=None, intercept="none", b=0.0):
 
 # ---------------------------------------------------------------- small random problems
 
-BINARY = {"hinge": Hinge(), "squared_hinge": SquaredHinge(), "log": Log()}
-REGRESSION = {"epsilon": EpsilonInsensitive(0.3), "squared_epsilon": SquaredEpsilon(0.3)}
+BINARY = {"hinge": Hinge(), "squared_hinge": SquaredHinge(), "log": Log(), "huberized": Huberized(0.5)}
+REGRESSION = {
+    "epsilon": EpsilonInsensitive(0.3),
+    "squared_epsilon": SquaredEpsilon(0.3),
+    "huberized_epsilon": HuberizedEpsilon(0.3, 0.5),
+}
 MULTICLASS = ("ovr_hinge", "multiclass_hinge", "multiclass_log")
-LOSSES = (*BINARY, *REGRESSION, *MULTICLASS)
+#: Losses with rounded corners, and all others.
+ROUNDED = ("huberized", "huberized_epsilon")
+LOSSES = tuple(name for name in (*BINARY, *REGRESSION, *MULTICLASS) if name not in ROUNDED)
 
 
 def small_data(name, rng, n=17, d=6, zeros=0.4):

@@ -8,9 +8,17 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import xlogy
 
-from widemargin.core.losses import EpsilonInsensitive, Hinge, Log, SquaredEpsilon, SquaredHinge
+from widemargin.core.losses.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Huberized,
+    HuberizedEpsilon,
+    Log,
+    SquaredEpsilon,
+    SquaredHinge,
+)
 
-TUBES = (EpsilonInsensitive, SquaredEpsilon)
+TUBES = (EpsilonInsensitive, SquaredEpsilon, HuberizedEpsilon)
 
 
 def charge(loss, a, y, cap):
@@ -27,6 +35,11 @@ def charge(loss, a, y, cap):
             return -y * a + epsilon * np.abs(a), -y + epsilon * np.sign(a)
         case SquaredEpsilon(epsilon):
             return -y * a + epsilon * np.abs(a) + a**2 / (4.0 * cap), -y + epsilon * np.sign(a) + a / (2.0 * cap)
+        case Huberized(delta):
+            return -y * a + delta * a**2 / (2.0 * cap), -y + delta * a / cap
+        case HuberizedEpsilon(epsilon, delta):
+            curved = delta * a**2 / (2.0 * cap)
+            return -y * a + epsilon * np.abs(a) + curved, -y + epsilon * np.sign(a) + delta * a / cap
 
 
 def maximum(loss, a, z, y, q, cap):

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 from reference import consensus as reference
 from widemargin import SDCA
-from widemargin.core import losses
-from widemargin.core.rows import as_rows
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.linear import Problem
 from widemargin.problems.parts import in_parts
 from widemargin.running import run
@@ -97,7 +97,7 @@ def test_the_certificate_is_that_of_the_whole_problem(rng):
         norm2 = np.square(beta @ X).sum(axis=1) + beta.sum(axis=1) ** 2
         certificate = solver.certificate(parts, state)
         assert certificate.dual >= max(0.0, problem.dual(beta, norm2)) * (1.0 - 1e-12)
-        best = problem.dual_of_multiple(beta, norm2)  # output by output
+        best = problem.dual_of_multiple(beta, problem.lam * norm2)  # output by output
         assert certificate.dual <= best + 1e-9 * abs(best)
 
 

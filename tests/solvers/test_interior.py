@@ -1,5 +1,8 @@
 """The interior-point solver: its optimum against others' and by its conditions, on features of any size."""
 
+import copy
+import signal
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.reference import interior as reference
 
 from widemargin import SDCA, Interior, LinearSVC, LinearSVR
-from widemargin.core.losses import (
+from widemargin.core.losses.losses import (
     EpsilonInsensitive,
     Hinge,
     Log,
@@ -21,14 +24,17 @@ from widemargin.core.losses import (
     SquaredEpsilon,
     SquaredHinge,
 )
-from widemargin.core.rows import as_rows
+from widemargin.core.rows.rows import as_rows
+from widemargin.core.threads.interrupts import Interrupts
 from widemargin.problems.linear import Problem
 from widemargin.problems.parts import in_parts
 from widemargin.running import run
 from widemargin.solvers import interior
-from widemargin.solvers.interior import MEASURES, LocalParts, Part, cut, some_of
+from widemargin.solvers.interior import MEASURES, LocalParts, Part, Variables, some_of
 
-LOSSES = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), SquaredEpsilon(0.2)]
+#: Those that Mehrotra's steps solve, and all.
+BOXED = [Hinge(), SquaredHinge(), EpsilonInsensitive(0.2), SquaredEpsilon(0.2)]
+LOSSES = [*BOXED, Log()]
 INTERCEPTS = ["none", "regularized", "unregularized"]
 by_name = {"ids": lambda value: type(value).__name__ if hasattr(value, "_fields") else str(value)}
 
@@ -36,10 +42,19 @@ by_name = {"ids": lambda value: type(value).__name__ if hasattr(value, "_fields"
 def make(rng, loss, n=60, d=4, *, C=3.0, intercept="none", weighted=False, sizes=1.0):
     X = rng.normal(size=(n, d)) + 1.0
     y = X @ rng.normal(size=d) + rng.normal(size=n)
-    if isinstance(loss, (Hinge, SquaredHinge)):
+    if isinstance(loss, (Hinge, SquaredHinge, Log)):
         y = np.where(y > np.median(y), 1.0, -1.0)
     weights = rng.uniform(0.0, 2.0, n) * (rng.random(n) > 0.1) if weighted else np.empty(0)
     return Problem(as_rows(X * sizes), y, Single(loss), 1.0 / (C * n), weights, intercept)
+
+
+def cut(problem, n_parts, variables=None):
+    """The examples in so many consecutive parts, with these variables, changed in place, or with the first ones."""
+    ends, parts = np.linspace(0, problem.n, n_parts + 1).astype(int).tolist(), []
+    for rows in map(slice, ends[:-1], ends[1:]):
+        own = None if variables is None else Variables(*(array[:, rows] for array in variables))
+        parts.append(Part(some_of(problem, rows), problem.C, own, problem.scale))
+    return LocalParts(parts)
 
 
 def solved(problem, tol=1e-8):
@@ -122,10 +137,9 @@ def test_what_it_cannot_solve_is_a_sentence(rng):
         Interior(max_features=3).init(problem)
     with pytest.raises(ValueError, match="the intercepts 'regularized', 'unregularized' and 'none', got 'exact'"):
         Interior().init(make(rng, Hinge(), intercept="exact"))
-    for target, outputs in ((Single(Log()), 1), (MulticlassHinge(1.0 - np.eye(2)), 2)):
-        y = np.where(problem.y > 0, 1.0, 0.0 if outputs == 2 else -1.0)
-        with pytest.raises(ValueError, match="has the hinge, the ε-insensitive loss and their squares"):
-            Interior().init(Problem(problem.X, y, target, 0.1, np.empty(0), "none", outputs))
+    y, joint = np.where(problem.y > 0, 1.0, 0.0), MulticlassHinge(1.0 - np.eye(2))
+    with pytest.raises(ValueError, match="has the log-loss, the hinge, the ε-insensitive loss and their squares"):
+        Interior().init(Problem(problem.X, y, joint, 0.1, np.empty(0), "none", 2))
 
 
 def test_estimators_solve_raw_features_and_dual_ascent_names_the_solver_that_does(rng):
@@ -164,7 +178,7 @@ def as_box(problem):
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize("loss", LOSSES, **by_name)
+@pytest.mark.parametrize("loss", BOXED, **by_name)
 def test_steps_are_those_of_the_textbook_which_eliminates_nothing(loss, intercept, rng):
     problem, solver = make(rng, loss, n=14, d=3, intercept=intercept, weighted=True), Interior()
     state = solver.init(problem)
@@ -175,6 +189,27 @@ def test_steps_are_those_of_the_textbook_which_eliminates_nothing(loss, intercep
     own = state.variables.alpha[0, problem.sample_weight > 0.0].ravel()
     np.testing.assert_allclose(state.w[0], w, rtol=1e-6, atol=1e-8 * np.abs(w).max())
     np.testing.assert_allclose(own, alpha, rtol=1e-6, atol=1e-8 * alpha.max())
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_steps_on_the_log_loss_are_newtons_and_never_raise_the_objective(intercept, rng):
+    problem, solver = make(rng, Log(), n=30, d=3, intercept=intercept, weighted=True), Interior()
+    Z = np.hstack([problem.X.values, np.ones((30, 1))]) if intercept != "none" else problem.X.values
+    D, cap, y = np.ones(Z.shape[1]), problem.C * problem.sample_weight, problem.y
+    D[3:] = intercept == "regularized"
+    state = solver.init(problem)
+    before = solver.certificate(problem, state).primal
+    while not state.stalled:
+        w, p = state.w[0].copy(), 1.0 / (1.0 + np.exp(y * (Z @ state.w[0])))
+        newton = np.linalg.solve(np.diag(D) + (Z.T * (cap * p * (1.0 - p))) @ Z, Z.T @ (cap * p * y) - D * w)
+        solver.advance(problem, state, 1)
+        moved, now = state.w[0] - w, solver.certificate(problem, state)
+        length, rounding = (moved @ newton) / (newton @ newton), 1e-12 * np.abs(w).max()  # of w, in the last steps
+        assert length * np.abs(newton).max() <= (1.0 + 1e-6) * np.abs(newton).max() + rounding
+        np.testing.assert_allclose(moved, length * newton, atol=1e-6 * np.abs(newton).max() + rounding)
+        assert now.primal <= before * (1.0 + 1e-13)
+        before = now.primal
+    assert now.relative_gap <= 1e-12
 
 
 class InParts(Interior):
@@ -210,7 +245,7 @@ def test_targets_of_any_size_take_the_same_steps(seed, power, squared, n_parts):
 @settings(max_examples=50)
 @given(
     seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), d=st.integers(1, 12), power=st.floats(-3.0, 3.0),
-    which=st.integers(0, 3), intercept=st.sampled_from(INTERCEPTS), weighted=st.booleans(),
+    which=st.integers(0, 4), intercept=st.sampled_from(INTERCEPTS), weighted=st.booleans(),
 )  # fmt: skip
 def test_the_optimum_meets_its_conditions(seed, n, d, power, which, intercept, weighted):
     """w = Σ βz, α in its box, and no example adds to the gap more than the gap is."""
@@ -221,12 +256,14 @@ def test_the_optimum_meets_its_conditions(seed, n, d, power, which, intercept, w
     beta, scores = Interior().duals(problem, outcome.state)[0], problem.X.values @ outcome.W[:, 0] + outcome.b[0]
     # what each example adds to the gap by Fenchel and Young is at least 0, and together with ½‖w − w(β)‖² it is the gap
     at_most = gap + 1e-9 * max(1.0, problem.at_zero()[0] / problem.lam)
-    w = problem.X.values.T @ beta
+    sums = np.array([beta @ (beta > 0.0), -beta @ (beta < 0.0)])
+    factors = np.divide(sums.min(), sums, out=np.ones(2), where=sums > 0.0) if intercept == "unregularized" else (1, 1)
+    w = problem.X.values.T @ (beta * np.where(beta > 0.0, *factors))  # the gap is that of a sum of 0
     assert np.sum((w - outcome.W[:, 0]) ** 2) <= 2.0 * at_most + 1e-6 * np.sum(w**2)
     cap = problem.C * (problem.sample_weight if problem.sample_weight.size else np.ones(n))
-    squared, tube = isinstance(problem.loss, (SquaredHinge, SquaredEpsilon)), problem.loss.is_regression
+    squared, hinge = isinstance(problem.loss, (SquaredHinge, SquaredEpsilon)), isinstance(problem.loss, Hinge)
     assert squared or (np.abs(beta) <= cap * (1.0 + 1e-12)).all()
-    if not (squared or tube or intercept == "unregularized"):
+    if hinge and intercept != "unregularized":
         margins, alpha = problem.y * scores, problem.y * beta
         added = cap * np.maximum(0.0, 1.0 - margins) - alpha * (1.0 - margins)
         assert (added >= -1e-9 * cap * (1.0 + np.abs(margins))).all()
@@ -283,6 +320,60 @@ def test_nobody_has_weight_or_all_have_one_label(intercept, rng):
             assert outcome.objective <= 1e-6
 
 
+@pytest.mark.parametrize("at", ["predict", "correct", "weigh"])
+def test_ctrl_c_within_a_long_step_leaves_the_point_before_it(at, rng, monkeypatch):
+    problem, kept, pressed = make(rng, Hinge(), intercept="unregularized"), getattr(interior.Part, at), []
+
+    def interrupted(self, *given):
+        if not pressed:
+            pressed.append(signal.raise_signal(signal.SIGINT))
+        return kept(self, *given)
+
+    plain = solved(problem)
+    monkeypatch.setattr(interior, "LONG", 0)
+    state = Interior().init(problem)
+    Interior().advance(problem, state, 2)
+    before = copy.deepcopy(state)
+    monkeypatch.setattr(interior.Part, at, interrupted)
+    with Interrupts() as own:
+        assert Interior().advance(problem, state, 1) == 0
+        assert own.seen
+    assert state.counters == before.counters
+    for name in ("w", "combined", "measures"):
+        np.testing.assert_array_equal(getattr(state, name), getattr(before, name))
+    for each in (state, before):
+        Interior().advance(problem, each, 2)
+    np.testing.assert_array_equal(state.w, before.w)
+    assert run(Interior(), problem, state=state, tol=1e-8, max_epochs=100).objective == pytest.approx(
+        plain.objective, rel=1e-7
+    )
+
+
+@pytest.mark.parametrize("blocks", [0, 7, 100])
+def test_a_limit_of_time_within_a_long_step_gives_the_point_before_it(blocks, rng, monkeypatch):
+    """The clock is the number of blocks of rows that were read, of which the first step reads 240."""
+    problem, read, of_part = make(rng, Hinge(), intercept="unregularized"), [0.0], interior.Part._blocks
+
+    def counted(part):
+        for block in of_part(part):
+            yield block
+            read[0] += 1.0
+
+    monkeypatch.setattr(interior, "LONG", 0)
+    monkeypatch.setattr(interior, "ENTRIES_AT_ONCE", 1)  # a row at a time
+    monkeypatch.setattr(interior.Part, "_blocks", counted)
+    monkeypatch.setattr(time, "perf_counter", lambda: read[0])
+    outcome = run(Interior(), problem, tol=1e-8, max_epochs=100, max_seconds=blocks)
+    assert outcome.stop_reason == "max_seconds"
+    assert read[0] == blocks
+    assert outcome.state.counters.steps == 0
+    assert outcome.objective == pytest.approx(problem.at_zero()[0], rel=1e-12)
+    assert 0.0 <= outcome.dual <= outcome.objective
+    assert not outcome.W.any()
+    monkeypatch.undo()
+    assert run(Interior(), problem, state=outcome.state, tol=1e-8, max_epochs=100).stop_reason == "tol"
+
+
 # ---------------------------------------------------------------- parts
 
 
@@ -332,17 +423,19 @@ def test_parts_change_nothing_but_roundings_and_what_is_sent_is_counted(loss, sp
         assert state.bytes_received == 8 * n_parts * (back + steps * ((3 + 2 * width) + 1 + back))
 
 
-@pytest.mark.parametrize("loss", [Hinge(), SquaredEpsilon(0.1)], **by_name)
+@pytest.mark.parametrize("loss", [Hinge(), SquaredEpsilon(0.1), Log()], **by_name)
 def test_rows_at_a_time_change_nothing_but_roundings(loss, rng, monkeypatch):
     problem, found = make(rng, loss, intercept="regularized", weighted=True), []
-    for entries in (10**6, 12):  # all rows, and three
+    for entries, n_parts in ((10**6, 1), (12, 1), (10**6, 7)):  # all rows, three, and those of a part
         monkeypatch.setattr(interior, "ENTRIES_AT_ONCE", entries)
-        solver = Interior()
+        solver = InParts()
+        solver.n_parts = n_parts
         state = solver.init(problem)
         for _ in range(6):
             solver.advance(problem, state, 1)
         found.append(state.w)
-    np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-9 * np.abs(found[0]).max())
+    for w in found[1:]:
+        np.testing.assert_allclose(w, found[0], rtol=1e-9, atol=1e-9 * np.abs(found[0]).max())
 
 
 def test_a_part_that_was_lost_is_made_again_from_its_variables_and_the_messages_since(rng):

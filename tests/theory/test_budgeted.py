@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from reference import budgeted as textbook
-from widemargin.core.kernels import RBF
-from widemargin.core.losses import Hinge, MulticlassHinge, Single
-from widemargin.core.rows import as_matrix, as_rows
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses.losses import Hinge, MulticlassHinge, Single
+from widemargin.core.rows.rows import as_matrix, as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.budget import (
     BudgetedSGD,

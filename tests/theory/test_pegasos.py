@@ -11,8 +11,8 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
 from reference import pegasos as textbook
-from widemargin.core.losses import Hinge, OneVsRest, Single
-from widemargin.core.rows import as_rows
+from widemargin.core.losses.losses import Hinge, OneVsRest, Single
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.linear import Problem
 from widemargin.problems.objective import NO_WEIGHTS
 from widemargin.solvers.pegasos import Pegasos

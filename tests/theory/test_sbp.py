@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin import StochasticBatchPerceptron
-from widemargin.core.kernels import Linear
-from widemargin.core.losses import Hinge, Single
-from widemargin.core.rows import as_rows
-from widemargin.core.water_level import fill
+from widemargin.core.kernels.kernels import Linear
+from widemargin.core.losses.losses import Hinge, Single
+from widemargin.core.losses.water_level import fill
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 
 N = 4

@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 
 from reference.simba import chances, slack
 from widemargin import Simba
-from widemargin.core.losses import Hinge, Single
-from widemargin.core.rows import as_matrix, as_rows
+from widemargin.core.losses.losses import Hinge, Single
+from widemargin.core.rows.rows import as_matrix, as_rows
 from widemargin.problems.linear import Problem
 
 RULES = ("squared", "absolute", "scaled")

@@ -9,9 +9,9 @@ import pytest
 
 from reference.tracking import best, dual, gap, gradients
 from widemargin import Tracker
-from widemargin.core import losses
-from widemargin.core.kernels import RBF
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.kernels import RBF
+from widemargin.core.losses import losses
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 
 HINGE = losses.Single(losses.Hinge())

@@ -1,15 +1,15 @@
-"""Kernel machines on a GPU, by torch and Triton: the only modules that import them, where a device is
-asked for.
+"""Kernel machines on a GPU by torch and Triton. Only this package imports them, and only if a device is asked for.
 
-    tensors.py   tensors that users give, and those that they get back
+    tensors.py   tensors that users give and get back
     rows.py      data on a device: checked, measured and prepared there
-    blocks.py    kernel values on a device, blocks of kernel rows, the cache of them
+    sending.py   arrays on their way to a device
+    blocks.py    kernel values on a device, blocks of kernel rows, and their cache
     scoring.py   scores of models
     programs.py  Triton programs: pairs and single variables of a working set, rows added to responses
     smo.py       the exact dual solver behind the protocol of :mod:`widemargin.solvers.protocol`
     sbp.py       the Stochastic Batch Perceptron with its kernel rows on a device
 
-What comes back is NumPy's: a machine that was trained on a GPU is the same as one of the CPU, in files too.
+Results are NumPy arrays: a machine trained on a GPU is the same as one trained on the CPU, also in files.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 
 from ..arguments import one_of
 
-#: Where users ask a machine to be trained; "auto" is a GPU if there is one.
+#: Values of the parameter ``device``. "auto" is the GPU if there is one.
 DEVICES = ("cpu", "cuda", "auto")
-#: torch's name of the GPU.
+#: The name of the GPU in torch.
 GPU = "cuda"
 
 
 def check(device: Any) -> None:
-    """Refuse what is no device; of several GPUs the process is told which it sees."""
+    """Refuse a wrong ``device``. One of several GPUs is chosen by CUDA_VISIBLE_DEVICES."""
     number = re.fullmatch(r"cuda:(\d+)", str(device))
     if number:
         raise ValueError(
@@ -37,13 +37,13 @@ def check(device: Any) -> None:
 
 
 def lacking() -> str:
-    """What keeps this process from training on a GPU, with the remedy; "" if nothing does."""
+    """The reason why this process cannot train on a GPU, with the remedy; "" if it can."""
     try:
         import torch
         import triton  # noqa: F401
     except ModuleNotFoundError as missing:
         return f"torch and Triton, and {missing.name} is not installed: pip install 'widemargin[gpu]'"
-    except (ImportError, OSError) as broken:  # such as a library of CUDA that is not there
+    except (ImportError, OSError) as broken:  # for example, a library of CUDA is missing
         return (
             f"torch and Triton, and importing them fails ({broken}): install them anew, pip install 'widemargin[gpu]'"
         )
@@ -56,7 +56,7 @@ def lacking() -> str:
 
 
 def resolved(device: str) -> str:
-    """ "cpu" or "cuda" for what users ask for; refuses "cuda" where there is none, and "auto" takes what there is."""
+    """The device to use, "cpu" or "cuda". Refuses "cuda" if there is no GPU."""
     if device == "cpu":
         return device
     lacks = lacking()
@@ -66,9 +66,9 @@ def resolved(device: str) -> str:
 
 
 def memory() -> float:
-    """Bytes of the GPU's memory that are free, those that torch holds and does not use among them."""
+    """Free bytes of the GPU's memory, including those that torch has reserved and does not use."""
     import torch
 
     if not torch.cuda.is_available():
-        return 2.0**30  # the host's memory stands in for that of a GPU in tests
+        return 2.0**30  # tests without a GPU use the host's memory
     return torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()

@@ -1,13 +1,13 @@
-"""Kernel values on a device, blocks of kernel rows, and a cache of them.
+"""Kernel values on a device, blocks of kernel rows, and a cache of kernel rows.
 
-Data is laid out, centred and rounded as for the CPU (:class:`widemargin.problems.layout.Preparation`), and stands on
-the device as one dense matrix; rows that are very sparse stay so, and each block of them is made dense. A block is one
-matrix product in the precision of the data (no TF32), and what :meth:`of_array` of the kernel makes of it. ‖x‖² + ‖z‖²
-− 2⟨x, z⟩ cancels where γ max ‖z‖² exceeds 0.05/√ε; distances are then sums over differences, as
-:mod:`widemargin.core.kernel_matrix` has it.
+Data is laid out, centred and rounded as for the CPU (:class:`widemargin.problems.layout.Preparation`). On the device it
+is one dense matrix; very sparse rows stay sparse, and each block of them is made dense. A block of kernel rows is one
+matrix product in the precision of the data (no TF32), followed by :meth:`of_array` of the kernel. If γ max ‖z‖² exceeds
+0.05/√ε, the sum ‖x‖² + ‖z‖² − 2⟨x, z⟩ would cancel too many digits; distances are then sums over differences, as in
+:mod:`widemargin.core.kernels.matrix`.
 
-Blocks have always as many rows, some of them repeated: cuBLAS chooses its order of summation by shape, and a kernel
-value must not depend on the rows it is computed with.
+All blocks have the same number of rows; the last one repeats some. cuBLAS chooses its order of summation by the shape,
+and a kernel value must not depend on the other rows of its block.
 """
 
 from __future__ import annotations
@@ -22,28 +22,34 @@ import numpy as np
 import torch
 import triton
 
-from ..core.distant import Distant
-from ..core.measures import Absolute
-from ..core.rows import CSRRows, as_matrix, shape, unlocked
+from ..core.kernels.measures import Absolute
+from ..core.rows.distant import Distant
+from ..core.rows.rows import CSRRows, as_matrix, shape, unlocked
 from ..problems.kernel import KernelProblem
 from . import programs
 
-#: Rows of a block, and the most values that it has.
-BLOCK, BLOCK_VALUES = 256, 2**30
-#: Bytes at multiples of which data begins: cuBLAS chooses by that too, and is slower where it is odd.
+#: Rows of a block of kernel rows.
+BLOCK = 256
+#: The most values of a block. For more columns blocks have fewer rows.
+BLOCK_VALUES = 2**30
+#: Data begins at multiples of ALIGNED bytes. cuBLAS chooses its order of summation by the alignment too.
 ALIGNED = 256
 #: The fewest rows that a cache holds.
 LEAST_ROWS = 64
-#: The share of entries that are stored below which rows stay sparse, and the rows of one program for them.
-SPARSE, ROWS = 1.0 / 64.0, 4
-#: Columns that one program finishes.
+#: Rows with a smaller share of stored entries stay sparse: products with them are then faster.
+SPARSE = 1.0 / 64.0
+#: Sparse rows of one Triton program.
+ROWS = 4
+#: Columns of one Triton program.
 WIDTH = 1024
 
 
 @contextmanager
 def exactly() -> Iterator[None]:
-    """Matrix products in float32 and no less, whatever the caller has switched on, without gradients; memory that is
-    short is told in a sentence."""
+    """Compute matrix products in full float32, without gradients, whatever the caller has set in torch.
+
+    A lack of memory becomes a sentence.
+    """
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     wide = torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled() else nullcontext()
@@ -61,7 +67,7 @@ def exactly() -> Iterator[None]:
 
 
 class Sparse:
-    """Sparse rows on a device, of which blocks are made dense."""
+    """Sparse rows on a device, with dense copies of blocks."""
 
     def __init__(self, rows: CSRRows, device: str) -> None:
         first, last = int(rows.indptr[0]), int(rows.indptr[-1])
@@ -72,7 +78,7 @@ class Sparse:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the stored numbers."""
+        """The dtype of the stored numbers."""
         return self.data.dtype
 
     def double(self) -> Sparse:
@@ -82,7 +88,7 @@ class Sparse:
         return wide
 
     def sizes(self, of_entries: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """Sums of a function of the entries over each row, in float64."""
+        """The sum of a function of the entries over each row, in float64."""
         return torch.segment_reduce(of_entries(self.data.double()), "sum", offsets=self.starts, initial=0.0)
 
     def __getitem__(self, chosen: torch.Tensor) -> torch.Tensor:
@@ -95,7 +101,7 @@ class Sparse:
         return out
 
     def products(self, A: torch.Tensor) -> torch.Tensor:
-        """⟨a, z⟩ of dense rows a with all rows z; as many rows a as a power of two."""
+        """⟨a, z⟩ of dense rows a with all rows z. The number of rows a is a power of two."""
         n, height = self.shape[0], A.shape[0]
         out = torch.empty((n, height), dtype=self.dtype, device=A.device)
         programs.sparse_products[(triton.cdiv(n, ROWS),)](
@@ -105,8 +111,7 @@ class Sparse:
 
 
 def on_device(rows: Any, device: str) -> torch.Tensor | Sparse:
-    """The rows of a layout on a device, a copy unless they stand there already: dense, unless they are so sparse that
-    products are faster so."""
+    """The rows of a layout on a device: dense, or sparse if products are then faster. Rows from the host are copied."""
     if isinstance(rows, Distant):
         values: torch.Tensor = rows.values.to(device).contiguous()  # type: ignore[attr-defined]
         return values.clone() if values.data_ptr() % ALIGNED else values
@@ -124,12 +129,12 @@ def tensor_of(values: np.ndarray, device: str) -> torch.Tensor:
 
 
 def view_of(values: np.ndarray) -> torch.Tensor:
-    """The memory of an array as a tensor, which nothing may change."""
+    """A tensor over the memory of an array. It must not be changed."""
     return torch.from_numpy(unlocked(np.ascontiguousarray(values)))
 
 
 class Columns:
-    """The kernel of any rows with the rows Z, on a device."""
+    """The kernel between any rows and the rows Z, on a device."""
 
     def __init__(self, kernel: Any, Z: torch.Tensor | Sparse) -> None:
         self.kernel, self.Z = kernel, Z
@@ -137,11 +142,11 @@ class Columns:
         self.norms2 = torch.empty(0)
         if kernel.of_distances:
             self._guard()
-        #: Whether one program makes kernel values of products.
+        #: Whether a Triton program computes kernel values from products.
         self.gaussian = kernel.is_gaussian and not self.differences and self.Z.dtype == torch.float32
 
     def _guard(self) -> None:
-        """Choose precision and way of the distances by Z and γ alone, as the CPU does."""
+        """Choose the precision and the formula of distances, by Z and γ alone, as on the CPU."""
         Z, gamma = self.Z, self.kernel.gamma
         sizes = row_sums(Z, torch.abs if self.differences else torch.square)
         largest = float(sizes.max()) if sizes.numel() else 0.0
@@ -164,7 +169,7 @@ class Columns:
         return self.Z.products(A) if isinstance(self.Z, Sparse) else A @ self.Z.T
 
     def sums(self, A: torch.Tensor) -> torch.Tensor:
-        """The measure of the kernel between the rows of A and all of Z."""
+        """The kernel's measure (product or distance) between the rows of A and all of Z."""
         A = A.to(self.Z.dtype)
         if self.differences:
             if self.kernel.measure is Absolute:
@@ -176,12 +181,12 @@ class Columns:
         return self.products(-2.0 * A).add_(self.norms2).add_(own).clamp_(min=0.0)
 
     def values(self, sums: torch.Tensor) -> torch.Tensor:
-        """Kernel values of measures, in float32; changes sums."""
+        """Kernel values from sums of the kernel's measure, in float32. Changes ``sums``."""
         return self.kernel.of_array(torch, sums.clamp_(max=torch.finfo(sums.dtype).max)).float()
 
 
 def row_sums(A: torch.Tensor | Sparse, of_entries: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Sums of a function of the entries over each row, in float64, by parts: no wide copy of the whole is made."""
+    """The sum of a function of the entries over each row in float64, in parts, without a float64 copy of all rows."""
     if isinstance(A, Sparse):
         return A.sizes(of_entries)
     step = max(1, 2**25 // max(1, A.shape[1]))
@@ -190,9 +195,9 @@ def row_sums(A: torch.Tensor | Sparse, of_entries: Callable[[torch.Tensor], torc
 
 
 class Blocks:
-    """Rows of the kernel matrix of a problem's examples, by blocks.
+    """Blocks of rows of the kernel matrix of a problem's examples.
 
-    Tables of kernel values and users' functions stay on the host, and their rows are sent.
+    For precomputed kernels and kernels that are Python functions, the host computes the rows and sends them.
     """
 
     def __init__(self, problem: KernelProblem, device: str) -> None:
@@ -233,9 +238,9 @@ class Blocks:
 
 
 class RowCache:
-    """Kernel rows on a device, as many as fit; those that were used longest ago give way.
+    """A cache of kernel rows on a device. New rows replace those that were used longest ago.
 
-    ``rows[slot_of[i]]`` is row i where slot_of[i] ≥ 0.
+    Row i is ``rows[slot_of[i]]`` if slot_of[i] ≥ 0.
     """
 
     def __init__(self, blocks: Blocks, n_bytes: float) -> None:
@@ -249,14 +254,14 @@ class RowCache:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self.slot_of.fill_(-1)
         self.owner.fill_(self.blocks.n)  # nobody
         self.used.zero_()
         self.filled = self.computed = 0
 
     def fetch(self, wanted: torch.Tensor) -> None:
-        """Have the wanted rows, at most as many as the cache holds; computes what it lacks."""
+        """Put the wanted rows into the cache, at most as many as it holds. Missing rows are computed."""
         self.clock += 1
         count = wanted.numel()
         programs.request[(triton.cdiv(count, WIDTH),)](
@@ -269,14 +274,14 @@ class RowCache:
             self.computed += missing.numel() * self.blocks.n
 
     def _placed(self, rows: torch.Tensor) -> torch.Tensor:
-        """Slots for some rows, theirs from now on: those never used, or else those used longest ago."""
+        """Assign slots to some rows: slots that were never used, else those that were used longest ago."""
         count = rows.numel()
         if self.filled + count <= self.capacity:
             part = slice(self.filled, self.filled + count)
             slots = torch.arange(part.start, part.stop, device=self.rows.device)
             self.filled, self.owner[part], self.used[part] = part.stop, rows, self.clock
         else:
-            self.filled = self.capacity  # the rest of those never used are among these
+            self.filled = self.capacity  # slots that were never used count as used longest ago
             slots = self.used.topk(count, largest=False, sorted=False).indices
             self.slot_of[self.owner[slots]] = -1
             self.owner[slots], self.used[slots] = rows, self.clock

@@ -1,10 +1,16 @@
-"""Triton programs of the solver on a GPU: two look at all variables, one collects kernel values of a working set, one
-solves it, one adds its change to the responses; and what makes kernel rows.
+"""Triton programs of the SMO solver on a GPU, and of kernel rows.
 
-Several problems stand in lines below each other, and each program belongs to a line. Variables are β = σα between
-``low`` and ``high``, of which one is 0: what matters of the signs is in the bounds. e is the gradient of the dual less
-a bias, in float32, which tells violations within a working set apart; β, the responses and what certificates are made
-of are float64, so that nothing adds up over rounds. Padding has low = high = 0 and never moves.
+A round of the solver (see :mod:`.smo`) runs
+
+1. :func:`extremes` and :func:`ranks` over all variables, to rank them by violation;
+2. :func:`collect`, which gathers the kernel values of the working set;
+3. :func:`pairs` or :func:`singles`, which solves the working set;
+4. :func:`add_rows`, which adds the change to all responses.
+
+The arrays have a line for each problem, and a program works on one line. The variables are β = σα between ``low`` and
+``high``, one of which is 0, so the bounds imply the sign σ. e is the gradient of the dual minus the bias, in float32,
+which suffices to compare violations. β, the responses and the terms of certificates are float64, so that rounding
+errors do not add up over rounds. Padding has low = high = 0 and never moves.
 """
 
 from __future__ import annotations
@@ -12,19 +18,20 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-#: Pairs or variables that are moved between two looks at the largest violation.
+#: Moves between two looks at the largest violation. A look costs about as much as a move.
 MOVES: tl.constexpr = tl.constexpr(8)
-#: Smallest curvature of a direction; an indefinite kernel can have less.
+#: The least curvature of a direction. Indefinite kernels may have smaller ones.
 TAU: tl.constexpr = tl.constexpr(1e-12)
+#: Larger than any gradient of a variable.
 FAR: tl.constexpr = tl.constexpr(1e38)
-#: Lower than any violation, for variables that cannot move that way.
+#: Less than any violation: the rank of variables that are at their bound.
 LOW: tl.constexpr = tl.constexpr(-3e38)
 INFINITY: tl.constexpr = tl.constexpr(float("inf"))
 
 
 @triton.jit
 def gradients(h, f, at, line, own, inside, width, tall, TWICE: tl.constexpr):
-    """h − f of some variables of a line; ``at`` says whose response a variable has, where examples have two."""
+    """h − f of some variables of a line. If examples have two variables, ``at`` is the example of a variable."""
     place = own
     if TWICE:
         place = tl.load(at + line * width + own, mask=inside, other=0)
@@ -33,8 +40,7 @@ def gradients(h, f, at, line, own, inside, width, tall, TWICE: tl.constexpr):
 
 @triton.jit
 def extremes(h, f, at, low, high, beta, ends, width, tall, TWICE: tl.constexpr, WIDTH: tl.constexpr):
-    """ends ← the largest gradient of those variables of a part of a line that can rise, the smallest of those that can
-    fall."""
+    """ends ← (largest gradient of variables that can rise, smallest of those that can fall), for a part of a line."""
     line, own = tl.program_id(1).to(tl.int64), tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
     inside, here = own < width, line * width + own
     e = gradients(h, f, at, line, own, inside, width, tall, TWICE)
@@ -53,8 +59,12 @@ def ranks(
     h, f, at, low, high, beta, ends, keys, fresh, age, clock, e32, rises, falls, sums, width, tall,
     FREE_BIAS: tl.constexpr, TWICE: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """The bias in the middle of a line's extremes; e less it; how much variables want to rise and fall, in the first
-    round their keys, −∞ for those taken anyhow; sums ← (gap, dual value, bias, largest violation) of each part."""
+    """Rank the variables of a line by violation, and sum up its certificate.
+
+    e32 ← the gradient minus the bias, which is the middle of the line's extremes. rises, falls ← the violations, or the
+    keys in the first round; −∞ for variables that are in the working set anyway. sums ← (gap, dual value, bias, largest
+    violation) of each part of the line.
+    """
     line, own = tl.program_id(1).to(tl.int64), tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
     inside, here, part, count = own < width, line * width + own, tl.arange(0, PARTS), tl.num_programs(0)
     known = ends + (line * count + part) * 2
@@ -72,7 +82,7 @@ def ranks(
         tl.load(low + here, mask=inside, other=0.0),
         tl.load(high + here, mask=inside, other=0.0),
     )
-    # C[σs]₊ is what β at the bound that s pushes to would have of s
+    # C[σe]₊ is e times β at the bound in the direction of e
     gap = tl.sum(tl.where(inside, tl.where(e > 0.0, u, l) * e - b * e, 0.0), 0)
     hv = tl.load(h + here, mask=inside, other=0.0)
     dual = tl.sum(tl.where(inside, b * (hv - 0.5 * (hv - e - bias)), 0.0), 0)
@@ -94,7 +104,7 @@ def ranks(
 
 @triton.jit(do_not_specialize=["clock", "count"])
 def request(wanted, slot_of, used, asked, clock, count, WIDTH: tl.constexpr):
-    """Note that rows are used, or that they are asked for and lacking."""
+    """Mark wanted rows of a cache as used now, or as missing."""
     own = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
     inside = own < count
     row = tl.load(wanted + own, mask=inside, other=0)
@@ -105,7 +115,7 @@ def request(wanted, slot_of, used, asked, clock, count, WIDTH: tl.constexpr):
 
 @triton.jit
 def collect(rows, slot_of, examples, constant, n, slots, K, Q: tl.constexpr, HEIGHT: tl.constexpr):
-    """K ← kernel values, plus a constant, among the examples of a line's working set; and their slots."""
+    """K ← kernel values plus a constant among the examples of a line's working set; slots ← their slots."""
     line, own, lane = tl.program_id(1).to(tl.int64), tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, Q)
     slot = tl.load(slot_of + tl.load(examples + line * Q + own))
     tl.store(slots + line * Q + own, slot)
@@ -118,10 +128,10 @@ def collect(rows, slot_of, examples, constant, n, slots, K, Q: tl.constexpr, HEI
 def pairs(
     K, chosen, e, low, high, beta, change, keep, moved, width, share, least, most, Q: tl.constexpr
 ):  # fmt: skip
-    """Maximise the dual over the Q chosen variables of a line by pairs of second-order selection with Σβ kept.
+    """Maximise the dual over the Q chosen variables of a line, by pairs of second-order selection that keep Σβ.
 
-    Stops at a share of the violation, or its square before ``least`` moves. Changes beta and moved; ``keep`` says how
-    much a variable wants to be in the next set.
+    Stops when the violation has fallen to a share of its first value, or, before ``least`` moves, to the square of that
+    share. Changes beta and moved; the variables with the largest ``keep`` are in the next working set again.
     """
     line, lane = tl.program_id(0).to(tl.int64), tl.arange(0, Q)
     K, whole = K + line * Q * Q, line * width + tl.load(chosen + line * Q + lane)
@@ -142,9 +152,9 @@ def pairs(
             curvature = tl.maximum(Kii + tl.load(K + j * Q + j) - 2.0 * tl.load(K + i * Q + j), TAU)
             up, down = hv - bv, bv - lv
             room = tl.min(tl.where(lane == i, up, tl.where(lane == j, down, FAR)), 0)
-            # two roots: best / curvature is 0 in float32 where kernel values exceed 1e22
+            # two roots, because best / curvature would be 0 in float32 for kernel values above 1e22
             t = tl.where(best > 0.0, tl.minimum((tl.sqrt(best) / tl.sqrt(curvature)).to(tl.float64), room), 0.0)
-            # a variable that reached its bound stands on it exactly
+            # a variable that reaches its bound is set to it exactly
             risen, fallen = tl.where(t >= up, hv, bv + t), tl.where(t >= down, lv, bv - t)
             bv = tl.where(t > 0.0, tl.where(lane == i, risen, tl.where(lane == j, fallen, bv)), bv)
             ev -= t.to(tl.float32) * (Ki - Kj)
@@ -158,7 +168,7 @@ def pairs(
 def singles(
     K, chosen, e, low, high, beta, change, keep, moved, width, share, least, most, Q: tl.constexpr
 ):  # fmt: skip
-    """As :func:`pairs`, one variable at a time, largest gain first: for problems without a free bias."""
+    """As :func:`pairs`, but one variable at a time, largest gain first: for problems without a free bias."""
     line, lane = tl.program_id(0).to(tl.int64), tl.arange(0, Q)
     K, whole = K + line * Q * Q, line * width + tl.load(chosen + line * Q + lane)
     ev, dv = tl.load(e + whole), tl.maximum(tl.load(K + lane * Q + lane), TAU)
@@ -184,7 +194,7 @@ def singles(
 
 @triton.jit
 def finish(beta, change, keep, moved, line, lane, whole, start, bv, lv, hv, done, Q: tl.constexpr):
-    """Store what became of a working set; those that are free are kept first, then those that changed most."""
+    """Store the solution of a working set. Free variables are kept first, then those that changed most."""
     delta = bv - start
     size = tl.abs(delta) / tl.maximum(tl.max(tl.abs(delta), 0), 1e-300)
     tl.store(beta + whole, bv)
@@ -195,8 +205,7 @@ def finish(beta, change, keep, moved, line, lane, whole, start, bv, lv, hv, done
 
 @triton.jit
 def add_rows(rows, slots, change, examples, f, n, tall, Q: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
-    """f += Σ change × row over Q slots of a cache, in float64, in place, at the examples of a line; WIDTH of them by
-    each program."""
+    """f += Σ change × row over Q slots of a cache, in float64, in place, at WIDTH examples of a line."""
     line, own = tl.program_id(1).to(tl.int64), tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
     inside, slots, change = own < tall, slots + line * Q, change + line * Q
     here = line * tall + own
@@ -213,8 +222,10 @@ def add_rows(rows, slots, change, examples, f, n, tall, Q: tl.constexpr, HEIGHT:
 
 @triton.jit
 def gaussian_rows(products, down, along, norms2, examples, slots, rows, n, gamma, WIDTH: tl.constexpr):
-    """Rows of a cache ← exp(−γ‖x − z‖²) from the products ⟨x, z⟩ of some examples with all n, which stand ``down`` and
-    ``along`` apart; 1 for z = x."""
+    """Rows of a cache ← exp(−γ‖x − z‖²) from products ⟨x, z⟩ of some examples with all n; exactly 1 for z = x.
+
+    ``down`` and ``along`` are the strides of the products.
+    """
     line, column = tl.program_id(1), tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
     inside, slot, example = column < n, tl.load(slots + line), tl.load(examples + line)
     product = tl.load(products + line.to(tl.int64) * down + column.to(tl.int64) * along, mask=inside)
@@ -227,8 +238,10 @@ def gaussian_rows(products, down, along, norms2, examples, slots, rows, n, gamma
 def gaussian_sums(
     products, down, along, own, norms2, weights, out, count, gamma, HEIGHT: tl.constexpr, WIDTH: tl.constexpr
 ):  # fmt: skip
-    """out ← Σ weight × exp(−γ‖x − z‖²) in float64, over a part of the vectors z, from the products ⟨x, z⟩ of some rows
-    x, which stand ``down`` and ``along`` apart; HEIGHT rows and WIDTH vectors by each program."""
+    """out ← Σ weight × exp(−γ‖x − z‖²) in float64, for HEIGHT rows x over WIDTH vectors z, from products ⟨x, z⟩.
+
+    ``down`` and ``along`` are the strides of the products.
+    """
     line, column = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT), tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     inside, rows = column < count, tl.num_programs(0) * HEIGHT
     places = line.to(tl.int64)[:, None] * down + column.to(tl.int64)[None, :] * along
@@ -242,8 +255,7 @@ def gaussian_sums(
 
 @triton.jit
 def sparse_products(starts, columns, data, block, out, n, ROWS: tl.constexpr, HEIGHT: tl.constexpr):
-    """out[z, :] ← Σ z_c block[c, :] over the stored entries of sparse rows z, in their order; ROWS of them by each
-    program, HEIGHT columns of the block."""
+    """out[z, :] ← Σ z_c block[c, :] over the stored entries of ROWS sparse rows z, in order, for HEIGHT columns."""
     lane = tl.arange(0, HEIGHT)
     for own in range(ROWS):
         row = tl.program_id(0) * ROWS + own

@@ -1,7 +1,7 @@
-"""Data on a device, as it was given or prepared: checked, measured, scaled, centred and rounded there.
+"""Data on a device: checked, measured, scaled, centred and rounded there.
 
-The answers are those of :mod:`widemargin.problems.layout` for the same data on the host, up to the order of sums in
-float64. Each fact costs one or two passes over the data, at the speed of the device's memory, and one wait for it.
+The results are those of :mod:`widemargin.problems.layout` for the same data on the host, up to the order of sums in
+float64. Each costs one or two passes over the data at the speed of the device's memory, and one wait for the result.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..core.distant import Distant
+from ..core.rows.distant import Distant
 from ..problems.layout import times_power
 from . import blocks
+from .scoring import scores
+from .sending import Change, Sender, extremes
 
-#: Entries that are widened to float64 at once.
+#: Entries that are converted to float64 at a time.
 WIDENED = 2**25
-#: Bytes of a buffer in pinned memory, of which there are two: one is filled while the other is sent.
-STAGED = 2**25
 
 
 class DeviceRows(Distant):
     """A tensor of shape (n, n_features) on a device, float32 or float64; nothing changes it.
 
-    ``host`` is the array of which it is a copy, if there is one: rows that are wanted on the host are read there.
+    ``host`` is the array that was copied, if there is one. Rows for the host are then read from it.
     """
 
     def __init__(self, values: torch.Tensor, host: np.ndarray | None = None) -> None:
@@ -34,7 +34,7 @@ class DeviceRows(Distant):
         self.shape = tuple(values.shape)
         self.dtype = np.dtype(np.float32 if values.dtype == torch.float32 else np.float64)
         self.place = str(values.device)
-        self._sizes: dict[bool, tuple[float, float, float]] = {}
+        self._sizes: dict[bool, tuple[float, float]] = {}
 
     @classmethod
     def of_host(cls, array: np.ndarray, device: str) -> DeviceRows:
@@ -69,7 +69,7 @@ class DeviceRows(Distant):
 
     @cached_property
     def _mean(self) -> torch.Tensor:
-        # by parts, since torch would make a copy of all in float64
+        # in parts, because torch would copy all entries to float64
         sums = [part.sum(0, dtype=torch.float64) for part in self._parts()]
         return torch.stack(sums).sum(0) / self.shape[0]
 
@@ -87,10 +87,10 @@ class DeviceRows(Distant):
             squares = [(part.double() - mean).square_().sum() for part in self._parts()]
             return float(torch.stack(squares).sum()) / self.values.numel()
 
-    def sizes(self, squared: bool, centre: np.ndarray | None = None) -> tuple[float, float, float]:
-        """(least, largest, mean) ‖x − centre‖², or ‖x − centre‖₁, of the rows."""
+    def sizes(self, squared: bool, centre: np.ndarray | None = None) -> tuple[float, float]:
+        """(least, largest) ‖x − centre‖², or ‖x − centre‖₁, of the rows."""
         if not self.shape[0]:
-            return 0.0, 0.0, 0.0
+            return 0.0, 0.0
         if centre is not None or squared not in self._sizes:
             order = 2.0 if squared else 1.0
             with blocks.exactly():
@@ -99,14 +99,14 @@ class DeviceRows(Distant):
                 lengths = [torch.linalg.vector_norm(part, order, 1, dtype=torch.float64) for part in parts]
                 of_rows = torch.cat(lengths)
                 of_rows = of_rows.square_() if squared else of_rows
-                found = tuple(torch.stack([of_rows.min(), of_rows.max(), of_rows.mean()]).tolist())
+                found = float(of_rows.min()), float(of_rows.max())
             if centre is not None:
                 return found
             self._sizes[squared] = found
         return self._sizes[squared]
 
     def prepared(self, exponent: int, far: float, centre: np.ndarray | None, dtype: Any) -> DeviceRows:
-        """The rows divided by 2ᵉ, cut off at ±far, less a centre, rounded to a dtype; themselves if no bit changes."""
+        """The rows divided by 2ᵉ, clipped to ±far, less a centre, in a dtype; the same rows if no bit changes."""
         cut = math.isfinite(far) and times_power(self.largest_entry(), -exponent) > far
         if exponent == 0 and not cut and centre is None and self.dtype == dtype:
             return self
@@ -120,8 +120,6 @@ class DeviceRows(Distant):
 
     def scores(self, model: Any) -> np.ndarray:
         """Scores of these rows, laid out as the vectors of a kernel model, of shape (n, n_outputs)."""
-        from .scoring import scores
-
         return scores(model, self, device=self.place)
 
     @property
@@ -129,68 +127,5 @@ class DeviceRows(Distant):
         return max(1, WIDENED // max(1, self.shape[1]))
 
     def _parts(self) -> Any:
-        """The rows in parts of which a copy in float64 does no harm."""
+        """Parts of the rows whose copies in float64 need little memory."""
         return self.values.split(self._step)
-
-
-class Change:
-    """What :meth:`DeviceRows.prepared` does to some rows, in float64, and then rounded."""
-
-    def __init__(self, exponent: int, far: float, centre: np.ndarray | None, dtype: Any, device: str) -> None:
-        self.far, self.dtype = far, torch.float32 if np.dtype(dtype) == np.float32 else torch.float64
-        # two factors, of which neither overflows
-        self.factors = [2.0 ** (-exponent // 2), 2.0 ** (-exponent - -exponent // 2)] if exponent else []
-        self.centre = None if centre is None else blocks.tensor_of(centre, device)
-
-    def __call__(self, part: torch.Tensor) -> torch.Tensor:
-        if self.factors or self.centre is not None:
-            part = part.double()
-        for factor in self.factors:
-            part = part * factor
-        if math.isfinite(self.far):
-            part = part.clamp(-self.far, self.far)
-        return (part if self.centre is None else part - self.centre).to(self.dtype)
-
-
-def extremes(values: torch.Tensor) -> torch.Tensor:
-    """(least, largest) entry, as a tensor; NaN where one is."""
-    return torch.stack(torch.aminmax(values))
-
-
-class Sender:
-    """Sends arrays to a device in the order of the work there: the host goes on to the next when one is on its way.
-
-    Two buffers in pinned memory take turns, since only from such the device reads by itself.
-    """
-
-    def __init__(self, device: str, n_bytes: int = STAGED) -> None:
-        self.device, self.n_bytes, self.turn = torch.device(device), n_bytes, 0
-        self.staged: list[Any] = []
-
-    def send(self, array: np.ndarray) -> torch.Tensor:
-        """A copy of a C-ordered array on the device."""
-        given = blocks.view_of(array)
-        if self.device.type != "cuda":
-            return given.clone()
-        out = torch.empty(given.shape, dtype=given.dtype, device=self.device)
-        source, target = given.view(-1), out.view(-1)
-        step = self.n_bytes // source.element_size()
-        for first in range(0, source.numel(), step):
-            part = source[first : first + step]
-            buffer = self._buffer()[: part.numel() * part.element_size()].view(part.dtype)
-            buffer.copy_(part)
-            target[first : first + step].copy_(buffer, non_blocking=True)
-            self.staged[self.turn][1].record()
-        return out
-
-    def _buffer(self) -> torch.Tensor:
-        """The buffer whose turn it is, when what it held has been sent."""
-        self.turn = (self.turn + 1) % 2
-        if not self.staged:
-            self.staged = [
-                (torch.empty(self.n_bytes, dtype=torch.uint8, device="cpu", pin_memory=True), torch.cuda.Event())
-                for _ in range(2)
-            ]
-        buffer, sent = self.staged[self.turn]
-        sent.synchronize()  # returns at once where nothing was recorded yet
-        return buffer

@@ -1,50 +1,50 @@
-"""The Stochastic Batch Perceptron with its kernel rows on a GPU: :mod:`widemargin.solvers.sbp`, whose steps, water
-levels, draws and averages these are.
+"""The Stochastic Batch Perceptron with kernel rows on a GPU; problem and steps: :mod:`widemargin.solvers.sbp.sbp`.
 
-A step asks the device for one thing, Σ coefficient × kernel row over the points drawn. Rows come by one matrix product,
-from a cache in the device's memory; their sum is in float64, by one program, and n numbers for each binary problem
-travel back. Responses stay on the host, where the CPU's own loops pour and draw: the same random numbers are the same
-draws, as far as float32 kernel values are the same.
+The device computes one thing for a step: Σ coefficient × kernel row over the points drawn. Missing rows are computed by
+one matrix product and stay in a cache on the device. One program sums them in float64, and n numbers for each binary
+problem go to the host. The responses are on the host, where the CPU's loops find the water level and draw points: the
+same random numbers give the same draws, up to the rounding of float32 kernel values.
 
-Cost of a step beside the product: some twenty launches, the way of 8n bytes to the host, and there the water level and
-three passes over n.
+Cost of a step beside the product: about twenty launches, 8n bytes to the host, and there the water level and three
+passes over n numbers.
 
-The C-form finds its ν with :class:`.smo.DeviceSMO` on a sample, and hands over to it: it goes on from the draws'
-coefficients, clipped into the box. Several classes are trained together for a given ν.
+The C-form finds its ν by :class:`.smo.DeviceSMO` on a sample. DeviceSMO also continues from the draws' coefficients,
+clipped to the box. For a given ν several classes are trained together.
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 import triton
 
-from ..core.kernel_matrix import largest_value
+from ..core.kernels.matrix import largest_value
 from ..files import savable
 from ..problems.kernel import KernelProblem
 from ..solvers import make
-from ..solvers.sbp import USED_ONCE, BatchPerceptron, BatchState, Here, Sample
-from ..solvers.smo import lightened
+from ..solvers.protocol import Capabilities
+from ..solvers.sbp.sbp import USED_ONCE, BatchPerceptron, BatchState, HostResponses, Sample
+from ..solvers.smo.dual import lightened
 from . import programs
 from .blocks import Blocks, Columns, RowCache, exactly, on_device, tensor_of
 from .workspace import HEIGHT, WIDTH, power_of_two
 
-#: Times as many kernel values in a slice as on the CPU.
+#: A slice computes FASTER times as many kernel values as on the CPU.
 FASTER = 64
 
 
-class Workspace(Here):
-    """Kernel rows on a device, and room for sums of them; and the sample that ν is sought on, while it is needed."""
+class DeviceBatchWorkspace(HostResponses):
+    """The cache of kernel rows on a device, arrays for their sums, and the sample while ν is sought."""
 
     def __init__(self, problem: KernelProblem, device: str, batch_size: int) -> None:
         self.device, self.shape = device, (problem.n_outputs, problem.n)
         self.constant, self.n_bytes, self.evaluated = problem.constant, problem.cache_bytes, 0
         self.sample: Sample | None = None
-        #: Points of a launch, some of them repeated.
+        #: Points of a launch. If there are fewer, some are repeated.
         self.points = power_of_two(min(batch_size * problem.n_outputs, problem.n))
         self.cache: RowCache | None = None
         self.blocks = blocks = Blocks(problem, device)
@@ -56,7 +56,7 @@ class Workspace(Here):
         self.here = torch.empty(self.shape, dtype=torch.float64, device="cpu", pin_memory=self.sums.is_cuda)
 
     def computed(self) -> int:
-        """Kernel values that were computed for the cache since this was last asked."""
+        """The number of kernel values computed since the last call."""
         found, self.evaluated = self.evaluated, 0
         return found
 
@@ -84,7 +84,7 @@ class Workspace(Here):
         before = cache.computed
         change = np.zeros((lines, Q))
         change[:, : points.size] = coefficients
-        wanted = tensor_of(np.resize(points, Q), self.device)  # repeats them, which then count for nothing
+        wanted = tensor_of(np.resize(points, Q), self.device)  # repeated points have the coefficient 0
         cache.fetch(wanted)
         self.evaluated += cache.computed - before
         slots = cache.slot_of[wanted].repeat(lines, 1)
@@ -94,17 +94,17 @@ class Workspace(Here):
         )  # fmt: skip
 
     def _rows(self) -> RowCache:
-        """The cache, made if there is none."""
+        """The cache, which is made when it is first needed."""
         if self.cache is None:
             self.cache = RowCache(self.blocks, self.n_bytes)
         return self.cache
 
     def forget_rows(self) -> None:
-        """Give the cache's memory back."""
+        """Free the memory of the cache."""
         self.cache = None
 
     def compile(self) -> None:
-        """Compile the programs, by adding nothing."""
+        """Compile the programs by a step that adds 0."""
         self.sums.zero_()
         self._add(np.zeros(1, np.int64), np.zeros((self.shape[0], 1)))
         self._rows().clear()
@@ -112,15 +112,15 @@ class Workspace(Here):
 
 
 class Across:
-    """The kernel between two sets of rows on a device, by blocks of rows that come to the host."""
+    """The kernel between two sets of rows: blocks are computed on a device and sent to the host."""
 
     def __init__(self, kernel: Any, rows: Any, columns: Any, device: str) -> None:
         self.rows, self.columns = on_device(rows, device), Columns(kernel, on_device(columns, device))
         self.device, self.evaluations = device, 0
 
     def block(self, chosen: np.ndarray) -> np.ndarray:
-        """The chosen rows, over all columns; at most :data:`USED_ONCE`."""
-        padded = tensor_of(np.resize(chosen, USED_ONCE), self.device)  # repeats them
+        """Kernel values of the chosen rows, at most :data:`USED_ONCE`, with all columns."""
+        padded = tensor_of(np.resize(chosen, USED_ONCE), self.device)
         values = self.columns.values(self.columns.sums(self.rows[padded]))[: chosen.size]
         self.evaluations += values.numel()
         return values.cpu().numpy()
@@ -140,12 +140,12 @@ class DeviceSBP(BatchPerceptron):
 
     device: str = "cuda"
 
-    on_device = True
+    _always = replace(BatchPerceptron._always, on_device=True)
 
     @property
-    def joins(self) -> bool:  # type: ignore[override]
-        """Several classes share rows at a given ν; for the C-form each is SMO's in the end."""
-        return self.nu is not None
+    def capabilities(self) -> Capabilities:
+        """Several classes share kernel rows at a given ν. The C-form ends with SMO for each class."""
+        return replace(super().capabilities, joins=self.nu is not None)
 
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -168,14 +168,14 @@ class DeviceSBP(BatchPerceptron):
                 return 0
             return super().advance(problem, state, n_steps)
 
-    def _workspace(self, problem: KernelProblem, state: BatchState) -> Workspace:
-        return state.work(problem, lambda: Workspace(problem, self.device, self.batch_size))
+    def _workspace(self, problem: KernelProblem, state: BatchState) -> DeviceBatchWorkspace:
+        return state.work(problem, lambda: DeviceBatchWorkspace(problem, self.device, self.batch_size))
 
     def _exact(self, tol: float) -> Any:
-        return make("device", "smo", tol=tol, device=self.device, sample=1)  # whose own sample would be one too many
+        return make("device", "smo", tol=tol, device=self.device, sample=1)  # a sample has no sample of its own
 
     def _seek_nu(self, problem: KernelProblem, state: BatchState, most: int) -> int:
-        self._workspace(problem, state).forget_rows()  # few by then, and SMO has use for their memory
+        self._workspace(problem, state).forget_rows()  # SMO needs their memory
         return super()._seek_nu(problem, state, most)
 
     def _across(self, problem: KernelProblem, chosen: np.ndarray, others: np.ndarray) -> Any:
@@ -184,10 +184,10 @@ class DeviceSBP(BatchPerceptron):
         return Across(problem.kernel, problem.rows(chosen), problem.rows(others), self.device)
 
     def _start(self, problem: KernelProblem, state: BatchState, sample: Sample, trial: Any) -> None:
-        """None: the model is that of the draws until SMO, which goes on from them, has a better one."""
+        """Do nothing: the draws' model stays until SMO, which continues from them, has a better one."""
 
     def _hand_over(self, problem: KernelProblem, state: BatchState, alpha: np.ndarray) -> None:
-        """SMO goes on from the draws' coefficients."""
+        """Let SMO continue from the draws' coefficients."""
         drawn = problem.signs * lightened(alpha[0], problem.y, problem.caps, problem.has_free_bias)
         self._workspace(problem, state).forget_rows()
         state.drop_workspace()

@@ -1,10 +1,10 @@
-"""Scores of kernel models on a device: one product for each block of rows, and what is made of it in place.
+"""Scores of kernel models on a device: for each block of rows one matrix product, the kernel function and a sum.
 
-A block has about :data:`VALUES` kernel values, so that they stay in the device's near cache from the product to the sum
-over the vectors, which is in float64: a score has the errors of its kernel values and no others. Those of a Gaussian
-machine with one output are summed as they are made of products, and its blocks are larger. Blocks of one model have the
-same shape, the last one filled up with zeros: cuBLAS chooses its order of summation by shape and alignment, and a score
-must not depend on the rows beside it. Arrays of the host are sent in parts, while the device works on the part before.
+A block has about :data:`VALUES` kernel values, so that they stay in the device's cache between the product and the sum
+over the vectors. The sum is in float64, so the error of a score comes from its kernel values alone. For a Gaussian
+machine with one output, one program computes and sums kernel values, and blocks are larger. All blocks of a model have
+the same shape, with zeros at the end of the last one: cuBLAS chooses its order of summation by shape and alignment, and
+a score must not depend on the other rows. Arrays of the host are sent in parts while the device works on the last part.
 """
 
 from __future__ import annotations
@@ -18,24 +18,30 @@ import numpy as np
 import torch
 import triton
 
-from ..core.distant import Distant
-from ..core.rows import as_matrix, as_rows, dtype_of, shape
+from ..core.rows.distant import Distant
+from ..core.rows.rows import as_matrix, as_rows, dtype_of, shape
 from ..models import KernelModel, widened
 from ..problems.layout import Preparation, refuse_unless_finite, times_power
 from . import programs
 from .blocks import ALIGNED, BLOCK, Columns, Sparse, exactly, on_device, row_sums, tensor_of
-from .rows import STAGED, Change, Sender, extremes
+from .sending import STAGED, Change, Sender, extremes
 
-#: Kernel values of a block, its fewest and most rows, and its most entries beyond the fewest rows.
-VALUES, LEAST, MOST, ENTRIES = 2**22, 128, 8192, 2**27
-#: Kernel values of a block that are summed at once, and rows and vectors of one program that does.
-SUMMED, HIGH, WIDE = 2**26, 4, 1024
+#: Kernel values of a block.
+VALUES = 2**22
+#: The fewest and the most rows of a block.
+LEAST, MOST = 128, 8192
+#: The most entries of a block, unless it has the fewest rows.
+ENTRIES = 2**27
+#: Kernel values of a block if one program computes and sums them.
+SUMMED = 2**26
+#: Rows and vectors of that program.
+HIGH, WIDE = 4, 1024
 
 
 def scores(model: KernelModel, X: Any, preparation: Preparation | None = None, device: str = "cuda") -> np.ndarray:
-    """Scores of shape (n, n_outputs) of rows X, in float64; refuses those with entries that are not finite.
+    """Scores of shape (n, n_outputs) of rows X, in float64. Refuses entries that are not finite.
 
-    Without a preparation X is laid out as the vectors of the model.
+    Without a preparation, X is laid out as the vectors of the model are.
     """
     n = shape(X)[0]
     given = np.float32 if preparation is not None and preparation.as_float32 else dtype_of(X)
@@ -57,7 +63,7 @@ def scores(model: KernelModel, X: Any, preparation: Preparation | None = None, d
 
 
 class Block:
-    """Scores of a block of rows, less the intercepts."""
+    """Scores of a block of rows, without the intercepts."""
 
     def __init__(self, model: KernelModel, X: Any, preparation: Preparation | None, device: str) -> None:
         self.columns = Columns(model.kernel, on_device(model.vectors, device))
@@ -85,7 +91,7 @@ class Block:
         return (values.double() @ self.weights)[:n]
 
     def _sums(self, A: torch.Tensor) -> torch.Tensor:
-        """Scores of a Gaussian machine with one output: each kernel value is read once, and never written."""
+        """Scores of a Gaussian machine with one output, without storing kernel values."""
         columns, count = self.columns, self.weights.shape[0]
         A = A.to(columns.Z.dtype)
         products, parts = columns.products(A), triton.cdiv(count, WIDE)
@@ -98,7 +104,7 @@ class Block:
 
 
 def _parts(X: Any, device: str, height: int) -> Iterator[tuple[int, torch.Tensor]]:
-    """(place of the first row, rows on the device): all at once if they stand there, else in parts of whole blocks."""
+    """Yield (place of the first row, rows on the device): all rows if they are there, else parts of whole blocks."""
     if isinstance(X, Distant):
         yield 0, X.values.to(device)  # type: ignore[attr-defined]
         return

@@ -1,32 +1,33 @@
-"""SMO on a GPU: the dual of :mod:`widemargin.solvers.smo`, in working sets of some thousand variables, for one problem
-or for many side by side.
+"""SMO on a GPU, for one problem or for many side by side.
 
-A round takes the worst violators, half of them from either end, and those of the last round that are free or changed
-most; it gets the kernel rows it lacks in blocks, by matrix products. One Triton program solves the problem restricted
-to the working set, to a tenth of its violation, by pairs chosen with second-order information (Fan, Chen and Lin 2005;
-single variables where there is no free bias), and the change is added to all responses in float64. The first round
-takes variables at random.
+Problem: the dual of :mod:`widemargin.solvers.smo.dual`. Given are a kernel problem, or several on the same data, and a
+relative duality gap. The state is α with the responses of the examples, in float64 on the host; all else, and the
+copies on the device, can be made again.
 
-Of many examples a sample is solved first, with bounds as much larger, roughly. Its dual variables are the start; what
-they have beyond the bounds of the whole goes to the examples that are furthest on the wrong side of its margin, up to
-their bounds: most of those that end there are so moved at once, and not by working sets.
+A step is a round with a working set of some thousand variables:
 
-Then active sets are worked on: the variables that are free or violate, and as many of those at a bound that are next to
-violating, unless these are more than half. All others stand still; with r for their responses, the active ones have the
-dual of h − r, whose kernel rows are as short as the set is small. At a tenth of the gap the change is added to the
-responses of all examples, which tells the gap of the whole, and the next set is chosen.
+1. Choose the worst violators, half of them from either end of the interval of biases, and those of the last round that
+   are free or changed most. The first round takes variables at random.
+2. Compute the kernel rows that the cache lacks in blocks, by matrix products.
+3. Solve the dual on the working set to a tenth of its violation: one Triton program, by pairs chosen with second-order
+   information (Fan, Chen and Lin 2005; single variables if there is no free bias).
+4. Add the change to all responses in float64.
 
-A round of Q variables reads Q n kernel values, computes those that the cache has lost, and looks at n numbers to
-choose; the duality gap costs O(n) more, every few rounds:
+Cost of a round of Q variables: Q n kernel values are read, those that the cache has lost are computed, and n numbers
+are looked at to choose. The duality gap costs O(n) more, every few rounds.
 
-    P − D = Σ_v (C_v [σ_v (e_v − b)]₊ − α_v σ_v (e_v − b)).
+What differs from :mod:`widemargin.solvers.smo.smo`:
 
-Problems on examples of the same data (classes, folds, values of C) go through their rounds together: a launch has a
-program for each of them, and a kernel row that several want is computed once. Their arrays stand below each other,
-filled up with variables that cannot move. Each leaves when its gap is closed, and one that waits takes its place.
-
-α and the responses of the examples are the state, in float64 on the host; all else, and their copies on the device, can
-be made again.
+- Of many examples a sample is solved first, with larger bounds, to a rough gap. Its dual variables are the start. What
+  they have beyond the bounds of the whole problem goes to the examples that are furthest on the wrong side of its
+  margin, up to their bounds. This moves most variables that end at a bound at once, and not by working sets.
+- Then come active sets: the variables that are free or violate, and as many of those at a bound that are next to
+  violating, unless these are more than half. With r for the responses of all other variables, the active ones have the
+  dual of h − r, whose kernel rows are short. At a tenth of the gap the change is added to the responses of all
+  examples, which gives the gap of the whole, and the next set is chosen.
+- Problems on examples of the same data (classes, folds, values of C) go through their rounds together: a launch has a
+  program for each of them, and a kernel row that several want is computed once. Their arrays stand below each other,
+  filled up with variables that cannot move. A problem leaves when its gap is closed, and a waiting one takes its place.
 """
 
 from __future__ import annotations
@@ -44,22 +45,23 @@ from ..models import KernelModel
 from ..problems.kernel import KernelProblem
 from ..problems.objective import Certificate
 from ..solvers import protocol
-from ..solvers.smo import DualSolver, Point, Variables
+from ..solvers.smo.dual import DualSolver, Point, Variables
 from .blocks import exactly
 from .scoring import scores
-from .workspace import Episode, Problems, State, Workspace
+from .workspace import DeviceSMOState, DeviceSMOWorkspace, Episode, Problems
 
-#: Rounds after which the dual must have risen.
-LOOK = 4
-#: Progress of the dual between two looks, as a share of it, that is rounding.
-ROUNDING = 1e-13
-#: The fewest examples of which a sample is solved first, to this relative gap, and then active sets, to this share of
-#: the gap or of tol; rounds of all examples after which active sets are asked for.
-LARGE, ROUGHLY, REST, CLOSER, PAUSE = 2**17, 0.02, 0.1, 0.4, 32
+# Tuned numbers; docs/notes/gpu.md has the measurements.
+LOOK = 4  # rounds after which the dual must have risen
+ROUNDING = 1e-13  # progress of the dual between two looks, as a share of it, that is rounding
+LARGE = 2**17  # examples from which on a sample is solved first, and then active sets
+ROUGHLY = 0.02  # relative gap to which a sample is solved
+REST, CLOSER = 0.1, 0.4  # an active set is solved to this share of the gap, but not below this share of tol
+PAUSE = 32  # rounds over all examples after which an active set is asked for
+REACHED = 0.95  # share of tol at which a problem leaves: the certificate in float64 is slightly another number
 
 
 def spread(alpha: np.ndarray, mass: dict[float, float], v: Variables, wrong: np.ndarray) -> np.ndarray:
-    """α with more, of each sign as much as is given: up to the bounds, in the order of how wrong variables are."""
+    """α with the given mass of each sign added: up to the bounds, the most wrong variables first."""
     alpha = alpha.copy()
     for sign, more in mass.items():
         own = np.flatnonzero(v.sigma == sign)
@@ -70,16 +72,16 @@ def spread(alpha: np.ndarray, mass: dict[float, float], v: Variables, wrong: np.
 
 
 class OnDevice(DualSolver):
-    """What the solvers for one and for many problems share: parameters, starts, rounds and looks."""
+    """Base of the solvers for one and for many problems: parameters, starts, rounds and looks."""
 
     working_set: int
     tol: float
     device: str
 
-    on_device = True
+    capabilities = replace(DualSolver.capabilities, on_device=True)
 
     def scores(self, problem: Any, state: Any) -> None:
-        """None: the responses are on the device, where exact ones are cheap."""
+        """None: exact scores are cheap on the device."""
         return None
 
     def _check_parameters(self) -> None:
@@ -87,22 +89,22 @@ class OnDevice(DualSolver):
         if not (isinstance(size, (int, np.integer)) and size >= 16 and size & (size - 1) == 0):
             raise ValueError(f"working_set must be a power of two ≥ 16, got {size!r}: use 2048")
 
-    def _starts(self, problems: Problems, seed: int, duals: Sequence[np.ndarray | None]) -> list[State]:
+    def _starts(self, problems: Problems, seed: int, duals: Sequence[np.ndarray | None]) -> list[DeviceSMOState]:
         """α = 0 for each problem, or given dual variables of shape (1, n), made feasible."""
         states = []
         for part, start in zip(problems.parts, duals, strict=True):
             variables = Variables.of(part)
-            state = State(np.zeros(variables.h.size), np.zeros(part.n), seed)
+            state = DeviceSMOState(np.zeros(variables.h.size), np.zeros(part.n), seed)
             if start is not None:
                 state.alpha[:] = self._nearest(part, variables, start)
             states.append(state)
         with exactly():
             given = [k for k, state in enumerate(states) if state.alpha.any()]
             alone = len(states) == 1 and problems.parts[0] is problems.whole
-            if alone and problems.n >= LARGE and problems.whole.kernel.of_rows:  # rows would fill the cache
+            if alone and problems.n >= LARGE and problems.whole.kernel.of_rows:  # no cache for rows used once
                 states[0].f[:] = self._responses(problems.whole, Variables.of(problems.whole).signed(states[0].alpha))
             elif given:
-                space = Workspace(problems, self.device, self.working_set)
+                space = DeviceSMOWorkspace(problems, self.device, self.working_set)
                 for first in range(0, len(given), space.most):
                     space.load(given[first : first + space.most], states)
                     space.respond()
@@ -118,7 +120,7 @@ class OnDevice(DualSolver):
             return np.zeros(problem.n)
         return scores(problem.model(beta, np.zeros(1)), problem.X, device=self.device)[:, 0]
 
-    def _settled(self, problem: KernelProblem, state: State) -> Point:
+    def _settled(self, problem: KernelProblem, state: DeviceSMOState) -> Point:
         """The best primal point that can be made of α."""
         if state.point is None:
             values = state.bias, state.primal, state.dual
@@ -126,8 +128,10 @@ class OnDevice(DualSolver):
             state.point = found  # type: ignore[misc]
         return state.point  # type: ignore[return-value]
 
-    def _rounds(self, space: Workspace, states: Sequence[State], counters: Counters, n_steps: int) -> int:
-        """Up to n_steps rounds of the problems that have not ended, up to one that wants a checkpoint."""
+    def _rounds(
+        self, space: DeviceSMOWorkspace, states: Sequence[DeviceSMOState], counters: Counters, n_steps: int
+    ) -> int:
+        """Take up to n_steps rounds of the problems that have not ended, stopping at a checkpoint; returns how many."""
         taken, computed = 0, space.cache.computed
         if all(state.ended for state in states):  # asked to go on
             for state in states:
@@ -136,7 +140,7 @@ class OnDevice(DualSolver):
             self._enter(space, states)
         while taken < n_steps and space.lines:
             space.measure()
-            space.choose()  # waits for the device, which a look at the gap need not do again
+            space.choose()  # waits for the device; the look at the gap then need not wait
             if self._look(space, states):
                 continue
             space.round()
@@ -165,23 +169,23 @@ class OnDevice(DualSolver):
         return n >= LARGE and steps % PAUSE == 0
 
     @staticmethod
-    def _enter(space: Workspace, states: Sequence[State]) -> None:
-        """Work on as many problems as there is room for, those that are worked on first."""
+    def _enter(space: DeviceSMOWorkspace, states: Sequence[DeviceSMOState]) -> None:
+        """Load as many problems as there is room for; those under way come first."""
         stay = [k for k in space.lines if not states[k].ended]
         waiting = [k for k, state in enumerate(states) if not state.ended and k not in stay]
         space.lines = (stay + waiting)[: space.most]
         if space.lines:
             space.load(space.lines, states)
 
-    def _look(self, space: Workspace, states: Sequence[State]) -> bool:
-        """Whether problems have ended; they leave, and others enter."""
+    def _look(self, space: DeviceSMOWorkspace, states: Sequence[DeviceSMOState]) -> bool:
+        """Whether problems have ended; these leave, and others enter."""
         found = False
         for k, (gap, dual, _, violation) in zip(space.lines, space.look().tolist(), strict=True):
             state = states[k]
             steps = state.counters.steps
             if steps == state.said:
                 continue
-            state.reached = gap <= (state.target or 0.95 * self.tol * abs(gap + dual))
+            state.reached = gap <= (state.target or REACHED * self.tol * abs(gap + dual))
             if not state.reached and steps >= state.looked + LOOK:
                 state.stalled = violation <= 0.0 or dual - state.before <= ROUNDING * abs(dual)
                 state.before, state.looked = dual, steps
@@ -204,7 +208,7 @@ class DeviceSMO(OnDevice):
     working_set : int
         Variables of a round, a power of two; fewer where the cache has no room for their rows.
     tol : float
-        Relative duality gap at which it asks to be looked at; the run stops at its own ``tol``.
+        Relative duality gap at which it asks for a checkpoint; the run stops at its own ``tol``.
     device : str
         torch's name of the device; on "cpu" Triton's interpreter must be on.
     sample : int
@@ -216,8 +220,8 @@ class DeviceSMO(OnDevice):
     device: str = "cuda"
     sample: int = 16
 
-    state_class = State
-    for_many = "smo"
+    state_class = DeviceSMOState
+    capabilities = replace(OnDevice.capabilities, for_many="smo")
 
     def check(self, problem: KernelProblem) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -226,7 +230,7 @@ class DeviceSMO(OnDevice):
         if not (isinstance(self.sample, (int, np.integer)) and self.sample >= 1):
             raise ValueError(f"sample must be a whole number ≥ 1, got {self.sample!r}: 1 starts with all examples")
 
-    def init(self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None) -> State:
+    def init(self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None) -> DeviceSMOState:
         """α = 0, or given dual variables of shape (1, n), made feasible."""
         self.check(problem)
         state = self._starts(Problems.of(problem), int(rng.integers(2**63)), [duals])[0]
@@ -240,17 +244,17 @@ class DeviceSMO(OnDevice):
         """The solver of the sample."""
         return replace(self, tol=max(self.tol, ROUGHLY), sample=1)
 
-    def _sampled(self, problem: KernelProblem, state: State) -> KernelProblem:
+    def _sampled(self, problem: KernelProblem, state: DeviceSMOState) -> KernelProblem:
         """The problem of the sample, with the same λ."""
         return state.work(problem, lambda: problem.take(self._chosen(problem, state)))
 
-    def _chosen(self, problem: KernelProblem, state: State) -> np.ndarray:
+    def _chosen(self, problem: KernelProblem, state: DeviceSMOState) -> np.ndarray:
         """The examples of the sample."""
         order = np.random.default_rng(state.seed).permutation(problem.n)
         return np.sort(order[: max(1, problem.n // self.sample)])
 
-    def _lifted(self, problem: KernelProblem, state: State) -> State:
-        """The state that the sample's machine makes of one whose sample is worked on; that one stays as it is."""
+    def _lifted(self, problem: KernelProblem, state: DeviceSMOState) -> DeviceSMOState:
+        """The state of the whole problem that the sample's model leads to; the given state stays as it is."""
         if state.lifted is None:
             part, own = self._sampled(problem, state), state.sample
             assert own is not None
@@ -277,8 +281,8 @@ class DeviceSMO(OnDevice):
         more = {name: getattr(counters, name) + int(computed) for name in ("kernel_evals", "kernel_computed")}
         return replace(counters, **more)
 
-    def _work_on_sample(self, problem: KernelProblem, state: State, n_steps: int) -> int:
-        """Up to n_steps rounds of the sample's problem; at its end its machine is the start of the whole problem."""
+    def _work_on_sample(self, problem: KernelProblem, state: DeviceSMOState, n_steps: int) -> int:
+        """Up to n_steps rounds of the sample's problem; at its end its model is the start of the whole problem."""
         part, solver, own = self._sampled(problem, state), self._roughly(), state.sample
         assert own is not None
         state.lifted = None  # type: ignore[misc]
@@ -290,7 +294,7 @@ class DeviceSMO(OnDevice):
             state.sample, state.fresh = None, True
         return taken
 
-    def _become(self, state: State, lifted: State) -> None:
+    def _become(self, state: DeviceSMOState, lifted: DeviceSMOState) -> None:
         """Take over the point that a sample or an active set led to."""
         for name in ("alpha", "f", "bias", "primal", "dual", "counters"):
             setattr(state, name, getattr(lifted, name))
@@ -299,21 +303,21 @@ class DeviceSMO(OnDevice):
         self._give_back(state)
 
     @staticmethod
-    def _give_back(state: State) -> None:
-        """Give the memory of kernel rows back as a whole: small parts of it in use would be in the way of the next."""
+    def _give_back(state: DeviceSMOState) -> None:
+        """Free the memory of kernel rows as a whole: small parts in use would be in the way of the next cache."""
         state.drop_workspace()
         torch.cuda.empty_cache()
 
     # -- active sets
 
-    def _narrow(self, problem: KernelProblem, state: State) -> None:
+    def _narrow(self, problem: KernelProblem, state: DeviceSMOState) -> None:
         """Choose the active set, unless it would have more than half of the examples, or those are few."""
         state.fresh = state.reached = False
         v, n = Variables.of(problem), problem.n
         if n < LARGE or not problem.kernel.of_rows:
             return
         s = v.sigma * (v.h - state.f[v.row] - state.bias)
-        # how far a variable at a bound is from violating, less than nothing for one that does; with no weight it cannot
+        # distance of a variable at a bound from violating, negative if it violates; one with no weight cannot
         away = np.where(state.alpha <= 0.0, -s, np.where(state.alpha >= v.cap, s, -np.inf))
         away = np.where(v.cap > 0.0, away, np.inf).reshape(-1, n).min(axis=0)
         size = max(2 * int(np.count_nonzero(away < 0.0)), 2 * self.working_set)
@@ -325,7 +329,7 @@ class DeviceSMO(OnDevice):
             own = self._responses(part, Variables.of(part).signed(alpha))
         target = max(REST * (state.primal - state.dual), CLOSER * self.tol * abs(state.primal))
         counters = self._counted(state.counters, np.count_nonzero(alpha) * rows.size)
-        inner = State(alpha, own, state.seed, target=target, counters=counters)
+        inner = DeviceSMOState(alpha, own, state.seed, target=target, counters=counters)
         state.episode = Episode(rows, state.f[rows] - own, inner)
         self._give_back(state)
 
@@ -334,18 +338,18 @@ class DeviceSMO(OnDevice):
         """The variables of some examples."""
         return (rows + problem.n * np.arange(Variables.of(problem).h.size // problem.n)[:, None]).ravel()
 
-    def _work_on_active(self, problem: KernelProblem, state: State, n_steps: int) -> int:
-        """Up to n_steps rounds of the active set; at its end all responses are told."""
+    def _work_on_active(self, problem: KernelProblem, state: DeviceSMOState, n_steps: int) -> int:
+        """Up to n_steps rounds of the active set; at its end the responses of all examples are updated."""
         episode = state.episode
         assert episode is not None
         own, rows = episode.state, episode.rows
         state.lifted = None  # type: ignore[misc]
 
-        def made() -> Workspace:
+        def made() -> DeviceSMOWorkspace:
             v, places, part = Variables.of(problem), self._places(problem, rows), problem.take(rows)
             row = np.tile(np.arange(rows.size), places.size // rows.size)
             given = Variables(v.sigma[places], v.h[places] - episode.rest[row], v.cap[places], row)
-            return Workspace(Problems.of(part, given), self.device, self.working_set)
+            return DeviceSMOWorkspace(Problems.of(part, given), self.device, self.working_set)
 
         with exactly():
             space = state.work(problem, made)
@@ -358,12 +362,12 @@ class DeviceSMO(OnDevice):
             before = state.dual
             self._become(state, self._widened(problem, state))
             state.episode, gap = None, state.primal - state.dual
-            state.reached = gap <= 0.95 * self.tol * abs(state.primal)
+            state.reached = gap <= REACHED * self.tol * abs(state.primal)
             state.due, state.fresh = True, state.dual - before > ROUNDING * abs(state.dual)
         return taken
 
-    def _widened(self, problem: KernelProblem, state: State) -> State:
-        """The state of the whole problem that an active set has led to so far; the one given stays as it is."""
+    def _widened(self, problem: KernelProblem, state: DeviceSMOState) -> DeviceSMOState:
+        """The state of the whole problem that the active set has led to so far; the given state stays as it is."""
         if state.lifted is None:
             episode, v = state.episode, Variables.of(problem)
             assert episode is not None
@@ -373,13 +377,13 @@ class DeviceSMO(OnDevice):
             with exactly():
                 f = state.f + self._responses(problem, change)
             counters = self._counted(episode.state.counters, np.count_nonzero(change) * problem.n)
-            lifted = State(alpha, f, state.seed, counters=counters)
+            lifted = DeviceSMOState(alpha, f, state.seed, counters=counters)
             self._close(problem, v, lifted)
             state.lifted = lifted  # type: ignore[misc]
         return state.lifted
 
-    def _whole(self, problem: KernelProblem, state: State) -> State:
-        """A state of the whole problem: the one given, or what its sample or active set makes of it."""
+    def _whole(self, problem: KernelProblem, state: DeviceSMOState) -> DeviceSMOState:
+        """A state of the whole problem: the given one, or the one that its sample or active set leads to."""
         if state.sample is not None:
             return self._lifted(problem, state)
         return state if state.episode is None else self._widened(problem, state)
@@ -388,8 +392,8 @@ class DeviceSMO(OnDevice):
         """Rounds until the first look."""
         return 2 * LOOK
 
-    def advance(self, problem: KernelProblem, state: State, n_steps: int) -> int:
-        """Take up to n_steps rounds, up to the next look that wants a checkpoint; returns the number taken."""
+    def advance(self, problem: KernelProblem, state: DeviceSMOState, n_steps: int) -> int:
+        """Take up to n_steps rounds, stopping at a checkpoint; returns the number taken."""
         if state.sample is not None:
             return self._work_on_sample(problem, state, n_steps)
         if state.fresh and n_steps:
@@ -397,7 +401,7 @@ class DeviceSMO(OnDevice):
         if state.episode is not None:
             return self._work_on_active(problem, state, n_steps)
         with exactly():
-            space = state.work(problem, lambda: Workspace(Problems.of(problem), self.device, self.working_set))
+            space = state.work(problem, lambda: DeviceSMOWorkspace(Problems.of(problem), self.device, self.working_set))
             if n_steps == 0:
                 space.compile([state])
                 return 0
@@ -406,7 +410,7 @@ class DeviceSMO(OnDevice):
             state.due = state.ended or self._is_mark(state.counters.steps)
         return taken
 
-    def at_checkpoint(self, state: State) -> bool:
+    def at_checkpoint(self, state: DeviceSMOState) -> bool:
         """Whether the last round wants to be looked at."""
         return state.due
 
@@ -414,24 +418,24 @@ class DeviceSMO(OnDevice):
         """Rounds that visit as many variables as there are examples."""
         return max(1, -(-problem.n // self.working_set))
 
-    def knows(self, state: State) -> bool:
-        """Whether the value of the present point takes no further kernel values: not while a part is worked on."""
+    def knows(self, state: DeviceSMOState) -> bool:
+        """Whether all responses are known: not while a sample or an active set is worked on."""
         return state.sample is None and state.episode is None
 
-    def glimpse(self, problem: KernelProblem, state: State, most: float) -> Any:
-        """What is known of the present point and its model; None while a part is worked on."""
+    def glimpse(self, problem: KernelProblem, state: DeviceSMOState, most: float) -> Any:
+        """Measures and model of the present point; None while a sample or an active set is worked on."""
         return super().glimpse(problem, state, most) if self.knows(state) else None
 
-    def certificate(self, problem: KernelProblem, state: State) -> Certificate:
+    def certificate(self, problem: KernelProblem, state: DeviceSMOState) -> Certificate:
         """Primal value of the model, dual value of α, and their difference, in the λ-form."""
         state = self._whole(problem, state)
         return self._certificate(problem, self._settled(problem, state), state.dual)
 
-    def duals(self, problem: KernelProblem, state: State) -> np.ndarray:
+    def duals(self, problem: KernelProblem, state: DeviceSMOState) -> np.ndarray:
         """Σ σα over the variables of an example, of shape (1, n)."""
         return super().duals(problem, self._whole(problem, state))
 
-    def model(self, problem: KernelProblem, state: State) -> KernelModel:
+    def model(self, problem: KernelProblem, state: DeviceSMOState) -> KernelModel:
         """Support vectors, coefficients and bias of the best point that can be made of α."""
         state = self._whole(problem, state)
         return self._model(problem, self.duals(problem, state), self._settled(problem, state))
@@ -439,10 +443,10 @@ class DeviceSMO(OnDevice):
 
 @savable("SideBySide.State")
 @dataclass
-class States(protocol.State):
-    """The states of problems that are worked on side by side."""
+class SideBySideState(protocol.State):
+    """The states of problems that are solved side by side."""
 
-    states: list[State]
+    states: list[DeviceSMOState]
     due: bool = False
     counters: Counters = field(default_factory=Counters)
 
@@ -455,7 +459,7 @@ class States(protocol.State):
 @savable()
 @dataclass
 class SideBySide(OnDevice):
-    """:class:`DeviceSMO` on many problems with the same data; a step is a round of all that are worked on.
+    """:class:`DeviceSMO` on many problems with the same data; a step is a round of all problems that are loaded.
 
     Each goes to its own ``tol``, so a run ends when no problem is left, or at a limit. The model has an output for
     each problem.
@@ -469,8 +473,9 @@ class SideBySide(OnDevice):
     tol: float = 1e-3
     device: str = "cuda"
 
-    state_class = States
-    exact = False  # the best model seen would be one for all problems; each has its own
+    state_class = SideBySideState
+    #: No single model is the best one of all problems.
+    capabilities = replace(OnDevice.capabilities, aim="objective")
 
     def check(self, problem: Problems) -> None:
         """Refuse what the solver cannot solve, in one sentence each."""
@@ -478,20 +483,20 @@ class SideBySide(OnDevice):
             self._check_loss(part)
         self._check_parameters()
 
-    def init(self, problem: Problems, rng: np.random.Generator, duals: np.ndarray | None = None) -> States:
+    def init(self, problem: Problems, rng: np.random.Generator, duals: np.ndarray | None = None) -> SideBySideState:
         """α = 0, or given dual variables of shape (n_problems, n), made feasible."""
         self.check(problem)
         given = [None if duals is None else duals[k, rows][None] for k, rows in enumerate(problem.rows)]
-        return States(self._starts(problem, int(rng.integers(2**63)), given))
+        return SideBySideState(self._starts(problem, int(rng.integers(2**63)), given))
 
     def first_slice(self, problem: Problems) -> int:
         """Rounds until the first look."""
         return LOOK
 
-    def advance(self, problem: Problems, state: States, n_steps: int) -> int:
-        """Take up to n_steps rounds, up to the next look that wants a checkpoint; returns the number taken."""
+    def advance(self, problem: Problems, state: SideBySideState, n_steps: int) -> int:
+        """Take up to n_steps rounds, stopping at a checkpoint; returns the number taken."""
         with exactly():
-            space = state.work(problem, lambda: Workspace(problem, self.device, self.working_set))
+            space = state.work(problem, lambda: DeviceSMOWorkspace(problem, self.device, self.working_set))
             if n_steps == 0:
                 space.compile(state.states)
                 return 0
@@ -500,7 +505,7 @@ class SideBySide(OnDevice):
         state.counters.updates = sum(own.counters.updates for own in state.states)
         return taken
 
-    def at_checkpoint(self, state: States) -> bool:
+    def at_checkpoint(self, state: SideBySideState) -> bool:
         """Whether the last round wants to be looked at."""
         return state.due
 
@@ -508,25 +513,25 @@ class SideBySide(OnDevice):
         """Rounds that visit as many variables as the largest problem has examples."""
         return max(1, -(-max(part.n for part in problem.parts) // self.working_set))
 
-    def certificates(self, problem: Problems, state: States) -> list[Certificate]:
+    def certificates(self, problem: Problems, state: SideBySideState) -> list[Certificate]:
         """The certificate of each problem."""
         return [
             self._certificate(part, self._settled(part, own), own.dual)
             for part, own in zip(problem.parts, state.states, strict=True)
         ]
 
-    def certificate(self, problem: Problems, state: States) -> Certificate:  # type: ignore[override]
+    def certificate(self, problem: Problems, state: SideBySideState) -> Certificate:  # type: ignore[override]
         """Primal and dual values of w(α), summed over the problems."""
         both = zip(problem.parts, state.states, strict=True)
         primal, dual = np.sum([(part.lam * own.primal, part.lam * own.dual) for part, own in both], axis=0).tolist()
         return Certificate(primal, dual, primal - dual)
 
-    def points(self, problem: Problems, state: States, which: slice) -> list[tuple[Point, State]]:
+    def points(self, problem: Problems, state: SideBySideState, which: slice) -> list[tuple[Point, DeviceSMOState]]:
         """The best primal point, and the state, of some of the problems."""
         both = zip(problem.parts[which], state.states[which], strict=True)
         return [(self._settled(part, own), own) for part, own in both]
 
-    def machines(self, problem: Problems, state: States) -> list[tuple[np.ndarray, np.ndarray, float]]:
+    def machines(self, problem: Problems, state: SideBySideState) -> list[tuple[np.ndarray, np.ndarray, float]]:
         """(support, coefficients, bias) of the machine of each problem."""
         found = []
         for part, own in zip(problem.parts, state.states, strict=True):
@@ -535,14 +540,14 @@ class SideBySide(OnDevice):
             found.append((support, point.multiple * beta[support], point.bias))
         return found
 
-    def duals(self, problem: Problems, state: States) -> np.ndarray:  # type: ignore[override]
+    def duals(self, problem: Problems, state: SideBySideState) -> np.ndarray:  # type: ignore[override]
         """β of each problem, of shape (n_problems, n)."""
         beta = np.zeros((len(problem.parts), problem.n))
         for line, part, own, rows in zip(beta, problem.parts, state.states, problem.rows, strict=True):
             line[rows] = Variables.of(part).signed(own.alpha)[0]
         return beta
 
-    def model(self, problem: Problems, state: States) -> KernelModel:  # type: ignore[override]
+    def model(self, problem: Problems, state: SideBySideState) -> KernelModel:  # type: ignore[override]
         """The machines of all problems, as one with an output for each."""
         whole, beta, biases = problem.whole, np.zeros((len(problem.parts), problem.whole.n)), []
         machines = zip(self.machines(problem, state), problem.rows, strict=True)

@@ -1,8 +1,8 @@
-"""Tensors of users: torch's, and arrays of any library that speaks DLPack, taken where they stand.
+"""Tensors of users: those of torch, and arrays of any library that supports DLPack, without copies.
 
-On the host they are NumPy arrays over the same memory, on a GPU :class:`.rows.DeviceRows` over it. What is computed of
-them comes back as they were given. torch is imported only where a tensor stands on a GPU, or is torch's, so that the
-user has imported it.
+A tensor on the host becomes a NumPy array over the same memory, a tensor on a GPU :class:`.rows.DeviceRows` over it.
+Predictions are tensors of the same kind on the same device. torch is imported only for tensors of torch, which the user
+has imported, and for tensors on a GPU.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..core.interrupts import heeded
+from ..core.threads.interrupts import heeded
 
-#: DLPack's number of the host's memory.
+#: The number of the host's memory in DLPack.
 HOST = 1
 
 
 def is_tensor(X: Any) -> bool:
-    """Whether X is an array of another library than NumPy that speaks DLPack."""
+    """Whether X is an array of a library other than NumPy that supports DLPack."""
     return hasattr(X, "__dlpack__") and hasattr(X, "shape") and not isinstance(X, (np.ndarray, np.generic))
 
 
 def taken(X: Any) -> Any:
-    """Examples as the estimators take them: a tensor as an array of the same memory, or as rows on their device."""
+    """Examples for the estimators: a tensor becomes an array over the same memory, or rows on its device."""
     if not is_tensor(X):
         return X
     tensor = _of_torch(X)
@@ -48,7 +48,7 @@ def taken(X: Any) -> Any:
 
 
 def hosted(y: Any, name: str = "y") -> Any:
-    """A tensor of targets or weights as an array of the host; anything else as it is."""
+    """A tensor of targets or weights as an array on the host; other arguments as they are."""
     if not is_tensor(y):
         return y
     tensor = _of_torch(y)
@@ -56,7 +56,7 @@ def hosted(y: Any, name: str = "y") -> Any:
 
 
 def returned(found: np.ndarray, X: Any) -> Any:
-    """An array as a tensor of the kind of X, where X stands; itself where that library has no such type."""
+    """An array as a tensor of the kind of X on its device, or as it is if that library has no such dtype."""
     tensor = _of_torch(X)
     try:
         if tensor is None:
@@ -65,12 +65,12 @@ def returned(found: np.ndarray, X: Any) -> Any:
 
         sent = torch.from_numpy(found).to(tensor.device)
         return sent if isinstance(X, torch.Tensor) else _library(X).from_dlpack(sent)
-    except (TypeError, BufferError):  # such as strings
+    except (TypeError, BufferError):  # for example, strings
         return found
 
 
 def as_given(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of an estimator that answers tensors X with tensors, and hears of Ctrl-C at safe places."""
+    """Make a method of an estimator return tensors for tensors X, and react to Ctrl-C at safe places."""
 
     @wraps(method)
     @heeded()
@@ -81,7 +81,7 @@ def as_given(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_torch(X: Any) -> Any:
-    """A tensor of torch over the same memory, without gradients; None for arrays of other libraries on the host."""
+    """A tensor of torch over the memory of X, without gradients; None if X is another library's, on the host."""
     known = sys.modules.get("torch")
     if known is not None and isinstance(X, known.Tensor):
         if X.layout != known.strided:
@@ -98,7 +98,7 @@ def _of_torch(X: Any) -> Any:
 
 
 def _numpy(tensor: Any, name: str) -> np.ndarray:
-    """The memory of a tensor on the host as an array."""
+    """An array over the memory of a tensor on the host."""
     import torch
 
     if tensor.device.type != "cpu":
@@ -111,12 +111,12 @@ def _numpy(tensor: Any, name: str) -> np.ndarray:
 
 
 def _array(X: Any) -> np.ndarray:
-    """The memory of an array of another library on the host."""
+    """A NumPy array over the memory of another library's array on the host."""
     return np.asarray(X) if hasattr(X, "__array__") else np.from_dlpack(X)
 
 
 def _library(X: Any) -> Any:
-    """The module that makes arrays of the kind of X."""
+    """The library of the array X."""
     if hasattr(X, "__array_namespace__"):
         return X.__array_namespace__()
     library = import_module(type(X).__module__.partition(".")[0])

@@ -1,6 +1,6 @@
-"""Problems on a device: a cache of kernel rows that they share, the points of those that are worked on, and a round.
+"""State and workspace of SMO on a device: problems, their cache of kernel rows, their points, and a round.
 
-See :mod:`widemargin.backends.smo` for the mathematics.
+The mathematics is in :mod:`widemargin.backends.smo`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,28 @@ from ..history import Counters
 from ..problems.kernel import KernelProblem
 from ..schemas import FLOATS, Array, Own
 from ..solvers import protocol
-from ..solvers.smo import Point, Variables
+from ..solvers.smo.dual import Point, Variables
 from . import programs
 from .blocks import Blocks, RowCache, tensor_of
 
-#: A working set is solved to this share of its violation, and to the square of that while moves are fewer than this
-#: share of its variables, since a round costs as much as some hundred moves; this many for each variable at most.
-SHARE, LEAST, MOVES = 0.1, 0.25, 4
-#: Warps of the program for a working set; rows and columns that are added at once; variables that one program looks
-#: at; rows that one program collects.
-WARPS, HEIGHT, WIDTH, SPAN, COLLECTED = 16, 32, 128, 1024, 4
+#: A working set is solved until its violation has fallen to this share.
+SHARE = 0.1
+#: Before LEAST moves per variable of the working set, it is solved to SHARE²: a round costs as much as some hundred
+#: moves.
+LEAST = 0.25
+#: The most moves per variable of a working set.
+MOVES = 4
+#: Warps of the program that solves a working set.
+WARPS = 16
+#: Kernel rows and columns that one program adds to the responses at a time.
+HEIGHT, WIDTH = 32, 128
+#: Variables that one program ranks.
+SPAN = 1024
+#: Rows of a working set whose kernel values one program collects.
+COLLECTED = 4
 #: The kinds of work that this process has compiled programs for.
 COMPILED: set[Any] = set()
-#: The share of the cache's bytes that kernel values among the variables of working sets may have.
+#: The share of the cache's bytes for kernel values within working sets.
 AMONG = 0.25
 
 
@@ -46,20 +55,20 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
     previous=Array(None, dtype=np.int64, low=-1, high="variables-1"),
 )  # fmt: skip
 @dataclass
-class State(protocol.State):
-    """α and the responses f of all examples; ``previous`` are variables of the last working set to be taken again.
+class DeviceSMOState(protocol.State):
+    """α, the responses f of all examples, and ``previous``: variables to be in the next working set again.
 
-    ``bias``, ``primal`` and ``dual`` are those of w(α). ``before`` is the dual value after ``looked`` rounds, ``due``
-    whether there is something to be looked at, ``reached`` whether the gap is closed, which was said after ``said``
-    rounds. ``seed`` orders the variables for the first round. ``sample`` is the state of the sample's problem, while
-    that is worked on, and ``episode`` the active set that is; ``fresh`` is whether one may be chosen now. ``target`` is
-    the gap at which an active set has been worked on enough, 0 for a share of the objective.
+    ``bias``, ``primal`` and ``dual`` belong to w(α). ``before`` is the dual value after ``looked`` rounds. ``due`` says
+    whether the gap must be measured, ``reached`` whether it was small enough, which was found after ``said`` rounds.
+    ``seed`` orders the variables for the first round. ``sample`` is the state of the sample's problem while it is
+    solved, ``episode`` the active set while it is solved, and ``fresh`` says whether an active set may be chosen now.
+    An active set is left when its gap is at most ``target``; 0 is a share of the objective.
     """
 
-    #: What was made of the sample or the active set, once it was asked for.
+    #: A cache: the point that the sample or the active set gives for all examples.
     lifted: ClassVar[Any] = None
 
-    #: The best primal point that can be made of α, once it was asked for.
+    #: A cache: the best primal point for α.
     point: ClassVar[Point | None] = None
 
     alpha: np.ndarray
@@ -75,7 +84,7 @@ class State(protocol.State):
     bias: float = 0.0
     primal: float = np.inf
     dual: float = 0.0
-    sample: State | None = None
+    sample: DeviceSMOState | None = None
     episode: Episode | None = None
     fresh: bool = False
     target: float = 0.0
@@ -83,28 +92,29 @@ class State(protocol.State):
 
     @property
     def ended(self) -> bool:
-        """Whether there is no more to do."""
+        """Whether training has ended."""
         return self.reached or self.stalled
 
 
 @savable(
     "DeviceSMO.Episode", rows=Array("rows", dtype=np.int64, low=0), rest=Array("rows", dtype=FLOATS),
-    state=Own(State, n="rows"),
+    state=Own(DeviceSMOState, n="rows"),
 )  # fmt: skip
 @dataclass
 class Episode:
-    """An active set: its examples, what all others contribute to their responses, and the state of its own problem."""
+    """An active set: its examples, the part of their responses by all other examples, and the state of its problem."""
 
     rows: np.ndarray
     rest: np.ndarray
-    state: State
+    state: DeviceSMOState
 
 
 @dataclass(frozen=True, eq=False)
 class Problems:
-    """Binary problems on examples of the same data: ``whole`` has the kernel, the rows and the memory for kernel rows,
-    ``parts`` have targets, weights and λ of their own, and ``rows`` says which examples are theirs. ``variables`` are
-    given where they are not all of those problems.
+    """Binary problems on examples of the same data.
+
+    ``whole`` has the kernel, the rows and the memory for kernel rows. ``parts`` have targets, weights and λ of their
+    own, and ``rows`` are the places of their examples. ``variables`` are the dual variables, if they are not all.
     """
 
     whole: KernelProblem
@@ -131,20 +141,20 @@ class Problems:
 
 
 def power_of_two(number: int) -> int:
-    """The smallest power of two that is no less, 16 at least."""
+    """The least power of two that is at least ``number`` and at least 16."""
     return max(16, 1 << max(0, int(number) - 1).bit_length())
 
 
 def _padded(size: int) -> int:
-    """A multiple of 128 that is no less: programs are compiled for sizes that are multiples of 16, and others."""
+    """The least multiple of 128 that is at least ``size``: Triton compiles anew for sizes that 16 does not divide."""
     return -(-size // 128) * 128
 
 
-class Workspace:
-    """Problems, a cache of kernel rows that they share, and the points of those that are worked on, on a device.
+class DeviceSMOWorkspace:
+    """Problems on a device with a shared cache of kernel rows, and the points of the problems that are solved now.
 
-    The arrays of the latter have a line for each: h, bounds and β of its variables, at least as many as a working set
-    has; the example of the data for each of its examples, and their responses; where the variables have theirs.
+    The arrays have a line for each of these problems: h, bounds and β of its variables (at least as many as a working
+    set has), the places of its examples in the data, their responses, and the example of each variable.
     """
 
     def __init__(self, problems: Problems, device: str, working_set: int) -> None:
@@ -160,7 +170,7 @@ class Workspace:
             self.Q //= 2
         among = int(AMONG * whole.cache_bytes / (4.0 * self.Q**2 + 64.0 * largest))
         held = among if self.cache.capacity == self.n else min(among, self.cache.capacity // self.Q)
-        #: The most problems that are worked on at once.
+        #: The most problems that are solved at a time.
         self.most = max(1, held)
         self.parts_of_line = triton.next_power_of_2(triton.cdiv(_padded(max(largest, self.Q)), SPAN))
         self.lines: list[int] = []
@@ -169,13 +179,13 @@ class Workspace:
         """A copy on the device."""
         return tensor_of(np.asarray(values), self.device)
 
-    def load(self, lines: list[int], states: Sequence[State]) -> None:
-        """Work on these problems from now on, from their states."""
+    def load(self, lines: list[int], states: Sequence[DeviceSMOState]) -> None:
+        """Solve these problems from now on, starting at their states."""
         self.lines = lines
         parts, rows = [self.variables[k] for k in lines], [self.problems.rows[k] for k in lines]
         largest = max(v.h.size for v in parts)
         self.width = _padded(largest) if largest > self.Q else self.Q
-        # where each example has one variable, they stand in the same places
+        # if each example has one variable, both have the same place
         self.twice = any(v.h.size > r.size for v, r in zip(parts, rows, strict=True))
         self.tall = _padded(max(r.size for r in rows)) if self.twice else self.width
 
@@ -205,8 +215,8 @@ class Workspace:
     def _empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, device=self.device)
 
-    def _order(self, states: Sequence[State]) -> None:
-        """What the first round of each goes by: keys of the examples, the same for all problems."""
+    def _order(self, states: Sequence[DeviceSMOState]) -> None:
+        """Order the variables for the first round by random keys of the examples, the same keys for all problems."""
         kept, own = self.Q // 2, [states[k] for k in self.lines]
         fresh = np.array([state.previous.size == 0 and not state.alpha.any() for state in own])
         self.first, self.fresh, self.keys = bool(fresh.any()), self.tensor(fresh.astype(np.int8)), self.e
@@ -214,7 +224,7 @@ class Workspace:
         if self.width == self.Q:
             self.first = False
             return
-        # none of a working set of another size, as of a run that had more memory, or of longer lines
+        # drop the variables of working sets of another size, for example from a run with more memory
         usable = [state.previous.size == kept and bool((state.previous < self.width).all()) for state in own]
         if not all(usable):
             keys = self.tensor(np.random.default_rng(own[0].seed).random(self.n, np.float32))
@@ -226,8 +236,8 @@ class Workspace:
                 self.previous[line] = self.tensor(state.previous)
         self.age.scatter_(1, self.previous, self.clock)
 
-    def compile(self, states: Sequence[State]) -> None:
-        """Compile the programs, by letting them work on variables that cannot move; once in a process for each kind."""
+    def compile(self, states: Sequence[DeviceSMOState]) -> None:
+        """Compile the programs on variables that cannot move, once in a process for each kind of work."""
         columns = self.cache.blocks.columns
         kind = (
             self.Q, self.n % 16, self.parts_of_line, self.program, max(v.h.size for v in self.variables) > self.n,
@@ -248,7 +258,7 @@ class Workspace:
         self.lines = []
 
     def measure(self) -> None:
-        """Look at all variables: what the next round and :meth:`look` go by."""
+        """Rank all variables, for the next round, and sum up certificates, for :meth:`look`."""
         grid = (self.sums.shape[1], len(self.lines))
         of_lines = self.h, self.f, self.at, self.low, self.high, self.beta, self.ends
         programs.extremes[grid](*of_lines, self.width, self.tall, TWICE=self.twice, WIDTH=SPAN)
@@ -259,12 +269,12 @@ class Workspace:
         )  # fmt: skip
 
     def look(self) -> np.ndarray:
-        """Of each line the duality gap, the dual value, the bias and the largest violation, when it was measured."""
+        """(duality gap, dual value, bias, largest violation) of each line at the last :meth:`measure`."""
         parts = self.sums.cpu().numpy()
         return np.concatenate([parts[:, :, :2].sum(axis=1), parts[:, 0, 2:]], axis=1)
 
     def choose(self) -> None:
-        """The next working sets, all variables if they are few, else by violation; asks for their kernel rows."""
+        """Choose the next working sets, all variables if they are few, and fetch their kernel rows."""
         count, left = len(self.lines), self.Q - self.previous.shape[1]
         if self.width == self.Q:
             self.chosen = torch.arange(self.Q, device=self.device).repeat(count, 1)
@@ -312,7 +322,7 @@ class Workspace:
             places = places.clamp(max=self.width - 1).repeat(len(self.lines), 1)
             self.change = torch.where(inside, self.beta.gather(1, places), 0.0)
             examples, used = self._examples(places), self.change != 0.0
-            if used.any():  # any rows stand in for those of variables at 0
+            if used.any():  # rows of other variables replace those of variables at 0
                 examples = torch.where(used, examples, examples[used][0])
                 self.cache.fetch(examples)
                 self.slots = self.cache.slot_of[examples]
@@ -322,7 +332,7 @@ class Workspace:
         """The examples of variables."""
         return self.row.gather(1, self.at.gather(1, chosen) if self.twice else chosen)
 
-    def store(self, states: Sequence[State]) -> None:
+    def store(self, states: Sequence[DeviceSMOState]) -> None:
         """Copy the points to their states."""
         self.measure()
         beta, f, previous, moved = (t.cpu().numpy() for t in (self.beta, self.f, self.previous, self.moved))

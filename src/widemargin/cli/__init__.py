@@ -1,8 +1,8 @@
-"""The command ``widemargin``: training, predicting and looking at models and data without writing Python.
+"""The command ``widemargin``: train, predict, and look at models and data without writing Python.
 
-Exit codes: 0; 1, where training did not converge and ``--strict`` was given; 2, for bad input, with one sentence on
-standard error; 130, where Ctrl-C ended training and the model so far was saved. ``WIDEMARGIN_DEBUG=1`` shows where an
-error comes from.
+Exit codes: 0 if all is well; 1 if training did not converge and ``--strict`` was given; 2 for bad input, with one
+sentence on standard error; 130 if Ctrl-C ended training and the model so far was saved. ``WIDEMARGIN_DEBUG=1`` shows
+the traceback of an error.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FINE, UNFINISHED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 def say(text: str) -> None:
-    """A line on standard error."""
+    """Print a line on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command and return its exit code."""
     try:
         import typer  # noqa: F401
     except ImportError:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("widemargin: interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # whoever reads our output has had enough
+    except BrokenPipeError:  # the reader of our output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as bad:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"widemargin: {spoken(said, flags(given))}")
         return BAD_INPUT
     except Exception as bad:
-        # those of the parser of the command line, whose package has had several names
+        # errors of the parser of the command line, which are in different packages in different versions of typer
         if type(bad).__name__ == "Abort":
             return INTERRUPTED
         if not hasattr(bad, "exit_code"):
@@ -73,5 +73,5 @@ def run() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     if "pyarrow" in sys.modules:
-        os._exit(code)  # its thread that reads ahead may still ask for an interpreter that is being taken down
+        os._exit(code)  # its thread that reads ahead may still need the interpreter while that shuts down
     sys.exit(code)

@@ -38,11 +38,7 @@ def info(**given: Any) -> None:
 def _model(path: str, n_features: int | None) -> dict[str, Any]:
     model, like = loaded(path, n_features)
 
-    class Nothing:
-        skipped = 0
-
-    found = facts(model, 0, Nothing())
-    del found["rows"]
+    found = facts(model)
     given = model.get_params(deep=False).items()
     plain = (str, bool, int, float)
     found["parameters"] = {k: v if isinstance(v, plain) else repr(v) for k, v in given if v is not None}
@@ -69,9 +65,9 @@ def _data(path: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _installation() -> dict[str, Any]:
-    from .. import __version__
-    from ..core.machine_code import folders
+    from ..core.compiling.machine_code import folders
     from ..data.registry import DATASETS, local
+    from ..version import __version__
 
     found: dict[str, Any] = {"widemargin": __version__, "Python": platform.python_version()}
     found["machine"] = f"{platform.machine()}, {os.cpu_count()} processors"

@@ -1,4 +1,4 @@
-"""The commands, put together; only the one that is asked for is imported, so that help and completion are quick."""
+"""All commands in one parser. Only the command that is run is imported, so that help and completion are fast."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Train on a file, and look at what came out:
 Files are LIBSVM text (compressed or not), CSV, Parquet or .npz; "-" is standard input.
 """
 
-#: Where each command stands, and what it does.
+#: The module of each command, and a sentence about it.
 COMMANDS = {
     "train": ("training", "Train a model on a file."),
     "predict": ("predicting", "Predict the examples of a file, a line each."),
@@ -37,12 +37,12 @@ COMMANDS = {
     "info": ("about", "Say what a file holds, or what is installed."),
     "warmup": ("about", "Compile ahead, so that first fits start at once."),
 }
-#: Commands on models that were trained before.
+#: Commands that read a trained model.
 TRAINED = ("predict", "evaluate", "convert", "info")
 
 
 def command(arguments: Sequence[str]) -> Any:
-    """All of it, with the options of the command among the arguments."""
+    """The parser of all commands, with the options of the one that the arguments name."""
     app = typer.Typer(
         help=HELP, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=True,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -57,29 +57,29 @@ def command(arguments: Sequence[str]) -> Any:
 
 
 def chosen(words: Sequence[str]) -> str | None:
-    """The command among these words."""
+    """The first command among these words."""
     return next((word for word in words if word in COMMANDS), None)
 
 
 def function_of(name: str) -> Any:
-    """What a command runs."""
+    """The function that a command runs."""
     return getattr(import_module(f"{__package__}.{COMMANDS[name][0]}"), name)
 
 
 def flags(arguments: Sequence[str]) -> set[str]:
-    """The names of the options that sentences can tell whoever typed these arguments to use."""
+    """The options that errors may name to a user who typed these arguments."""
     name = chosen(arguments)
     if name is None:
         return set()
     found = set(options_of(function_of(name)))
-    if name in TRAINED:  # their models were made with these
+    if name in TRAINED:  # the model was trained with these options
         found |= set(options_of(function_of("train")))
-    # what was typed within brackets, --solver 'Pegasos(batch_size=16)', is no option
+    # names in brackets are no options, as in --solver 'Pegasos(batch_size=16)'
     return found - set(re.findall(r"[(,]\s*(\w+)\s*=", " ".join(arguments)))
 
 
 def _completed() -> list[str]:
-    """The words that zsh and fish complete."""
+    """The words typed so far, when zsh or fish completes them."""
     return os.environ.get("_TYPER_COMPLETE_ARGS", "").split()
 
 
@@ -94,7 +94,7 @@ def _version(
     context: typer.Context, version: bool = typer.Option(False, "--version", help="Say the version and end.")
 ) -> None:
     if version:
-        from .. import __version__
+        from ..version import __version__
 
         print(f"widemargin {__version__}")
         raise typer.Exit

@@ -1,4 +1,4 @@
-"""``widemargin compare``."""
+"""``widemargin compare``: all fitting solvers on one file."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .options import (
     DATA_OPTIONS,
     TEXT,
     argument,
+    check_share,
     opened,
     opened_like,
     option,
@@ -95,7 +96,7 @@ def compare(**given: Any) -> int:
 
 
 def _nothing(results: list[Any]) -> int:
-    """Where nothing was trained, bad input is the likely reason: say the first sentence of it."""
+    """The exit code if no solver was trained: if one failed, the input is bad, and its sentence is told."""
     failed = [each.stop_reason for each in results if each.stop_reason.startswith("failed")]
     if not failed:
         return FINE
@@ -115,7 +116,7 @@ def _setting(given: dict[str, Any]) -> Any:
 
 
 def read(given: dict[str, Any], labels: bool) -> tuple[Any, Any]:
-    """(rows to train on and to measure on, the source of the first), by --test or by --validation."""
+    """(training and test rows by --test or --validation, source of the training rows)."""
     from ..report.results import Examples
 
     X, y, source = rows_of_file(given, labels)
@@ -130,10 +131,9 @@ def read(given: dict[str, Any], labels: bool) -> tuple[Any, Any]:
 
 
 def rows_of_file(given: dict[str, Any], labels: bool) -> tuple[Any, np.ndarray, Any]:
-    """(X, y, source) of the file, with labels of two classes or more, or with numbers."""
-    share = given["validation"]
-    if given.get("test") is None and not 0.0 < share < 1.0:
-        raise ValueError(f"--validation must be between 0 and 1, got {share}")
+    """(X, y, source) of the file, with labels of at least two classes, or with numbers."""
+    if given.get("test") is None:
+        check_share(given["validation"])
     source = opened(given["data"], given)
     X, y = source.load()[:2]
     if X.shape[0] == 0:
@@ -145,8 +145,8 @@ def rows_of_file(given: dict[str, Any], labels: bool) -> tuple[Any, np.ndarray, 
 
 
 def parts(y: np.ndarray, given: dict[str, Any], labels: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(rows to train on, rows to measure on), of each class its share."""
-    from ..estimators.fitting import held_out
+    """(places of training rows, places of test rows), with the same share of each class."""
+    from ..estimators.fit.checking import held_out
 
     if y.size < 4:
         raise ValueError(f"{given['data']} has {y.size} rows, too few to hold some out")
@@ -160,7 +160,7 @@ def _numbers(y: np.ndarray, path: str) -> np.ndarray:
 
 
 def _facts(given: dict[str, Any], examples: Any, source: Any, setting: Any) -> dict[str, Any]:
-    """What was run, on what, by what."""
+    """The data, the parameters, the versions and the machine of a comparison."""
     facts: dict[str, Any] = {"file": given["data"], "training rows": examples.n}
     facts["test rows"] = f"{examples.test_y.size}, " + (given["test"] or f"held out of {given['data']}")
     facts["features"] = examples.X.shape[1]
@@ -184,14 +184,14 @@ def _facts(given: dict[str, Any], examples: Any, source: Any, setting: Any) -> d
 
 def _version(package: str) -> str:
     if package == "widemargin":
-        from .. import __version__
+        from ..version import __version__
 
         return __version__
     return version(package)
 
 
 def command_line(function: Any, given: dict[str, Any]) -> str:
-    """The command with what was given and is not the default."""
+    """The command line with all values that are not defaults."""
     told = ["widemargin", function.__name__]
     for name, parameter in function.__signature__.parameters.items():
         value = given.get(name)

@@ -1,4 +1,4 @@
-"""Options of the commands: those of data, and those of estimators, which come from their signatures and docstrings."""
+"""Options of the commands: for data, and for estimators, which come from their signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ import widemargin
 
 from .speaking import flag_of
 
+#: The estimators that commands can train.
 ESTIMATORS = ("LinearSVC", "LinearSVR", "SVC", "SVR", "BudgetedSVC", "BudgetedSVR", "IncrementalSVC")
-#: Parameters that a command has in its own way, or that a command line cannot give.
+#: Parameters of estimators that are no options.
 OWN = ("callbacks", "verbose", "warm_start", "cost_matrix", "decision_function_shape")
+#: Headings of groups of options in the help.
 DATA, MODEL = "Data", "Parameters of the estimator"
-#: Kinds of values that need not be given, as typer wants them.
+#: Types of optional values for typer.
 TEXT, WHOLE, NUMBER, SWITCH, TEXTS = (kind | None for kind in (str, int, float, bool, list[str]))
 
 
 def option(name: str, kind: Any, default: Any, help: str, panel: str | None = None, *flags: str) -> inspect.Parameter:
-    """A parameter of a command that is an option."""
+    """An option of a command, as a parameter of its function."""
     flag = flag_of(name)
     flags = flags or ((f"{flag}/--no-{flag[2:]}",) if kind == SWITCH else (flag,))
     told = typer.Option(*flags, help=help, rich_help_panel=panel, show_default=default not in (None, False))
@@ -33,7 +35,7 @@ def option(name: str, kind: Any, default: Any, help: str, panel: str | None = No
 
 
 def argument(name: str, kind: Any, help: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    """A parameter of a command that stands by itself."""
+    """A positional argument of a command, as a parameter of its function."""
     told = typer.Argument(help=help, metavar=name.upper())
     return inspect.Parameter(
         name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=_annotated(kind, told)
@@ -45,7 +47,7 @@ def _annotated(kind: Any, told: Any) -> Any:
 
 
 def with_options(*groups: list[inspect.Parameter]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a function of named values the signature that these parameters make."""
+    """Give a function of ``**given`` the signature of these parameters."""
 
     def give(function: Callable[..., Any]) -> Callable[..., Any]:
         found = [parameter for group in groups for parameter in group]
@@ -76,7 +78,7 @@ DATA_NAMES = tuple(parameter.name for parameter in DATA_OPTIONS)
 
 
 def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
-    """The data of a path, opened with the data options among those given."""
+    """Open data with the data options that were given."""
     from ..data import open_data
 
     options = {name: given[name] for name in DATA_NAMES if given.get(name) is not None}
@@ -92,13 +94,13 @@ def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
 
 
 def opened_like(path: str, given: dict[str, Any], like: dict[str, Any], n_features: int) -> Any:
-    """Other data, opened with the columns, or else the features, that a model was trained on; see ``source.like``."""
+    """Open other data with the columns or the features that a model was trained on; see ``source.like``."""
     from ..data.libsvm import LibsvmText
 
     if "columns" in like:
         return opened(path, given, **{k: v for k, v in like.items() if k != "target" or given.get("target") is None})
     source = opened(path, given)
-    if isinstance(source, LibsvmText):  # others say it themselves
+    if isinstance(source, LibsvmText):  # other files say their number of features
         if source.n_features is None:
             source.n_features = n_features
         if source.zero_based == "auto":
@@ -107,12 +109,18 @@ def opened_like(path: str, given: dict[str, Any], like: dict[str, Any], n_featur
 
 
 def words(given: str | None) -> list[str]:
-    """The parts of a text with commas between."""
+    """The parts of a text that are separated by commas."""
     return [word.strip() for word in (given or "").split(",") if word.strip()]
 
 
+def check_share(share: float) -> None:
+    """Refuse a share of the rows that leaves none to train on or to measure on."""
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"--validation must be between 0 and 1, got {share}")
+
+
 def with_whole_labels(y: np.ndarray) -> np.ndarray:
-    """Labels that are whole numbers as integers: 1 and not 1.0."""
+    """Labels as integers if all are whole numbers: 1 instead of 1.0."""
     if y.dtype.kind == "f" and np.all(y == np.round(y)) and np.all(np.abs(y) < 2**53):
         return y.astype(np.int64)
     return y
@@ -122,7 +130,7 @@ def with_whole_labels(y: np.ndarray) -> np.ndarray:
 
 
 def estimator_class(name: str) -> Any:
-    """The estimator of a name, in any case and with or without hyphens."""
+    """The estimator of a name, in upper or lower case, with or without hyphens."""
     plain = name.replace("-", "").replace("_", "").lower()
     found = [each for each in ESTIMATORS if each.lower() == plain]
     if not found:
@@ -131,12 +139,12 @@ def estimator_class(name: str) -> Any:
 
 
 def parameters_of(cls: Any) -> dict[str, inspect.Parameter]:
-    """The parameters of an estimator that an option can give."""
+    """The parameters of an estimator that are options."""
     return {name: p for name, p in inspect.signature(cls.__init__).parameters.items() if name not in ("self", *OWN)}
 
 
 def described(cls: Any) -> dict[str, tuple[list[str], str]]:
-    """(names it takes, first sentence) of each parameter, from an estimator's docstring."""
+    """(values that are names, first sentence) of each parameter, from an estimator's docstring."""
     text = inspect.getdoc(cls) or ""
     part = re.search(r"Parameters\n-+\n(.*?)(\n\n?[A-Z]\w+\n-+\n|\Z)", text, re.DOTALL)
     found = {}
@@ -177,7 +185,7 @@ def estimator_options() -> list[inspect.Parameter]:
 
 
 def value_of(text: str) -> Any:
-    """What a text on the command line means: a number, None, a list or dictionary, a configured part, or itself."""
+    """The value of a typed text: a number, None, a list, a dictionary, a configured solver, or the text."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -187,21 +195,26 @@ def value_of(text: str) -> Any:
 
 
 def configured(name: str, text: str) -> Any:
-    """A solver written as in Python, ``Pegasos(batch_size=16)``; its arguments are numbers and text."""
-    known = {each for each in widemargin.__all__ if isinstance(getattr(widemargin, each), type)}
-    if name not in known - set(ESTIMATORS):
-        raise ValueError(f"{text!r} names no solver: the known ones are {', '.join(sorted(known - set(ESTIMATORS)))}")
+    """A solver, loss or kernel written as in Python, ``Pegasos(batch_size=16)``; its arguments are numbers and text."""
+    known = {each for each in widemargin.__all__ if isinstance(getattr(widemargin, each), type)} - set(ESTIMATORS)
+    home: Any = next(
+        (module for module in (widemargin.losses, widemargin.kernels) if hasattr(module, name)), widemargin
+    )
+    if home is widemargin and name not in known:
+        raise ValueError(
+            f"{text!r} names no solver: the known ones are {', '.join(sorted(known))}; nor a loss or kernel"
+        )
     try:
         call = ast.parse(text.strip(), mode="eval").body
         assert isinstance(call, ast.Call)
         given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-        return getattr(widemargin, name)(*map(ast.literal_eval, call.args), **given)
+        return getattr(home, name)(*map(ast.literal_eval, call.args), **given)
     except (ValueError, SyntaxError, AssertionError) as bad:
         raise ValueError(f"{text!r} is no solver with numbers and text as its arguments: {bad}") from bad
 
 
 def made(name: str, given: dict[str, Any], **more: Any) -> Any:
-    """The estimator of a name with the parameters among what was given."""
+    """Make the estimator of a name with the parameters that were given."""
     cls = estimator_class(name)
     known, asked = parameters_of(cls), {}
     every = {parameter.name for parameter in estimator_options()}

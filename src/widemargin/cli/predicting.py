@@ -21,8 +21,8 @@ READ = [
 
 
 def loaded(path: str, n_features: int | None) -> tuple[Any, dict[str, Any]]:
-    """(the model of a file, what its data must be like); LIBSVM's text may be told its number of features."""
-    from ..estimators.saving import SavedEstimator
+    """(model of a file, options to open data for it). ``n_features`` is for LIBSVM's text, which does not say it."""
+    from ..estimators.fit.fitting import TrainedByRun
     from ..files import read_header
     from ..formats import load
 
@@ -30,7 +30,7 @@ def loaded(path: str, n_features: int | None) -> tuple[Any, dict[str, Any]]:
         raise FileNotFoundError(f"there is no model {path!r}: name the file that widemargin train wrote")
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a model's file in it")
-    model = load(path, SavedEstimator, n_features=n_features)
+    model = load(path, TrainedByRun, n_features=n_features)
     with open(path, "rb") as file:
         if file.read(2) != b"PK":
             return model, {}
@@ -41,7 +41,7 @@ def loaded(path: str, n_features: int | None) -> tuple[Any, dict[str, Any]]:
 
 
 def chunks_of(model: Any, like: dict[str, Any], given: dict[str, Any], labelled: bool) -> Iterator[tuple[Any, Any]]:
-    """(X, y) of the data, chunk after chunk, with the columns that the model was trained on."""
+    """Yield the data as chunks (X, y) with the columns that the model was trained on."""
     source = opened_like(given["data"], given, like, model.n_features_in_)
     source.optional = not labelled
     for chunk in source:
@@ -133,7 +133,7 @@ def evaluate(**given: Any) -> None:
 
 
 def _names(labels: Any) -> list[str]:
-    """Labels as texts; 1.0 and True are 1, whether the model or the file has them."""
+    """Labels as texts. 1, 1.0 and True are the same label, in the model and in the file."""
     found = np.asarray(labels).tolist()
     return [str(int(v) if isinstance(v, (bool, float)) and float(v).is_integer() else v) for v in found]
 
@@ -143,7 +143,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _by_class(counts: dict[tuple[str, str], int]) -> dict[str, dict[str, Any]]:
-    """Recall and precision of each class, of twenty at most; no precision where a class was never predicted."""
+    """Recall and precision of at most twenty classes. A class that is never predicted has no precision."""
     found = {}
     for label in sorted({true for true, _ in counts})[:20]:
         own = counts.get((label, label), 0)

@@ -1,4 +1,4 @@
-"""``widemargin reproduce`` and ``widemargin bench``: experiments of a checkout, which an installed package has not."""
+"""``widemargin reproduce`` and ``widemargin bench``: experiments, which only a checkout of the repository has."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import widemargin
+
 from .options import TEXTS, argument, option, with_options
 
-#: What a checkout has and an installed package has not.
+#: A file that shows that a folder is a checkout.
 FRAME = Path("benchmarks") / "papers" / "frame.py"
 
 OPTIONS = [
@@ -22,7 +24,7 @@ OPTIONS = [
 
 def checkout() -> Path:
     """The checkout that this code is in, or else the working directory."""
-    for root in (Path(__file__).parents[3], Path.cwd()):
+    for root in (Path(widemargin.__file__).parent.parent.parent, Path.cwd()):
         if (root / FRAME).exists():
             return root
     raise ValueError("the experiments are not installed with the package: run this from a checkout of the repository")
@@ -38,7 +40,7 @@ def _frame(name: str) -> Any:
 
 @contextmanager
 def _that_goes_on() -> Iterator[None]:
-    """Say after Ctrl-C that nothing is lost."""
+    """After Ctrl-C, say that finished experiments are kept."""
     try:
         yield
     except KeyboardInterrupt:

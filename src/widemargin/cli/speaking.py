@@ -1,13 +1,13 @@
-"""The library's sentences in the words of the command line: ``--max-iter`` for ``max_iter``, ``--tol 0`` for ``tol=0``.
+"""Errors and warnings of the library in the words of the command line: ``--max-iter`` for ``max_iter``.
 
-Sentences of the library name an argument as Python does. This is the one place that turns such names into flags, in
-errors and in warnings alike. A name is an argument where it
+The library's sentences name arguments as Python does, and :func:`spoken` turns their names into flags. A name is an
+argument if it
 
 - is followed by a value, or by nothing: ``categories='onehot'``, ``target=``;
 - has an underscore, or is one of a few words that mean nothing else: ``max_iter``, ``tol``;
-- begins what must be so, or is to be changed: ``budget must be``, ``target is for``, ``raise C``.
+- begins a rule, or is to be changed: ``budget must be``, ``target is for``, ``raise C``.
 
-What stands in quotes is somebody's own text, and what has brackets is Python's: both are left alone.
+Texts in quotes and calls with brackets stay as they are.
 
 >>> spoken("the column 'tol' is text: give categories='onehot', or raise max_iter", {"categories", "max_iter", "tol"})
 "the column 'tol' is text: give --categories onehot, or raise --max-iter"
@@ -20,9 +20,9 @@ from collections.abc import Collection
 from inspect import Parameter
 from typing import Any
 
-#: Words without an underscore that are names of arguments wherever they stand.
+#: Words without an underscore that are always names of arguments.
 PLAIN = ("coef0", "dtype", "gamma", "gammas", "lam", "tol")
-#: What Python calls the examples, where they must be something.
+#: The words for the arguments X and y, in rules about them.
 EXAMPLES = {"X": "the data", "y": "the target"}
 
 QUOTED = r"""(?<!\w)'[^']*'|"[^"]*\""""
@@ -44,7 +44,7 @@ def flag_of(name: str) -> str:
 
 
 def spoken(text: str, names: Collection[str]) -> str:
-    """A sentence of the library with the flags of these options instead of their names in Python."""
+    """A sentence with flags instead of the names of these options."""
 
     def told(part: re.Match[str]) -> str:
         if part["kept"]:

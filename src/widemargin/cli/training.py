@@ -1,4 +1,4 @@
-"""``widemargin train``."""
+"""``widemargin train``, and what commands that train share."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .options import (
     TEXT,
     WHOLE,
     argument,
+    check_share,
     estimator_options,
     made,
     opened,
@@ -33,7 +34,7 @@ from .options import (
 from .speaking import options_of, spoken
 
 LOGGER = logging.getLogger("widemargin")
-#: Reasons to stop that are no convergence.
+#: Stop reasons without convergence.
 UNMET = (
     "max_iter", "precision", "stalled", "max_seconds", "max_feature_reads", "interrupted", "partial_fit", "callback",
 )  # fmt: skip
@@ -69,7 +70,7 @@ def train(**given: Any) -> int:
       widemargin train people.csv --target income --categories onehot
       widemargin train a9a.bz2 --solver 'Pegasos(batch_size=16)'
     """
-    # what can be wrong is looked at before a long file is read and a long time spent
+    # check all options before reading a long file and training for a long time
     model = made(given["estimator"], given, verbose=int(not given["quiet"] and sys.stderr.isatty()))
     check_model(model, given["output"])
     _check(model, given)
@@ -78,7 +79,7 @@ def train(**given: Any) -> int:
         learn = _learn_in_chunks if given["epochs"] is not None else _learn_whole
         found, source, sets = learn(model, given, journal)
     seconds = round(time.perf_counter() - started, 3)
-    # the model is safe before anything is measured
+    # save the model before measuring its errors
     written, reason = save_trained(model, given["output"], source.like()), found["stop_reason"]
     try:
         found |= _measures(model, given, source, sets)
@@ -98,7 +99,7 @@ def train(**given: Any) -> int:
 
 
 def _check(model: Any, given: dict[str, Any]) -> None:
-    """Refuse options that do not go together, and files that are not there."""
+    """Refuse options that exclude each other, and files that do not exist."""
     if given["history"] is not None:
         check_output(given["history"])
     if given["test"] == "-" and given["data"] == "-":
@@ -124,23 +125,16 @@ def _check(model: Any, given: dict[str, Any]) -> None:
         raise ValueError(f"--classes is for classifiers, and the estimator is {type(model).__name__}: leave it out")
 
 
-class _Said(logging.Handler):
-    """Lines of the library's log on standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        say(record.getMessage())
-
-
 class Journal:
-    """The history of a run as it goes: lines of JSON in a file, and plain lines where there is no terminal."""
+    """Writes the history of a run: lines of JSON to a file, and plain lines if there is no terminal."""
 
     def __init__(self, path: str | None, plain: bool) -> None:
         self.path, self.plain = path, plain
         self.file: Any = None
 
     def __enter__(self) -> Journal:
-        # what a fit goes on from; the bar of a terminal says it itself
-        self.level, self.heard = LOGGER.level, _Said()
+        # the log says which checkpoint a fit continues; on a terminal the progress bar does
+        self.level, self.heard = LOGGER.level, logging.StreamHandler(sys.stderr)
         if self.plain:
             LOGGER.addHandler(self.heard)
             LOGGER.setLevel(min(self.level or logging.INFO, logging.INFO))
@@ -153,10 +147,10 @@ class Journal:
             self.file.close()
 
     def write(self, row: dict[str, Any]) -> None:
-        """Note where a run stands."""
+        """Write one row of the history."""
         row = {name: value for name, value in row.items() if value is not None and value == value}
         if self.path is not None:
-            # the history of an earlier run stays until there is something to put in its place
+            # replace the history of an earlier run only when there is a new row
             self.file = self.file or open(self.path, "w", encoding="utf-8")  # noqa: SIM115
             self.file.write(json.dumps(row, default=float) + "\n")
             self.file.flush()
@@ -169,7 +163,7 @@ class Journal:
 
 
 def _learn_whole(model: Any, given: dict[str, Any], journal: Journal) -> tuple[dict[str, Any], Any, dict[str, Any]]:
-    """(what is known of the model, the source, (X, y) of what it can be measured on by name)."""
+    """Train on the whole file: (facts of the model, source, sets (X, y) to measure the error on, by name)."""
     source = opened(given["data"], given)
     X, y = source.load()[:2]
     labels = is_classifier(model)
@@ -177,8 +171,7 @@ def _learn_whole(model: Any, given: dict[str, Any], journal: Journal) -> tuple[d
     sets: dict[str, Any] = {}
     share = given["validation"]
     if share is not None:
-        if not 0.0 < share < 1.0:
-            raise ValueError(f"--validation must be between 0 and 1, got {share}")
+        check_share(share)
         split = train_test_split(X, y, test_size=share, random_state=0, stratify=y if labels else None)
         X, held_X, y, held_y = split
         sets["validation"] = held_X, held_y
@@ -187,11 +180,11 @@ def _learn_whole(model: Any, given: dict[str, Any], journal: Journal) -> tuple[d
         model.fit(X, y)
     finally:
         model.set_params(callbacks=None)
-    return facts(model, X.shape[0], source), source, {"training": (X, y), **sets}
+    return facts(model, X.shape[0], source.skipped), source, {"training": (X, y), **sets}
 
 
 def _learn_in_chunks(model: Any, given: dict[str, Any], journal: Journal) -> tuple[dict[str, Any], Any, dict[str, Any]]:
-    """The same, chunk after chunk."""
+    """Train on chunks of the file; returns the same as :func:`_learn_whole`."""
     from ..data import train as train_on
 
     source, last = opened(given["data"], given), {"rows": 0, "epochs": 0}
@@ -201,32 +194,30 @@ def _learn_in_chunks(model: Any, given: dict[str, Any], journal: Journal) -> tup
         journal.write({"epochs": passed.epochs, "rows": passed.rows, "seconds": passed.seconds})
 
     limit = getattr(model, "max_seconds", None)
-    # labels that are whole numbers are integers in a model that was trained whole: so here
+    # as after training on the whole file, labels that are whole numbers are integers in the model
     classes = None if given["classes"] is None else _classes(given["classes"])
     if classes is None and is_classifier(model) and source.again:
         classes = source.summary().labels
-        classes = None if classes is None else with_whole_labels(classes)  # too many, which is refused below
+        classes = None if classes is None else with_whole_labels(classes)  # None: too many, which train_on refuses
     train_on(
         model, source, epochs=given["epochs"], classes=classes, max_seconds=limit, random_state=model.random_state,
         callbacks=noted,
     )  # fmt: skip
-    return {**facts(model, last["rows"], source), "epochs": last["epochs"]}, source, {}
+    return {**facts(model, last["rows"], source.skipped), "epochs": last["epochs"]}, source, {}
 
 
 def _classes(text: str) -> np.ndarray:
-    """The labels of a text with commas between: numbers if all are."""
+    """The labels of a text, separated by commas: numbers if all are numbers."""
     try:
         return with_whole_labels(np.array([float(word) for word in words(text)]))
     except ValueError:
         return np.array(words(text))
 
 
-def facts(model: Any, rows: int, source: Any) -> dict[str, Any]:
-    """What is told of a trained model."""
-    found: dict[str, Any] = {
-        "estimator": type(model).__name__, "rows": rows, "features": int(model.n_features_in_),
-        "stop_reason": getattr(model, "stop_reason_", ""),
-    }  # fmt: skip
+def facts(model: Any, rows: int | None = None, skipped: int = 0) -> dict[str, Any]:
+    """What commands print about a trained model."""
+    found: dict[str, Any] = {"estimator": type(model).__name__, **({} if rows is None else {"rows": rows})}
+    found |= {"features": int(model.n_features_in_), "stop_reason": getattr(model, "stop_reason_", "")}
     if isinstance(found["stop_reason"], np.ndarray):
         found["stop_reason"] = str(found["stop_reason"].ravel()[0])
     certificate = getattr(model, "certificate_", None)
@@ -237,8 +228,8 @@ def facts(model: Any, rows: int, source: Any) -> dict[str, Any]:
         found["classes"] = model.classes_.tolist()
     if hasattr(model, "support_vectors_"):
         found["vectors"] = int(model.support_vectors_.shape[0])
-    if source.skipped:
-        found["skipped lines"] = source.skipped
+    if skipped:
+        found["skipped lines"] = skipped
     return found
 
 
@@ -258,7 +249,7 @@ def _measures(model: Any, given: dict[str, Any], source: Any, sets: dict[str, An
 
 
 def check_output(path: str) -> None:
-    """Refuse a place that nothing can be written to."""
+    """Refuse a path that cannot be written to."""
     parent = Path(path).parent
     if not parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: {parent} is no folder; make it first")
@@ -267,7 +258,8 @@ def check_output(path: str) -> None:
 
 
 def check_model(model: Any, path: str) -> None:
-    """Refuse a name that says no format, and a format that has no such machines, before they are trained."""
+    """Before training, refuse a path without a known format, and a format that cannot hold the model."""
+    from ..core.kernels.kernels import class_of
     from ..formats import FORMATS
 
     check_output(path)
@@ -277,7 +269,7 @@ def check_model(model: Any, path: str) -> None:
     kernel = getattr(model, "kernel", None)
     if ending == ".libsvm" and kernel is None:
         raise ValueError(f"{path}: LIBSVM's text is of kernel machines, and {name} is linear: end it in .liblinear")
-    if ending == ".liblinear" and kernel not in (None, "linear"):
+    if ending == ".liblinear" and kernel is not None and not class_of(kernel).is_linear:
         raise ValueError(
             f"{path}: LIBLINEAR's text is of linear machines, and {name} has the kernel {kernel!r}: end it in .libsvm"
         )
@@ -289,7 +281,7 @@ _ENDINGS = ".npz, .libsvm, .liblinear or .onnx"
 
 
 def save(model: Any, path: str, like: dict[str, Any], format: str | None = None) -> None:
-    """Write a model, with what its data must be like, or a warning where the format has no room for that."""
+    """Write a model with the options to open its data; warn if the format cannot hold these."""
     from ..formats import FORMATS, export
 
     known = {suffix: name for name, suffix in FORMATS.items()}
@@ -306,7 +298,7 @@ def save(model: Any, path: str, like: dict[str, Any], format: str | None = None)
 
 
 def save_trained(model: Any, path: str, like: dict[str, Any]) -> str:
-    """Write a model that took long to train: as .npz beside, where the format does not have it; returns the path."""
+    """Write a trained model and return the path: that of an .npz file if the format cannot hold the model."""
     try:
         save(model, path, like, None if Path(path).suffix else "npz")
         return path
@@ -321,7 +313,7 @@ def save_trained(model: Any, path: str, like: dict[str, Any]) -> str:
 
 
 def show(found: dict[str, Any], as_json: bool) -> None:
-    """Print what was found, a line each or as JSON."""
+    """Print facts, one per line or as JSON."""
     if as_json:
         print(json.dumps(found, default=str))
         return

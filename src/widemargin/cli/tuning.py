@@ -1,4 +1,4 @@
-"""``widemargin tune``."""
+"""``widemargin tune``: choose C and γ by successive halving."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .options import (
 )
 from .training import check_model, facts, save_trained, show
 
-#: What can be tuned.
+#: The estimators that can be tuned.
 TUNED = ("LinearSVC", "SVC", "LinearSVR", "SVR")
-#: Parameters of estimators that the search sets itself, or that make no sense in one.
+#: Parameters of estimators that are no options of ``tune``: the search sets them, or cannot use them.
 SEARCHED = ("C", "gamma", "lam", "max_seconds", "early_stopping", "checkpoint", "checkpoint_every")
-#: The grid by default: C of linear machines, C of those with kernels, and γ as multiples of 'scale'.
+#: The default grids: C of linear machines, C of kernel machines, and γ as multiples of 'scale'.
 LINEAR_CS = tuple(float(f"{10 ** (k / 2):.3g}") for k in range(-6, 5))
 KERNEL_CS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 GAMMAS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0, 16.0)
-#: Candidates of a rung that the table shows.
+#: The candidates of each rung that the table shows.
 SHOWN = 5
 
 OPTIONS = [
@@ -95,7 +95,7 @@ def tune(**given: Any) -> int:
     model = clone(model).set_params(
         C=best.C, max_seconds=left, **({} if best.gamma is None else {"gamma": best.gamma})
     ).fit(X, y)  # fmt: skip
-    found = facts(model, X.shape[0], source)
+    found = facts(model, X.shape[0], source.skipped)
     written = save_trained(model, given["output"], source.like())
     found |= {"C": best.C} | ({} if best.gamma is None else {"gamma": best.gamma})
     found |= {"validation error": best.error, "search": search.stop_reason, "output": written}
@@ -120,8 +120,8 @@ def _numbers(option: str, text: str | None) -> list[float] | None:
 
 
 def _gammas(model: Any, given: list[float] | None, X: Any) -> list[float | None]:
-    """The γs to try; None alone for machines without."""
-    from ..core.kernels import class_of
+    """The values of γ to try; [None] for machines without γ."""
+    from ..core.kernels.kernels import class_of
     from ..problems.layout import scaled_kernel
 
     kernel = getattr(model, "kernel", None)
@@ -131,7 +131,7 @@ def _gammas(model: Any, given: list[float] | None, X: Any) -> list[float | None]
         return [None]
     if given is not None:
         return list(given)
-    scale = scaled_kernel(kernel, "scale", 3, 0.0, X)[2]
+    _, _, scale = scaled_kernel(kernel, "scale", 3, 0.0, X)
     return [float(f"{scale * factor:.4g}") for factor in GAMMAS]
 
 
@@ -141,7 +141,7 @@ def _say(rows: int, tried: Any) -> None:
 
 
 def _told(tried: Any) -> dict[str, Any]:
-    """A candidate for JSON, which has no infinity."""
+    """A candidate for JSON. An infinite error is None, because JSON has no infinity."""
     return {**vars(tried), "error": tried.error if math.isfinite(tried.error) else None}
 
 

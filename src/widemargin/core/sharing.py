@@ -1,9 +1,12 @@
-"""Work that is shared out to threads: compiled loops let go of Python's lock.
+"""Work shared among threads; compiled loops release Python's lock while they run.
 
-A thread that sleeps takes long to wake, on a virtual machine longer than a block of kernel rows takes. So one that has
-done its part looks out for the next for a moment, in a compiled loop without Python's lock, before it sleeps; and so
-does the caller who waits for the others. With each look it lets others have the processor, who may be those it waits
-for.
+    share(compute, [(rows, 0, 500), (rows, 500, 1000)])        # two pieces at the same time
+    share_out(compute, pieces, threads=2)                      # many pieces, taken one by one
+    for result in in_turn(read, pieces, threads=2): ...        # results in the order of the pieces
+
+Waking a sleeping thread takes long, on a virtual machine longer than computing a block of kernel rows. A thread that
+has finished therefore waits actively for a moment, in a compiled loop without Python's lock, before it sleeps; so does
+the caller that waits for the others. At each turn of this loop the thread yields the processor to other threads.
 """
 
 import math
@@ -17,65 +20,30 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from .borrowing import borrow, check_index
-from .dispatch import compiled
-from .interrupts import safe_place
+from .borrowing import borrow
+from .compiling.dispatch import compiled
+from .intrinsics.atomics import YIELDS, look
+from .threads.interrupts import safe_place
 
-#: Seconds for which a thread looks out for work before it sleeps: a round of a solver between two blocks of rows.
-AWAKE = 0.005
-#: Whether there is a function by which a thread lets others have the processor; Windows has another one.
-YIELDS = hasattr(os, "sched_yield")
-#: Seconds after which a thread that sleeps looks whether there was a Ctrl-C.
-HEARING = 0.1
-
-
-@intrinsic
-def _look(typingctx, number):
-    """What stands in the first place of an array, whoever writes it, when others had the processor."""
-
-    def codegen(context, builder, sig, args):
-        array = context.make_array(sig.args[0])(context, builder, args[0])
-        check_index(context, builder, array.nitems, array.nitems.type(0))
-        if YIELDS:
-            kind = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
-        return builder.load_atomic(array.data, "acquire", 8)
-
-    return number.dtype(number), codegen
-
-
-@intrinsic
-def claim(typingctx, counts, k):
-    """counts[k], which is one more from then on: no two threads are told the same number."""
-
-    def codegen(context, builder, sig, args):
-        array = context.make_array(sig.args[0])(context, builder, args[0])
-        check_index(context, builder, array.nitems, args[1])
-        place, one = builder.gep(array.data, [args[1]]), ir.Constant(ir.IntType(64), 1)
-        return builder.atomic_rmw("add", place, one, "monotonic")
-
-    return types.int64(counts, types.int64), codegen
+AWAKE = 0.005  # seconds of active waiting before a thread sleeps: a solver's round between two blocks of rows
+HEARING = 0.1  # seconds after which a sleeping main thread checks for Ctrl-C
 
 
 @compiled
 def _changes(number, before, looks):
-    """Whether number[0] is found to be another than ``before`` at one of so many looks."""
+    """Whether number[0] differs from ``before`` at one of so many looks."""
     number, left = borrow(number), looks
-    while left > 0 and _look(number) == before:
+    while left > 0 and look(number) == before:
         left -= 1
     return left > 0
 
 
 @cache
 def _looks() -> int:
-    """Looks that take as long as a thread stays awake, none where it cannot let others have the processor.
+    """The number of looks that take AWAKE seconds; 0 where a thread cannot yield the processor.
 
-    They are counted: who looks at a clock needs Python's lock.
+    Active waiting counts looks, because reading a clock needs Python's lock.
     """
     if not YIELDS:
         return 0
@@ -88,7 +56,7 @@ def _looks() -> int:
 
 
 class _Signal:
-    """Tells another thread, once for each time that it is waited for."""
+    """Wakes another thread: one call of ``tell`` for each call of ``wait``."""
 
     def __init__(self) -> None:
         self._told, self._lock = np.zeros(1, np.int64), threading.Lock()
@@ -100,19 +68,19 @@ class _Signal:
         self._lock.release()
 
     def wait(self) -> None:
-        """Return when told; the thread sleeps only when it has waited for a moment."""
+        """Return after ``tell``; wait actively first, then sleep."""
         _changes(self._told, self._heard, _looks())
         self._lock.acquire()
         self._heard += 1
 
 
 class _Helper:
-    """A thread beside the caller's, which works for one caller at a time."""
+    """A thread that works for one caller at a time."""
 
     def __init__(self) -> None:
         self._begin, self._end = _Signal(), _Signal()
         self._error: BaseException | None = None
-        _looks()  # compiles here: a process that is forked while another thread does would wait for it forever
+        _looks()  # compile here: a process forked while another thread compiles would wait for it forever
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
@@ -130,7 +98,7 @@ class _Helper:
         self._begin.tell()
 
     def end(self) -> BaseException | None:
-        """What the work raised, when it has ended."""
+        """Wait for the end of the work; returns what it raised."""
         self._end.wait()
         error, self._error = self._error, None
         return error
@@ -143,9 +111,9 @@ def _idle(process: int) -> list[_Helper]:
 
 
 def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
-    """call(*piece) for each piece, the first on this thread and the others on others; returns when all are done.
+    """call(*piece) for each piece, the first one on this thread and each other one on a thread of its own.
 
-    There may be none. An error of any of them is raised when all have ended.
+    Returns when all have ended, and raises the first error among them. ``pieces`` may be empty.
 
     >>> found = []
     >>> share(found.append, [(1,), (2,)])
@@ -158,7 +126,7 @@ def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
         for piece in pieces[1:]:
             helper = _taken(idle)
             helper.begin(call, piece)
-            helpers.append(helper)  # now: whoever has not begun would be waited for forever after a Ctrl-C
+            helpers.append(helper)  # only after begin: after a Ctrl-C the finally clause waits for each of these
         for piece in pieces[:1]:
             call(*piece)
     finally:
@@ -170,9 +138,9 @@ def share(call: Callable[..., Any], pieces: Sequence[tuple]) -> None:
 
 
 def share_out(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> None:
-    """call(*piece) for each piece; of so many threads who is done with one takes the next that nobody has.
+    """call(*piece) for each piece, by so many threads; a thread that has finished one takes the next.
 
-    For pieces that are many more than threads, since one may get less done than another. After an error none is begun.
+    For many more pieces than threads, which may differ in length. After an error no further piece is begun.
 
     >>> found = []
     >>> share_out(found.append, [(1,), (2,), (3,)], 2)
@@ -197,7 +165,7 @@ def share_out(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -
 
 
 def _taken(idle: list[_Helper]) -> _Helper:
-    """A helper that nobody else has; as many are made as were ever at work at once."""
+    """An idle helper, or a new one."""
     try:
         return idle.pop()
     except IndexError:
@@ -205,17 +173,17 @@ def _taken(idle: list[_Helper]) -> _Helper:
 
 
 def _result(future: Future) -> Any:
-    """What a call returned or raised, when it has ended; Python hears of a Ctrl-C that another thread got meanwhile."""
+    """Wait for a call's result or error; a Ctrl-C is delivered meanwhile."""
     while not wait([future], HEARING).done:
         safe_place()
     return future.result()
 
 
 def in_turn(call: Callable[..., Any], pieces: Iterable[tuple], threads: int) -> Generator[Any]:
-    """call(*piece) for each piece, in their order, while so many threads are at work on those that come next.
+    """Results of call(*piece) in the order of the pieces, while so many threads work on the next ones.
 
-    Two more have been taken from ``pieces`` and wait. An error is raised where its piece's turn is. When the caller
-    wants no more, those that were taken are waited for.
+    Up to two pieces more than threads are taken from ``pieces`` ahead. An error is raised at its piece's turn. When
+    the caller stops early, pieces that were taken are still finished.
 
     >>> list(in_turn(max, [(1, 2), (4, 3), (5, 6)], 2))
     [2, 4, 6]

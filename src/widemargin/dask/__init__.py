@@ -1,6 +1,6 @@
-"""Support vector machines on a Dask cluster, trained where the data lies.
+"""Support vector machines on a Dask cluster, trained on the workers that hold the data.
 
-The estimators are those of :mod:`widemargin` with the same parameters, for Dask arrays and frames. Nothing below this
+The estimators have the names and parameters of those in :mod:`widemargin`, and take Dask arrays and frames. No other
 package imports Dask.
 """
 

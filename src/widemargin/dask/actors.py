@@ -1,12 +1,12 @@
-"""Parts on the workers of a cluster, which may die.
+"""Parts of a problem on the workers of a cluster, which may die.
 
-A part is an actor: it stays on its worker with its examples and its variables, a message reaches it in some
-milliseconds, and only what is small travels. The replies come in the order of the parts, whoever is faster. Large ones
-wait with their parts until the driver has a hand free: it holds two of them at a time, however many parts there are.
+A part is a Dask actor: it stays on its worker with its examples and variables, a message takes some milliseconds, and
+only small data travels. Replies are returned in the order of the parts. Large replies wait at their parts, and the
+driver fetches them one after the other, so that it never holds more than two.
 
-When a worker dies, its parts are made again on others: Dask brings their examples back from what they were made of, the
-parts go back to the states that were last gathered, and the messages since then are told them again. A part's replies
-depend on its state and the messages alone, so training goes on with the same bits.
+When a worker dies, its parts are made again on other workers. Dask computes their examples again, the parts go back to
+the states that were last gathered, and they get all later messages again. Replies depend on a part's state and on the
+messages only, so training continues with the same bits.
 """
 
 from __future__ import annotations
@@ -26,28 +26,30 @@ from typing import Any, ClassVar
 import numpy as np
 from distributed import KilledWorker, get_worker
 
-from ..core.interrupts import safe_place
+from ..core.threads.interrupts import safe_place
 from ..problems.parts import Parts
 
 LOGGER = logging.getLogger("widemargin")
-#: Messages after which the states of the parts are gathered, so that no more have to be told again.
+#: Messages between two times that the states of the parts are gathered. Only later messages must be repeated.
 GATHERED_EVERY = 16
-#: States of more bytes than this, all parts together, stay where they are; then all messages are told again.
+#: The most bytes of all states together that are gathered. Beyond it all messages are repeated instead.
 MOST_BYTES = 2**30
-#: Replies of more bytes wait with their parts; of these the driver has so many at a time, one on its way among them.
-SMALL, AT_ONCE = 2**16, 2
-#: Seconds between two looks at whether the worker of a part that has not replied is still there.
+#: The most bytes of a reply that is sent at once. Larger replies wait at their parts.
+SMALL = 2**16
+#: Large replies that the driver holds at a time, including the one on its way.
+AT_ONCE = 2
+#: Seconds between two checks whether the worker of a part that has not replied is alive.
 LOOK = 1.0
-#: Times that one part is made again in a row before training gives up.
+#: How often in a row a part is made again before training fails.
 MOST_TIMES = 8
 
 _NUMBERS = itertools.count()
 
 
 class Uninterrupted:
-    """Leaves Ctrl-C to the driver while fits go on.
+    """Lets workers ignore Ctrl-C during fits, so that only the driver stops.
 
-    A terminal sends it to all processes that were started from it. Workers would end, and their parts with them.
+    A terminal sends Ctrl-C to all processes that were started from it. Workers would end, and their parts with them.
     """
 
     fits: ClassVar[set[str]] = set()
@@ -55,7 +57,7 @@ class Uninterrupted:
 
     @classmethod
     def begin(cls, fit: str) -> None:
-        """A fit begins; called where the worker's loop runs, which is its main thread if it is a process."""
+        """A fit begins. Called in the thread of the worker's loop, the main thread if the worker is a process."""
         if threading.current_thread() is threading.main_thread():
             if not cls.fits:
                 cls.before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -72,23 +74,23 @@ class Uninterrupted:
 
 @dataclass
 class Waiting:
-    """Stands for a large reply that waits with its part, and says how many bytes it takes."""
+    """Replaces a large reply that waits at its part, and says how many bytes the reply has."""
 
     size: int
 
 
 class Holder:
-    """The actor: holds one part on its worker, and its last reply if that is large."""
+    """The actor: one part on its worker, with its last reply if that is large."""
 
     def __init__(
         self, examples: tuple, kind: Callable[[tuple], Any], make: Callable[..., Any], number: int, fit: str, small: int
     ) -> None:
         self.small, self.reply = small, None
         self.part = make(kind(examples), number)
-        get_worker().loop.add_callback(Uninterrupted.begin, fit)  # on workers that came late, too
+        get_worker().loop.add_callback(Uninterrupted.begin, fit)  # also on workers that join later
 
     def tell(self, method: str, message: tuple) -> Any:
-        """The part's reply to a message; of a large one its size."""
+        """The part's reply to a message, or the size of a large reply."""
         reply = getattr(self.part, method)(*message)
         size = size_of(reply)
         if size <= self.small:
@@ -97,7 +99,7 @@ class Holder:
         return Waiting(size)
 
     def hand_over(self) -> Any:
-        """The reply that waits."""
+        """The large reply that waits."""
         reply, self.reply = self.reply, None
         return reply
 
@@ -110,7 +112,7 @@ class Holder:
         return size_of(self.part.state())
 
     def tell_again(self, state: dict | None, messages: list[tuple[str, tuple]]) -> None:
-        """Go back to a state, and from there on through messages."""
+        """Go back to a state, and repeat the messages since then."""
         if state is not None:
             self.part.restore(state)
         for method, message in messages:
@@ -159,11 +161,12 @@ class DaskParts(Parts):
 
     def __init__(self, client: Any, examples: list, kind: Callable[[tuple], Any], make: Any) -> None:
         self.client, self.examples, self.kind, self.make = client, examples, kind, make
-        #: Bytes of all states, where they were asked for; of how many messages since the bytes are known, and these.
+        #: Bytes of all states, once they are known.
         self.size: int | None = None
+        #: How many of the messages since the last gathering are measured, and their bytes.
         self.weighed = self.weight = 0
         self.trips = self.bytes_sent = self.bytes_received = self.lost = 0
-        #: The states last gathered (None: as made), and the messages since.
+        #: The states that were last gathered (None if none were), and the messages since then.
         self.gathered: list[Any] = [None] * len(examples)
         self.since: list[tuple[str, tuple]] = []
         self.actors: list[Any] = [None] * len(examples)
@@ -172,7 +175,7 @@ class DaskParts(Parts):
         try:
             client.run(Uninterrupted.begin, self.name, on_error="ignore")
             self._make(range(len(examples)))
-        except BaseException:  # nobody else knows of these parts
+        except BaseException:  # nobody else would close these parts
             self.close()
             raise
 
@@ -180,10 +183,10 @@ class DaskParts(Parts):
         return len(self.actors)
 
     def each(self, method: str, *message: Any) -> Iterator[Any]:
-        """The replies of all parts to one message, in their order; of large ones :data:`AT_ONCE` are here at a time."""
+        """The replies of all parts to a message, in their order; large ones :data:`AT_ONCE` at a time."""
         if len(self.since) >= GATHERED_EVERY and self.make.complete and self._is_worth_it():
             self._gather(MOST_BYTES)
-        message = copy.deepcopy(message)  # solvers change their arrays in place, and a message may be told again
+        message = copy.deepcopy(message)  # solvers change their arrays in place, and a message may be repeated
         replies = self._replies(range(len(self)), "tell", method, message)
         self.trips += 1
         self.bytes_sent += len(replies) * size_of(message)
@@ -212,12 +215,12 @@ class DaskParts(Parts):
         self._tell_again(range(len(states)))
 
     def close(self) -> None:
-        """Let the parts go."""
+        """Release the parts."""
         self.actors, self.futures = [None] * len(self.actors), [None] * len(self.actors)
         self.client.run(Uninterrupted.end, self.name, on_error="ignore")
 
     def _is_worth_it(self) -> bool:
-        """Whether the messages since the states were gathered take more bytes than these, where that matters."""
+        """Whether to gather the states: the messages since the last time take more bytes, or bytes do not matter."""
         if not getattr(self.make, "weighs", False):
             return True
         self.weight += sum(map(size_of, self.since[self.weighed :]))
@@ -225,21 +228,21 @@ class DaskParts(Parts):
         return self.weight > self._size()
 
     def _size(self) -> int:
-        """Bytes of all states, which stay as large as they are: asked for once."""
+        """Bytes of all states. They do not change, so they are asked for once."""
         if self.size is None:
             self.size = sum(self._replies(range(len(self)), "size"))
         return self.size
 
     def _gather(self, most: float) -> None:
-        """Have the states of the parts here; if they are too large, messages are kept on instead."""
+        """Fetch the states of the parts, unless they are too large. Then messages are kept instead."""
         fits = most == math.inf or self._size() <= most
         if fits and (self.since or self.gathered[0] is None):
             self.gathered, self.since, self.weighed, self.weight = self._replies(range(len(self)), "state"), [], 0, 0
 
-    # -- parts that come and go
+    # -- parts whose workers die
 
     def _replies(self, which: Any, method: str, *message: Any) -> list[Any]:
-        """What the actors of some parts answer, though workers die meanwhile."""
+        """The answers of the actors of some parts, even if workers die meanwhile."""
         replies: dict[int, Any] = {}
         wanted = which
         for _ in range(MOST_TIMES):
@@ -259,7 +262,7 @@ class DaskParts(Parts):
         raise _lost_too_often(wanted[0])
 
     def _handed_over(self, replies: list[Any], method: str, message: tuple) -> Iterator[Any]:
-        """The replies, where those that wait come when they are wanted."""
+        """The replies; large ones are fetched when they are needed."""
         wait = [k for k, reply in enumerate(replies) if isinstance(reply, Waiting)]
         calls: dict[int, Any] = {}
         for k, reply in enumerate(replies):
@@ -280,7 +283,7 @@ class DaskParts(Parts):
     def _told_anew(self, k: int, method: str, message: tuple) -> Any:
         """The reply of a part that was lost while its reply waited."""
         for _ in range(MOST_TIMES):
-            self.actors[k] = None  # to be made again: one that has heard a message must not hear it twice
+            self.actors[k] = None  # make it again, because an actor must not get the same message twice
             self._replies([k], "tell", method, message)
             try:
                 return self._reply(k, self._call(k, "hand_over"))
@@ -289,7 +292,7 @@ class DaskParts(Parts):
         raise _lost_too_often(k)
 
     def _tell_again(self, which: Any) -> None:
-        """Bring parts that were made anew to where the others are; one that is lost again is found out by the next."""
+        """Bring new parts to the state of the others. If one is lost again, the next call finds out."""
         calls = {k: self._call(k, "tell_again", self.gathered[k], self.since) for k in which}
         for k, call in calls.items():
             try:
@@ -298,7 +301,7 @@ class DaskParts(Parts):
                 self.actors[k] = None
 
     def _make(self, which: Any) -> None:
-        """Make parts, each where its examples are."""
+        """Make parts on the workers that have their examples."""
         for k in which:
             given = self.examples[k], self.kind, self.make, k, self.name, SMALL
             name = f"widemargin-part-{k}-{self.name}-{next(_NUMBERS)}"
@@ -307,7 +310,7 @@ class DaskParts(Parts):
             self.actors[k] = None
             try:
                 actor = self._made(k)
-                # an actor's stand-in asks the default client of the process, which may be that of another cluster
+                # an actor's proxy would use the default client of the process, perhaps that of another cluster
                 actor._client, actor._future = self.client, self.futures[k]
                 self.actors[k] = actor
             except KilledWorker as error:
@@ -315,12 +318,12 @@ class DaskParts(Parts):
                     f"the examples of part {k} end every worker that they come to: cut the data into smaller chunks, "
                     "or give workers more memory"
                 ) from error
-            except (RuntimeError, CancelledError) as error:  # Dask's word for a worker that went meanwhile
+            except (RuntimeError, CancelledError) as error:  # Dask says so that a worker has died meanwhile
                 if "lost" not in str(error) and not isinstance(error, CancelledError):
                     raise
 
     def _made(self, k: int) -> Any:
-        """The stand-in of a part's actor, when it is made; if no worker is left, whoever waits is told."""
+        """Wait for the proxy of a part's actor; if no worker is left, a log message says so."""
         told = False
         while True:
             safe_place()
@@ -334,14 +337,14 @@ class DaskParts(Parts):
                 told = True
 
     def _call(self, k: int, method: str, *message: Any) -> Any:
-        """An answer that is to come; None where there is nobody to give it."""
+        """Call an actor: the future of its answer, or None if its worker is gone."""
         try:
             return None if self.actors[k] is None else getattr(self.actors[k], method)(*message)
-        except RuntimeError:  # the worker is known to be gone
+        except RuntimeError:  # Dask knows that the worker is gone
             return None
 
     def _reply(self, k: int, call: Any) -> Any:
-        """An answer, or Lost. Connections that end without a word are found out by looking now and then."""
+        """Wait for an answer, or raise Lost. Regular checks find workers that die without closing their connection."""
         while call is not None:
             safe_place()
             try:

@@ -1,13 +1,15 @@
-"""Budgeted kernel machines on a cluster: one for each part, their mean made as small as one of them, and refitted.
+"""Budgeted kernel machines on a cluster: the compressed and refitted mean of one machine per part.
 
-Each part's machine makes its passes over the part's rows, in orders drawn from (seed, part). The mean of them all is
-compressed to B vectors V, which loses something. With V fixed, a machine is linear in B features::
+1. Each part trains a machine on its own rows, in orders drawn from (seed, part).
+2. The mean of all machines is compressed to B vectors V, which loses accuracy.
+3. With V fixed, a machine is linear in B features::
 
-    w = Σ aⱼΦ(vⱼ) = Φ(V)Ru,      R Rᵀ = K(V, V)⁻¹,      ‖w‖² = ‖u‖²,      ⟨w, Φ(x)⟩ = ⟨u, Rᵀk(V, x)⟩,
+       w = Σ aⱼΦ(vⱼ) = Φ(V)Ru,      R Rᵀ = K(V, V)⁻¹,      ‖w‖² = ‖u‖²,      ⟨w, Φ(x)⟩ = ⟨u, Rᵀk(V, x)⟩.
 
-so each part solves the linear problem of its own rows for u, by SDCA, and the mean of these u is the machine: one more
-message each way, whatever the budget. Parts do not talk to each other, so that a worker that dies costs its own parts
-only, which Dask computes again to the same bits.
+   Each part solves the linear problem of its own rows for u by SDCA. The mean of all u is the model.
+
+Cost: two messages to each part and back, for any budget. Parts do not communicate, so Dask only has to repeat the parts
+of a worker that dies, with the same bits.
 """
 
 from __future__ import annotations
@@ -17,16 +19,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
-from ..arguments import generator
-from ..core.interrupts import at_once
-from ..core.kernel_matrix import KernelMatrix
-from ..core.rows import DenseRows, shape
+from ..arguments import flag, generator
+from ..core.kernels.kernels import with_gamma
+from ..core.kernels.matrix import KernelMatrix
+from ..core.rows.rows import DenseRows, shape
+from ..core.threads.interrupts import at_once
 from ..estimators import budgeted
-from ..estimators.fitting import now
+from ..estimators.fit.fitting import now
+from ..estimators.fit.parameters import documented
 from ..history import History
 from ..problems.linear import Problem
 from ..running import run
@@ -34,21 +36,25 @@ from ..solvers.budget.reduce import holding
 from ..warning import warn
 from .examples import Examples
 from .fitting import ClusterClassifier, ClusterRegressor, OnCluster
+from .rows import ClusterRows
 
-#: Rows at a time that a machine is given in its own order.
+#: Rows that a machine gets at a time.
 AT_ONCE = 2**14
-#: Most numbers of the features of a part's rows; of more rows some are drawn.
+#: The most entries of a part's feature matrix. If a part has more rows, a random sample of them is used.
 MOST_NUMBERS = 2**25
-#: The relative gap and the epochs at which a part's linear problem ends; joint losses, which have no gap, end by these.
-CLOSE_ENOUGH, EPOCHS = 1e-2, 20
-#: Directions of the vectors' span whose share of the longest is less are left out.
+#: The relative gap at which a part's linear problem is solved. More precision would be lost in the mean.
+CLOSE_ENOUGH = 1e-2
+#: The most epochs of a part's linear problem. Joint losses have no gap and take all of them.
+EPOCHS = 20
+#: Eigenvalues of K(V, V) below this share of the largest are left out, because R would magnify rounding errors.
 FLAT = 1e-10
-#: A part lacks a class where it has none of so many rows that it would have on average: chance does that once in 5e8.
+#: A warning names a part without rows of a class that it should have EXPECTED rows of. By chance that happens once in
+#: 5e8 times.
 EXPECTED = 20.0
 
 
 def trained(examples: tuple, number: int, machine: Any, classes: np.ndarray | None, seed: int, passes: int) -> Any:
-    """A machine that has made its passes over a part's examples."""
+    """Train a machine on a part's examples."""
     X, y, s = examples
     rng, machine = np.random.default_rng([seed, number]), copy.deepcopy(machine)
     machine.set_params(random_state=int(rng.integers(2**31)))
@@ -62,7 +68,7 @@ def trained(examples: tuple, number: int, machine: Any, classes: np.ndarray | No
 
 
 def root_of(machine: Any) -> np.ndarray:
-    """R of shape (vectors, rank), with R Rᵀ the inverse of the vectors' kernel matrix on its range."""
+    """R of shape (vectors, rank): R Rᵀ is the inverse of the vectors' kernel matrix on its range."""
     vectors = machine._state.vectors()
     K = KernelMatrix(machine._trained_kernel, vectors, dtype=np.float64).block(np.arange(shape(vectors)[0]))
     values, directions = np.linalg.eigh(0.5 * (K + K.T))
@@ -71,7 +77,7 @@ def root_of(machine: Any) -> np.ndarray:
 
 
 def refitted(examples: tuple, number: int, machine: Any, root: np.ndarray, of_class: Any, seed: int) -> np.ndarray:
-    """The weights u of a part's own rows in the span of a machine's vectors, of shape (outputs, rank)."""
+    """Solve the linear problem of a part's rows in the span of a machine's vectors: u of shape (outputs, rank)."""
     X, y, s = examples
     rng = np.random.default_rng([seed, number, 1])
     most = max(1, MOST_NUMBERS // max(1, root.shape[1]))
@@ -96,17 +102,8 @@ def refitted(examples: tuple, number: int, machine: Any, root: np.ndarray, of_cl
     return run(solver, linear, rng=rng, max_epochs=EPOCHS, tol=0.0 if linear.is_joint else CLOSE_ENOUGH).model.coef
 
 
-def summed(examples: tuple, mean: float) -> np.ndarray:
-    """(Number, sum, sum of squares) of the entries of a part's rows less ``mean``."""
-    X = examples[0]
-    values = (X.data if sp.issparse(X) else X).astype(np.float64, copy=False) - mean
-    zeros = X.shape[0] * X.shape[1] - values.size
-    squares = float(np.sum(values**2)) + zeros * mean**2
-    return np.array([float(values.size + zeros), float(values.sum()) - zeros * mean, squares])
-
-
 def warn_of_missing_classes(examples: Examples, classes: np.ndarray) -> None:
-    """Warn where parts have no row of a class of which chance alone would have given them some."""
+    """Warn if parts have no row of a class, although a random part would have some."""
     counts = np.zeros((len(examples.summaries), classes.size))
     for part, each in zip(counts, examples.summaries, strict=True):
         part[np.searchsorted(classes, each.labels)] = each.counts
@@ -123,10 +120,10 @@ def warn_of_missing_classes(examples: Examples, classes: np.ndarray) -> None:
 
 
 class _BudgetedOnCluster(OnCluster):
-    """What the classifier and the regressor share."""
+    """Base of the classifier and the regressor."""
 
     learnt = ()
-    #: What fits on one machine have beside, and these have not.
+    #: Parameters that fits on one machine have, and these have not.
     tol, max_seconds, checkpoint, checkpoint_every, callbacks, verbose = 0.0, None, None, 60, None, 0
 
     budget: int
@@ -134,14 +131,15 @@ class _BudgetedOnCluster(OnCluster):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.refit, (bool, np.bool_)):
-            raise TypeError(f"refit must be True or False, got {self.refit!r}")
+        flag("refit", self.refit)
 
     def _machine(self, gamma: Any) -> Any:
         """The machine of a part."""
         names = self.local().get_params(deep=False)
         same = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        machine = self.local(**{**same, "gamma": gamma, "max_iter": 1, "random_state": None})
+        kernel = with_gamma(self.kernel, gamma)
+        own = {"gamma": gamma} if kernel is self.kernel else {"kernel": kernel}
+        machine = self.local(**{**same, **own, "max_iter": 1, "random_state": None})
         machine._check_parameters()
         return machine
 
@@ -149,14 +147,11 @@ class _BudgetedOnCluster(OnCluster):
         return examples
 
     def _gamma_of(self, examples: Examples) -> Any:
-        """γ as a number, where it is that of the rows of all parts."""
-        if self.gamma != "scale":
-            return self.gamma
-        totals, mean = np.zeros(3), 0.0
-        for _ in range(2):  # about the mean, which the first look tells
-            totals = sum(examples.client.gather(examples.mapped(summed, mean)))
-            mean = totals[1] / totals[0] + mean
-        variance = totals[2] / totals[0] - (totals[1] / totals[0]) ** 2
+        """γ; "scale" as a number, from the rows of all parts."""
+        gamma = getattr(self.kernel, "gamma", self.gamma)
+        if gamma != "scale":
+            return gamma
+        variance = ClusterRows(examples).variance()
         return 1.0 / (examples.d * variance) if variance > 0.0 else 1.0
 
     def _fit_parts(self, examples: Examples, started: float, X: Any, y: Any) -> None:  # type: ignore[override]
@@ -184,28 +179,17 @@ class _BudgetedOnCluster(OnCluster):
             setattr(self._local, name, getattr(self, name))
 
     def _refit(self, examples: Examples, of_class: np.ndarray | None, seed: int) -> None:
-        """Give the vectors of the mean the best coefficients of each part's rows, on average by their weights."""
+        """Replace the coefficients of the mean by the weighted mean of the best coefficients for each part's rows."""
         machine, root = self._local, root_of(self._local)
         client, numbers = examples.client, list(range(len(examples.parts)))
         options = {"machine": machine, "root": root, "of_class": of_class, "seed": seed}
         with at_once():
             found = client.gather(client.map(refitted, examples.parts, numbers, **options, pure=False))
-        masses = [each.weight for each in examples.summaries]  # rows, or their weights: who has none says nothing
+        masses = [each.weight for each in examples.summaries]  # numbers of rows, or sums of their weights
         mean = sum(mass * u for mass, u in zip(masses, found, strict=True)) / examples.weight
         visits = machine._state.counters.visits
         machine._state = holding(machine._trained_kernel, machine._state.vectors(), mean @ root.T)
         machine._state.tally.visits = machine._state.counters.visits = visits
-
-    def to_local(self) -> Any:
-        """Return the estimator of one machine: the mean of those of the parts.
-
-        Returns
-        -------
-        estimator
-            The estimator of :mod:`widemargin` with the same name.
-        """
-        check_is_fitted(self, "_local")
-        return copy.copy(self._local)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_local")
@@ -221,6 +205,7 @@ class _BudgetedOnCluster(OnCluster):
         return self.to_local().dual_coef_
 
 
+@documented
 class BudgetedSVC(ClusterClassifier, _BudgetedOnCluster):
     """Kernel classification with at most ``budget`` support vectors on a Dask cluster.
 
@@ -229,56 +214,37 @@ class BudgetedSVC(ClusterClassifier, _BudgetedOnCluster):
 
     Parameters
     ----------
-    budget : int, default=500
-        The largest number of support vectors.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
-        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is
-        tanh(γ⟨x, z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁).
-    gamma : {"scale", "auto"} or float, default="scale"
-        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), with the variance of all rows, "auto" is
-        1/n_features.
-    degree : int, default=3
-        The degree of the kernel "poly". Other kernels do not look at it.
-    coef0 : float, default=0.0
-        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
-    lam : float, default=1e-4
-        The factor λ of the regulariser.
+    {budget}
+    {kernel:rows}
+    {gamma}
+        The variance is that of all rows.
+    {degree}
+    {coef0}
+    {lam:number}
     step : str or a step rule, default="pegasos"
         The sizes of the steps, as in :class:`widemargin.BudgetedSVC`.
     maintenance : str or a policy, default="merge"
         What is done when there is one vector too many, as in :class:`widemargin.BudgetedSVC`.
-    max_iter : int, default=1
-        The number of passes that each part makes over its rows.
-    batch_size : int, default=1
-        The number of examples of a step.
-    multi_class : {"crammer_singer", "ovr"}, default="crammer_singer"
-        How more than two classes are told apart: by one joint loss, or by a hinge for each class against the rest.
-    class_weight : dict, "balanced" or None, default=None
-        The weights of the classes, by label. "balanced" gives all classes the same total weight. None weighs every
-        example the same.
+    {max_iter:parts}
+    {batch_size}
+    {multi_class:budget}
+    {class_weight}
     refit : bool, default=True
         Whether each part finds the coefficients of the compressed mean's vectors that are best for its rows, by the
         objective with ``lam``, and their mean is what is learnt; else coefficients are those of the compressed mean.
         Kernels that are not positive definite are not refitted.
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers. The same integer gives the same model again; None draws a new seed in each call.
-    client : distributed.Client or None, default=None
-        The cluster. None is that of the current client.
+    {random_state}
+    {client}
 
     Attributes
     ----------
-    support_vectors_ : ndarray or sparse matrix of shape (n_vectors, n_features)
-        The support vectors.
+    {support_vectors_}
     dual_coef_ : ndarray of shape (n_outputs, n_vectors)
         The coefficients of the support vectors.
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
-    history_ : History
-        A single row. ``history_["degradation"]`` is ‖w − w′‖ of the mean before and after it was compressed.
-    certificate_ : None
-        Nothing is proven of this model.
-    stop_reason_ : str
-        Why training ended: "max_iter".
+    {classes_}
+    {history_:mean}
+    {certificate_:none}
+    {stop_reason_:mean}
     n_iter_ : int
         The number of passes.
 
@@ -330,6 +296,7 @@ class BudgetedSVC(ClusterClassifier, _BudgetedOnCluster):
         self._keep(locals())
 
 
+@documented
 class BudgetedSVR(ClusterRegressor, _BudgetedOnCluster):
     """Kernel regression with an ε-tube and at most ``budget`` support vectors on a Dask cluster.
 
@@ -338,51 +305,35 @@ class BudgetedSVR(ClusterRegressor, _BudgetedOnCluster):
 
     Parameters
     ----------
-    budget : int, default=500
-        The largest number of support vectors.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
-        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is
-        tanh(γ⟨x, z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁).
-    gamma : {"scale", "auto"} or float, default="scale"
-        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), with the variance of all rows, "auto" is
-        1/n_features.
-    degree : int, default=3
-        The degree of the kernel "poly". Other kernels do not look at it.
-    coef0 : float, default=0.0
-        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
-    lam : float, default=1e-4
-        The factor λ of the regulariser.
-    epsilon : float, default=0.1
-        The half-width of the tube, in units of y. Errors up to this size cost nothing.
+    {budget}
+    {kernel:rows}
+    {gamma}
+        The variance is that of all rows.
+    {degree}
+    {coef0}
+    {lam:number}
+    {epsilon}
     step : str or a step rule, default="norma"
         The sizes of the steps, as in :class:`widemargin.BudgetedSVR`.
     maintenance : str or a policy, default="merge"
         What is done when there is one vector too many, as in :class:`widemargin.BudgetedSVR`.
-    max_iter : int, default=1
-        The number of passes that each part makes over its rows.
-    batch_size : int, default=1
-        The number of examples of a step.
+    {max_iter:parts}
+    {batch_size}
     refit : bool, default=True
         Whether each part finds the coefficients of the compressed mean's vectors that are best for its rows, by the
         objective with ``lam``, and their mean is what is learnt; else coefficients are those of the compressed mean.
         Kernels that are not positive definite are not refitted.
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers. The same integer gives the same model again; None draws a new seed in each call.
-    client : distributed.Client or None, default=None
-        The cluster. None is that of the current client.
+    {random_state}
+    {client}
 
     Attributes
     ----------
-    support_vectors_ : ndarray or sparse matrix of shape (n_vectors, n_features)
-        The support vectors.
+    {support_vectors_}
     dual_coef_ : ndarray of shape (n_outputs, n_vectors)
         The coefficients of the support vectors.
-    history_ : History
-        A single row. ``history_["degradation"]`` is ‖w − w′‖ of the mean before and after it was compressed.
-    certificate_ : None
-        Nothing is proven of this model.
-    stop_reason_ : str
-        Why training ended: "max_iter".
+    {history_:mean}
+    {certificate_:none}
+    {stop_reason_:mean}
     n_iter_ : int
         The number of passes.
 

@@ -1,7 +1,7 @@
-"""Dask collections as the examples of parts: blocks of rows on the workers, and what is known of all of them.
+"""Dask collections as the examples of parts: blocks of rows on the workers, and a summary of each.
 
-A part is made of one chunk, or of several that follow each other. Which rows are together depends on the data's chunks
-alone and never on the cluster, so neither does what is learnt.
+A part is one chunk, or several neighbouring chunks. The parts depend on the chunks of the data and not on the cluster,
+and so does the model.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ import distributed
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.rows import checked_sparse, unlocked
-from ..estimators.labels import weights_that_tell_apart
+from ..core.rows.rows import checked_sparse, unlocked
+from ..estimators.fit.labels import weights_that_tell_apart
 from ..files import digest
 from ..problems.layout import largest_entry
 
-#: Parts that data in more chunks is put together to: the rounds on wide data grow with them, the steps on narrow data,
-#: of at most so many features, do not.
-MOST_PARTS, MOST_NARROW_PARTS, NARROW = 64, 2048, 1000
+#: Data with at most so many features is narrow: its number of steps does not grow with the number of parts.
+NARROW = 1000
+#: The most parts of narrow data.
+MOST_NARROW_PARTS = 2048
+#: The most parts of wide data, whose number of rounds grows with the number of parts.
+MOST_PARTS = 64
 
 
 def client_of(client: Any) -> Any:
@@ -65,7 +68,7 @@ def as_array(values: Any, name: str) -> Any:
 
 
 def rows_of(X: Any) -> Any:
-    """X as a Dask array whose rows are in one piece."""
+    """X as a Dask array without chunks of columns."""
     X = as_array(X, "X")
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions, got {X.ndim}")
@@ -73,7 +76,7 @@ def rows_of(X: Any) -> Any:
 
 
 def blocks_of(values: Any, X: Any, name: str) -> list[Any]:
-    """The chunks of targets or weights that go with those of X, as delayed objects."""
+    """The chunks of targets or weights that belong to those of X, as delayed objects."""
     values = as_array(values, name)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -93,7 +96,7 @@ def blocks_of(values: Any, X: Any, name: str) -> list[Any]:
 
 
 def assembled(xs: list, ys: list, weights: list, numeric: bool) -> tuple[Any, np.ndarray, np.ndarray]:
-    """(X, y, weights) of a part: chunks one below the other, in the layout of solvers."""
+    """(X, y, weights) of a part: its chunks joined, in the layout of solvers."""
     for x, y, s in zip(xs, ys, weights or [None] * len(xs), strict=True):
         for name, values in (("y", y), ("sample_weight", s)):
             if values is not None and len(values) != x.shape[0]:
@@ -112,7 +115,7 @@ def assembled(xs: list, ys: list, weights: list, numeric: bool) -> tuple[Any, np
 
 
 def in_one(chunks: list) -> Any:
-    """Chunks one below the other. A single one is not copied, so that a persisted collection is not held twice."""
+    """Join chunks. A single one is not copied, so that a persisted collection is not in memory twice."""
     if any(map(sp.issparse, chunks)):
         return chunks[0].tocsr() if len(chunks) == 1 else sp.vstack(chunks, format="csr")
     arrays = [np.asarray(chunk) for chunk in chunks]
@@ -121,8 +124,7 @@ def in_one(chunks: list) -> Any:
 
 @dataclass
 class Summary:
-    """What is known of a part: rows, features, type; labels with how many there are, or the largest target; the largest
-    entry."""
+    """Facts of a part: its size and type; its labels with their counts, or its largest target; its largest entry."""
 
     n: int
     d: int
@@ -139,7 +141,7 @@ class Summary:
 
 
 def labels_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(The labels of a part, the place of each example's among them); refuses what are no labels."""
+    """(labels of a part, place of each example's label among them); refuses targets that are no labels."""
     try:
         labels, codes = np.unique(y, return_inverse=True)
     except TypeError as error:
@@ -151,7 +153,7 @@ def labels_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def summarised(examples: tuple, numeric: bool, digested: bool) -> Summary:
-    """The summary of a part; refuses numbers that are none, and weights that cannot be."""
+    """The summary of a part; refuses NaN, infinite numbers and negative weights."""
     X, y, s = examples
     values = X.data if sp.issparse(X) else X
     for name, found in (("X", values), ("y", y), ("sample_weight", s)):
@@ -220,7 +222,7 @@ class Examples:
         return max(each.largest for each in self.summaries)
 
     def classes_for(self, classifier: Any) -> tuple[np.ndarray, np.ndarray]:
-        """(The labels there are, the weights of their classes); refuses what leaves one class."""
+        """(all labels, weights of their classes); refuses data of a single class."""
         classes = np.unique(np.concatenate([each.labels for each in self.summaries]))
         counts = np.zeros(classes.size)
         for each in self.summaries:
@@ -231,5 +233,5 @@ class Examples:
         return classes, weights_that_tell_apart(classifier, classes, counts)
 
     def mapped(self, function: Any, *given: Any) -> list[Any]:
-        """Futures of what a function makes of each part's examples."""
+        """Futures of a function's values for the examples of each part."""
         return self.client.map(function, self.parts, *[[each] * len(self.parts) for each in given], pure=False)

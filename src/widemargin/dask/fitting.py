@@ -1,4 +1,4 @@
-"""What the estimators of a cluster share: examples in, rounds, results out; predictions that wait to be computed."""
+"""The base classes of the estimators on a cluster: from examples to problems in parts, and lazy predictions."""
 
 from __future__ import annotations
 
@@ -13,65 +13,70 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..core import losses
-from ..core.rows import as_rows, unlocked
-from ..estimators.checkpointing import opened_for
-from ..estimators.fitting import TrainedByRun, all_or_nothing, now
-from ..estimators.labels import weighted
-from ..estimators.multiclass import target_of, targets_of
+from ..core.losses import losses
+from ..core.rows.rows import as_rows, unlocked
+from ..estimators.fit.checkpointing import opened_for
+from ..estimators.fit.fitting import Shown, TrainedByRun, Turn, all_or_nothing, now
+from ..estimators.fit.labels import weighted
+from ..estimators.fit.multiclass import target_of, targets_of
+from ..estimators.fit.parameters import documented
 from ..problems.layout import refuse_overflow
 from ..problems.linear import Problem
 from ..problems.parts import PartsProblem
 from .actors import DaskParts
 from .examples import Examples, blocks_of, client_of, columns_of, is_dask, rows_of
 
+#: What :class:`.actors.DaskParts` counts of the messages to parts.
+TRAFFIC = "trips", "bytes_sent", "bytes_received", "lost"
+
 
 class Cluster:
-    """Where the parts of a fit are; see :class:`widemargin.problems.parts.Here`."""
+    """The place of the parts of a fit; see :class:`widemargin.problems.parts.Here`."""
 
     def __init__(self, client: Any, examples: list, kind: Callable[[tuple], Any]) -> None:
         self.client, self.examples, self.kind = client, examples, kind
         self.made: DaskParts | None = None
 
     def parts(self, make: Callable[..., Any]) -> DaskParts:
-        """What ``make`` makes of each part's problem and number, on the workers."""
+        """Make the parts on the workers: ``make(problem, number)`` for each part."""
         self.made = DaskParts(self.client, self.examples, self.kind, make)
         return self.made
 
 
 def linear_part(examples: tuple, dtype: Any, **kind: Any) -> Problem:
-    """The problem of a part's examples, with the numbers that the rows of all parts have."""
+    """The problem of a part's examples, in the precision of the rows of all parts."""
     X, y, s = examples
     return Problem(as_rows(X.astype(dtype, copy=False)), unlocked(y), sample_weight=unlocked(s), **kind)
 
 
 def encoded(examples: tuple, classes: np.ndarray, outputs: int, class_weight: np.ndarray | None) -> tuple:
-    """A part's examples with targets for solvers, and the weights of their classes in their own."""
+    """A part's examples with targets for solvers, and with weights multiplied by those of their classes."""
     X, y, s = examples
     codes = np.searchsorted(classes, y)
     return X, targets_of(codes, outputs), s if class_weight is None else weighted(class_weight[codes], s)
 
 
 def losses_at_zero(examples: tuple, kind: dict[str, Any]) -> np.ndarray:
-    """Σ sᵢ × loss of a part's examples, for each output, where all scores are zero."""
+    """Σ sᵢ × loss of a part's examples for each output, if all scores are zero."""
     X, y, s = examples
     problem = Problem(as_rows(X[:, :0]), y, sample_weight=s, **kind)
     return problem.n * problem.output_losses(np.zeros((0, problem.n_outputs)), np.zeros(problem.n_outputs))
 
 
+@documented
 class OnCluster(TrainedByRun):
-    """Base of the estimators that learn on a cluster and predict lazily."""
+    """Base of the estimators that train on a cluster and predict lazily."""
 
     client: Any
-    #: The estimator of one machine that :meth:`to_local` gives.
+    #: The estimator on one machine, which :meth:`to_local` returns.
     local: ClassVar[Any]
     #: Whether targets are numbers.
     numeric: ClassVar[bool]
-    #: What is learnt, beside ``classes_``.
+    #: The attributes that are learnt, beside ``classes_``.
     learnt: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "history_", "certificate_", "stop_reason_", "n_iter_")
 
     never_matters = ("client",)
-    #: (Futures of encoded examples, target, number of outputs) of examples.
+    #: (futures of encoded examples, target, number of outputs) of examples.
     _encode_parts: Callable[[Examples], tuple[list, Any, int]]
     #: Train on a problem in parts.
     _fit_parts: Callable[..., None]
@@ -86,7 +91,7 @@ class OnCluster(TrainedByRun):
             The examples, in chunks of rows, dense or scipy.sparse, perhaps of unknown sizes. A chunk is a part, or
             several where there are very many. Chunks of columns are put together.
         y : Dask array or series of shape (n,)
-            Their labels, or the targets of a regressor.
+            Labels of the examples, or targets for a regressor.
         sample_weight : Dask array or series of shape (n,) or None, default=None
             The weights of the examples, numbers ≥ 0. None is 1 for each.
 
@@ -109,8 +114,20 @@ class OnCluster(TrainedByRun):
         self._fit_parts(self._problem(examples), started, X, y)
         return self
 
+    def _trained(self, solver: Any, problem: Any, started: float, shown: Shown, rng: Any) -> Any:
+        """Run a solver on a problem in parts, release the parts, and keep the numbers of the traffic with them."""
+        try:
+            return self._run(solver, problem, Turn(started), shown, rng=rng)
+        finally:
+            made = problem.place.made
+            if made is not None:
+                made.close()
+                self.traffic_ = {
+                    each: getattr(made, each) for each in ("trips", "bytes_sent", "bytes_received", "lost")
+                }
+
     def _problem(self, examples: Examples) -> PartsProblem:
-        """What is minimised, over parts on the workers."""
+        """The problem to minimise, in parts on the workers."""
         refuse_overflow(examples.entry, examples.d)
         parts, target, outputs = self._encode_parts(examples)
         lam = self._lam(examples.n)
@@ -136,6 +153,8 @@ class OnCluster(TrainedByRun):
         estimator
             The estimator of :mod:`widemargin` with the same name.
         """
+        if hasattr(self, "_local"):
+            return copy.copy(self._local)
         check_is_fitted(self)
         names = self.local().get_params(deep=False)
         same = {name: value for name, value in self.get_params(deep=False).items() if name in names}
@@ -147,7 +166,7 @@ class OnCluster(TrainedByRun):
         return model
 
     def _local_parameters(self) -> dict[str, Any]:
-        """Parameters of the estimator of one machine that differ."""
+        """Parameters with other values on one machine."""
         return {"solver": "auto", "checkpoint": None}
 
     def save(self, path: Any, **options: Any) -> None:
@@ -179,7 +198,7 @@ class OnCluster(TrainedByRun):
         self.to_local().save(path, **options)
 
     def _on_blocks(self, X: Any, method: str, dtype: Any, width: int | None = None) -> Any:
-        """What a method of the local estimator says of the rows: at once, or of a Dask collection when asked for."""
+        """Apply a method of the local estimator to rows: at once, or lazily to the blocks of a Dask collection."""
         model = self.to_local()
         if not is_dask(X):
             return getattr(model, method)(X)
@@ -208,17 +227,16 @@ class OnCluster(TrainedByRun):
 
         Parameters
         ----------
-        X : Dask array or frame, or array or sparse matrix, of shape (n, n_features)
-            The rows to predict.
+        {X:collection}
         y : Dask array or series, or array, of shape (n,)
-            Their true labels or targets.
+            True labels or targets of the rows.
         sample_weight : Dask array or series, or array, of shape (n,), or None, default=None
             The weights of the rows. None is 1 for each.
 
         Returns
         -------
         float
-            The score. Of Dask collections it is a lazy number, which ``float(…)`` or ``.compute()`` computes.
+            The score. For Dask collections it is a lazy number, which ``float(…)`` or ``.compute()`` computes.
         """
         model = self.to_local()
         if not is_dask(X):
@@ -231,7 +249,7 @@ class OnCluster(TrainedByRun):
         sums = [said(model, x, y, s) for x, y, s in zip(X.to_delayed().ravel(), ys, weights, strict=True)]
         return da.from_delayed(dask.delayed(self._score_of_sums)(sums), (), float)
 
-    #: What a block adds to :meth:`score`, and the score of all.
+    #: The sums of a block for :meth:`score`, and the score from the sums of all blocks.
     _block_sums: Callable[..., np.ndarray]
     _score_of_sums: Callable[[list[np.ndarray]], float]
 
@@ -240,8 +258,9 @@ def _said_of_block(model: Any, method: str, empty: np.ndarray, rows: Any) -> np.
     return getattr(model, method)(rows) if rows.shape[0] else empty
 
 
+@documented
 class ClusterClassifier(ClassifierMixin, OnCluster):
-    """What classifiers on a cluster share."""
+    """Base of the classifiers on a cluster."""
 
     numeric = False
     score = OnCluster.score
@@ -263,8 +282,7 @@ class ClusterClassifier(ClassifierMixin, OnCluster):
 
         Parameters
         ----------
-        X : Dask array or frame, or array or sparse matrix, of shape (n, n_features)
-            The rows to predict.
+        {X:collection}
 
         Returns
         -------
@@ -280,8 +298,7 @@ class ClusterClassifier(ClassifierMixin, OnCluster):
 
         Parameters
         ----------
-        X : Dask array or frame, or array or sparse matrix, of shape (n, n_features)
-            The rows to predict.
+        {X:collection}
 
         Returns
         -------
@@ -305,8 +322,9 @@ class ClusterClassifier(ClassifierMixin, OnCluster):
         return np.float64(right / all_)
 
 
+@documented
 class ClusterRegressor(RegressorMixin, OnCluster):
-    """What regressors on a cluster share."""
+    """Base of the regressors on a cluster."""
 
     numeric = True
     score = OnCluster.score
@@ -316,8 +334,7 @@ class ClusterRegressor(RegressorMixin, OnCluster):
 
         Parameters
         ----------
-        X : Dask array or frame, or array or sparse matrix, of shape (n, n_features)
-            The rows to predict.
+        {X:collection}
 
         Returns
         -------
@@ -339,8 +356,8 @@ class ClusterRegressor(RegressorMixin, OnCluster):
     @staticmethod
     def _score_of_sums(sums: list[np.ndarray]) -> float:  # type: ignore[override]
         weights, means, spreads, errors = np.transpose(sums)
-        mean = weights @ means / weights.sum()  # squares of the targets themselves would cancel all digits
+        mean = weights @ means / weights.sum()  # sums of squared targets would cancel all digits
         spread, error = spreads.sum() + weights @ (means - mean) ** 2, errors.sum()
-        if spread == 0.0:  # as scikit-learn has it
+        if spread == 0.0:  # as in scikit-learn
             return np.float64(error == 0.0)
         return np.float64(1.0 - error / spread)

@@ -11,23 +11,30 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import ConvergenceWarning
 
 from .. import solvers
-from ..core import losses
-from ..core.kernels import class_of
+from ..core.kernels.kernels import class_of
+from ..core.losses import losses
 from ..estimators import kernel as local_kernel
-from ..estimators.fitting import Shown, Turn
-from ..estimators.machine import Task
-from ..estimators.multiclass import Binaries
+from ..estimators.fit.fitting import Shown, now
+from ..estimators.fit.jobs import Binaries
+from ..estimators.fit.parameters import documented
+from ..estimators.fit.proof import Exact
 from ..models import KernelModel
 from ..problems.kernel import KernelProblem
+from ..problems.objective import Certificate
 from ..problems.parts import KernelPartsProblem, masses_of
+from ..stopping import certified, without_proof
+from ..warning import warn
 from .examples import Examples
 from .fitting import Cluster, ClusterClassifier, OnCluster
 from .rows import ClusterRows
 
-#: What is learnt, and set on both estimators.
+#: Kernel values in float64 that the workers compute per second, at least. A certificate that would take longer than the
+#: time that is left is not computed.
+COMPUTED_A_SECOND = 2e7
+#: The attributes that are set on the estimator of the cluster and on that of one machine.
 LEARNT = ("support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_")
 
 
@@ -45,13 +52,24 @@ def part_of(
 
 
 def masses(examples: tuple, kind: Any) -> np.ndarray:
-    """Sums of the weights of the positive and of the negative examples of each binary problem of a part."""
+    """The sums of the weights of positive and of negative examples, for each binary problem of a part."""
     X, y, s = examples
     unread = replace(kind.keywords["preparation"], centre=None, as_csr=False, as_float32=False)
     problem = kind((np.zeros((X.shape[0], 1)), y, s), preparation=unread)
     return masses_of(problem)
 
 
+def lost(examples: tuple, kind: Any, model: KernelModel, largest: float) -> float:
+    """An upper bound of Σ sᵢ × hinge over a part's examples and all binary problems, from scores in float64."""
+    problem, everything = kind(examples), np.arange(examples[0].shape[0])
+    exact = Exact(kind.keywords["preparation"], model.kernel, examples[0], everything, largest)
+    scores, error = exact.scores(model, everything)
+    parts = [problem.binary_part(q)[1:] for q in range(problem.n_outputs)]
+    sums = [s @ np.maximum(0.0, 1.0 - y * scores[:, q] + error[:, q]) for q, (y, s) in enumerate(parts)]
+    return (1.0 + problem.n * float(np.finfo(np.float64).eps)) * float(sum(sums))
+
+
+@documented
 class SVC(ClusterClassifier, OnCluster):
     """Kernel support vector classification on a Dask cluster, by the Stochastic Batch Perceptron.
 
@@ -61,20 +79,12 @@ class SVC(ClusterClassifier, OnCluster):
 
     Parameters
     ----------
-    C : float, default=1.0
-        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a smaller one a wider
-        margin.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"} or callable, default="rbf"
-        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is
-        tanh(γ⟨x, z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁). A callable gets two sets of rows and
-        returns their kernel values.
-    gamma : {"scale", "auto"} or float, default="scale"
-        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), with the variance of all rows, "auto" is
-        1/n_features.
-    degree : int, default=3
-        The degree of the kernel "poly". Other kernels do not look at it.
-    coef0 : float, default=0.0
-        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
+    {C}
+    {kernel:callable}
+    {gamma}
+        The variance is that of all rows.
+    {degree}
+    {coef0}
     solver : {"auto", "sbp"} or StochasticBatchPerceptron, default="auto"
         The method that trains, of which there is one. ``StochasticBatchPerceptron(nu=…)`` solves the slack-constrained
         form at that ν, as on one machine; without ν it is found from a sample of at most 4,000 rows, and the multiple
@@ -82,61 +92,40 @@ class SVC(ClusterClassifier, OnCluster):
     intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
         What is done about the intercept. "unregularized" leaves it free, "regularized" adds 1 to the kernel, "none"
         leaves it out. "auto" is "unregularized".
-    class_weight : dict, "balanced" or None, default=None
-        The weights of the classes, by label. "balanced" gives all classes the same total weight. None weighs every
-        example the same.
-    lam : float or None, default=None
-        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
+    {class_weight}
+    {lam}
     tol : float, default=1e-3
         The relative change of the objective, while the number of draws doubled, at which training stops.
     max_iter : int, default=1000
         The largest number of epochs, each of as many draws as there are rows.
-    max_seconds : float or None, default=None
-        A wall-clock limit for the whole call. The model at that time is kept, and ``stop_reason_`` says "max_seconds".
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers. The same integer gives the same model again. None is a fixed seed here, so that
-        two fits to the same data give the same model.
-    client : distributed.Client or None, default=None
-        The cluster. None is that of the current client.
-    checkpoint : str, path or None, default=None
-        A file from which a fit that was killed goes on. It is written while ``fit`` runs and removed at its end. It
-        holds 16 bytes for each row and class.
-    checkpoint_every : float, default=60
-        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
-    callbacks : callable, list of callables or None, default=None
-        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`. Returning ``True``
-        stops the training.
-    verbose : int, default=0
-        1 shows a progress bar on standard error, 0 shows nothing.
+    {max_seconds}
+    {random_state:fixed}
+    {client}
+    {checkpoint:parts}
+        It holds 16 bytes for each row and class.
+    {checkpoint_every}
+    {callbacks}
+    {verbose}
 
     Attributes
     ----------
     support_ : ndarray of shape (n_vectors,)
-        The places of the support vectors among all rows.
-    support_vectors_ : ndarray or sparse matrix of shape (n_vectors, n_features)
-        The support vectors.
-    n_support_ : ndarray of shape (n_classes,)
-        The number of support vectors of each class.
-    dual_coef_ : ndarray of shape (1, n_vectors) or (n_classes, n_vectors)
-        The coefficients of the support vectors, each class against the rest.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        The intercepts.
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
-    gamma_ : float
-        The value of γ in use.
+        The indices of the support vectors among all rows.
+    {support_vectors_}
+    {n_support_}
+    {dual_coef_:classes}
+    {intercept_:classes}
+    {classes_}
+    {gamma_}
     history_ : History
         One row per checkpoint.
     certificate_ : Certificate or None
-        The primal and the dual value of the sum of all binary problems at ``C``: true, but loose, since the ν-form does
-        not look for a small gap. None for kernels that are not known to be positive semi-definite.
-    stop_reason_ : str
-        Why training ended.
-    n_iter_ : int
-        The number of epochs done, rounded up.
-    traffic_ : dict
-        Numbers of the talk with the workers: ``trips`` (messages to all parts), ``bytes_sent`` and ``bytes_received``
-        by the driver, and ``lost``: parts that were made again because their workers died.
+        The primal and the dual value of the sum of all binary problems at ``C``, for the exact kernel: valid, but
+        loose, because the ν-form does not aim at a small gap. None for kernels that are not known to be positive
+        semi-definite, and if time was too short, which a warning says.
+    {stop_reason_}
+    {n_iter_}
+    {traffic_}
 
     See Also
     --------
@@ -199,7 +188,7 @@ class SVC(ClusterClassifier, OnCluster):
                 f"solver must be 'auto', 'sbp' or a configured {on_one_machine.__name__} on a cluster, got "
                 f"{self.solver!r}"
             )
-        if isinstance(self.kernel, str) and class_of(self.kernel).is_table:
+        if class_of(self.kernel).is_table:
             raise ValueError("a precomputed kernel has no rows that could be sent to other parts: give the data itself")
         self._machine()._check_parameters()
 
@@ -208,7 +197,7 @@ class SVC(ClusterClassifier, OnCluster):
         return solvers.make("kernel_parts", "sbp", **given)
 
     def _machine(self) -> Any:
-        """The estimator of one machine, not fitted."""
+        """The estimator on one machine, before it is fitted."""
         names = self.local().get_params(deep=False)
         same = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         fixed = {"solver": "sbp", "multi_class": "ovr", "checkpoint": None, "callbacks": None}
@@ -234,18 +223,47 @@ class SVC(ClusterClassifier, OnCluster):
             Cluster(examples.client, examples.parts, kind), np.array([each.n for each in examples.summaries]), kernel,
             losses.Single(losses.Hinge()), self._lam(examples.n), machine._intercept(), sums,
         )  # fmt: skip
-        solver = self._solver()
-        try:
-            outcome = self._run(solver, problem, Turn(started), Shown(X, y, None, machine._finished), rng=rng)
-            certificate = solver.certificate(problem, outcome.state) if kernel.is_definite else None
-        finally:
-            if problem.place.made is not None:
-                problem.place.made.close()
-        made = problem.place.made
-        self.traffic_ = {name: getattr(made, name) for name in ("trips", "bytes_sent", "bytes_received", "lost")}
-        self.certificate_ = certificate
+        outcome = self._trained(self._solver(), problem, started, Shown(X, y, None, machine._finished), rng)
+        self.certificate_ = self._proven(problem, rows, machine, kind, outcome, started)
+        if self.certificate_ is not None:
+            self.stop_reason_ = certified(self.stop_reason_, self.certificate_.relative_gap, self.tol, tight=False)
         self._adopt(machine, rows, outcome.model, outcome.state)
-        self._warn_if_unfinished(outcome)
+        self._warn_if_unfinished(replace(outcome, stop_reason=self.stop_reason_))
+
+    def _proven(
+        self, problem: KernelPartsProblem, rows: ClusterRows, machine: Any, kind: Any, outcome: Any, started: float
+    ) -> Certificate | None:  # fmt: skip
+        """The certificate of the model for the kernel that was asked for, from scores of all examples in float64, which
+        the workers compute; None for kernels that are not known to be definite, and where time is too short.
+        """
+        model, state, m, n = outcome.model, outcome.state, outcome.model.support.size, problem.n
+        if not model.kernel.is_definite:
+            return None
+        left = math.inf if self.max_seconds is None else started + self.max_seconds - now()
+        left = 0.0 if self.stop_reason_ == "interrupted" else left
+        if m * n > COMPUTED_A_SECOND * max(left, 0.2):
+            warn(without_proof(type(machine).__name__, self.stop_reason_ == "interrupted"), ConvergenceWarning)
+            return None
+        by_number = np.argsort(state.ids)
+        slots = by_number[np.searchsorted(state.ids, model.support, sorter=by_number)]
+        everything, nothing = np.arange(m), Certificate(0.0, 0.0, 0.0)
+        here = Exact(machine._preparation, model.kernel, rows.local(model.support), everything, machine._largest)
+        model = replace(model, support=everything, vectors=here.vectors(everything))
+        primal = sum(rows._asked(partial(lost, kind=kind, model=model, largest=machine._largest))) / n
+        if m == 0:
+            return Certificate(primal, 0.0, primal)
+        # the support vectors alone have the norm and the dual value of all, at the same C, and losses of their own
+        few = [
+            KernelProblem(
+                model.kernel, None, state.signs[q, slots], problem.target, 1.0 / (problem.C * m),
+                state.weights[q, slots], problem.intercept,
+            )
+            for q in range(problem.n_outputs)
+        ]  # fmt: skip
+        bare = [replace(each, sample_weight=np.zeros(m)) for each in few]
+        primal += here.certificate(bare, model, nothing, 0.0, None).primal * m / n  # type: ignore[union-attr]
+        dual = here.certificate(few, model, nothing, 0.0, None).dual * m / n  # type: ignore[union-attr]
+        return Certificate(primal, dual, primal - dual)
 
     def _adopt(self, machine: Any, rows: ClusterRows, model: KernelModel, state: Any) -> None:
         """Have the estimator of one machine fitted, support vectors by class, and take over what it has learnt."""
@@ -258,8 +276,7 @@ class SVC(ClusterClassifier, OnCluster):
         whole = KernelProblem(
             model.kernel, None, codes, losses.Single(losses.Hinge()), 1.0, intercept=machine._intercept()
         )
-        task = Task(own, codes, whole, 0.0, math.inf, state.rng, False)
-        machine._adopt(task, codes, np.arange(support.size), coef, model.intercept)
+        machine._adopt(own, whole, codes, np.arange(support.size), coef, model.intercept, [])
         machine.n_support_ = np.bincount(codes, minlength=self.classes_.size).astype(np.int32)
         machine.support_, machine._model = support, replace(machine._model, support=support)
         machine.shape_fit_, machine._only_predicts = rows.shape, "was trained on a cluster"
@@ -269,18 +286,8 @@ class SVC(ClusterClassifier, OnCluster):
             setattr(self, name, getattr(machine, name))
         self._local = machine
 
-    def to_local(self) -> Any:
-        """Return the estimator of one machine with what was learnt.
-
-        It predicts, is saved and exported without a cluster.
-
-        Returns
-        -------
-        estimator
-            The estimator of :mod:`widemargin` with the same name.
-        """
-        check_is_fitted(self, "_local")
-        return copy.copy(self._local)
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_local")
 
     @property
     def gamma_(self) -> float:

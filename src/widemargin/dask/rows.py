@@ -1,4 +1,4 @@
-"""Rows on the workers of a cluster, of which sums and some rows are asked: what a kernel machine must know first."""
+"""Rows on the workers of a cluster: sums over all rows, and copies of some rows, for the fit of a kernel machine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.distant import Distant
-from ..core.interrupts import at_once
-from ..core.rows import as_rows
+from ..core.rows.distant import Distant
+from ..core.rows.rows import as_rows
+from ..core.threads.interrupts import at_once
 from ..problems.layout import divided, largest_entry
-from .budgeted import summed
 from .examples import Examples
 
 
@@ -29,8 +28,8 @@ def _column_sums(examples: tuple) -> np.ndarray:
 
 
 def _sizes(examples: tuple, exponent: int, squared: bool, centre: np.ndarray | None) -> np.ndarray:
-    """(least, largest, sum) of ‖x − centre‖², or ‖x − centre‖₁, of a part's rows divided by 2ᵉ."""
-    X, found = examples[0], np.array([math.inf, 0.0, 0.0])
+    """(least, largest) ‖x − centre‖², or ‖x − centre‖₁, of a part's rows divided by 2ᵉ."""
+    X, found = examples[0], np.array([math.inf, 0.0])
     step = max(1, 2**20 // max(1, X.shape[1]))
     with np.errstate(over="ignore"):
         for first in range(0, X.shape[0], step):
@@ -39,8 +38,17 @@ def _sizes(examples: tuple, exponent: int, squared: bool, centre: np.ndarray | N
             if squared:
                 part = part.multiply(part) if sp.issparse(part) else part * part
             of_rows = np.asarray(part.sum(axis=1)).ravel()
-            found = np.array([min(found[0], of_rows.min()), max(found[1], of_rows.max()), found[2] + of_rows.sum()])
+            found = np.array([min(found[0], of_rows.min()), max(found[1], of_rows.max())])
     return found
+
+
+def _moments(examples: tuple, mean: float) -> np.ndarray:
+    """(number, sum, sum of squares) of the entries of a part's rows minus ``mean``."""
+    X = examples[0]
+    values = (X.data if sp.issparse(X) else X).astype(np.float64, copy=False) - mean
+    zeros = X.shape[0] * X.shape[1] - values.size
+    squares = float(np.sum(values**2)) + zeros * mean**2
+    return np.array([float(values.size + zeros), float(values.sum()) - zeros * mean, squares])
 
 
 def _rows_at(examples: tuple, places: np.ndarray) -> Any:
@@ -48,7 +56,7 @@ def _rows_at(examples: tuple, places: np.ndarray) -> Any:
 
 
 class ClusterRows(Distant):
-    """The rows of all parts; of prepared ones, what is asked of them is that of rows so prepared."""
+    """The rows of all parts. After :meth:`prepared`, sums are those of prepared rows."""
 
     place = "a Dask cluster"
 
@@ -65,7 +73,7 @@ class ClusterRows(Distant):
             return self.examples.client.gather(self.examples.mapped(function, *given))
 
     def __getitem__(self, chosen: Any) -> Any:
-        """A copy of the chosen rows, here: that is what a kernel's function takes."""
+        """A copy of the chosen rows on this machine, for kernels that are Python functions."""
         return self.local(chosen)
 
     def local(self, chosen: Any = None) -> Any:
@@ -96,29 +104,30 @@ class ClusterRows(Distant):
 
     def variance(self) -> float:
         """Variance of all entries."""
-        totals, mean = np.zeros(3), 0.0
-        for _ in range(2):  # about the mean, which the first look tells
-            totals = sum(self._asked(summed, mean))
-            mean = totals[1] / totals[0] + mean
-        return math.ldexp(totals[2] / totals[0] - (totals[1] / totals[0]) ** 2, -2 * self.exponent)
+        mean = variance = 0.0
+        for _ in range(2):  # the second time about the mean, so that squares do not cancel
+            number, total, squares = sum(self._asked(_moments, mean))
+            variance = squares / number - (total / number) ** 2
+            mean += total / number
+        return math.ldexp(variance, -2 * self.exponent)
 
     def mean(self, axis: int, dtype: Any) -> np.ndarray:
         """Means of the columns."""
         sums = np.sum(self._asked(_column_sums), axis=0)
         return np.ldexp(sums / self.shape[0], -self.exponent).astype(dtype)
 
-    def sizes(self, squared: bool, centre: np.ndarray | None = None) -> tuple[float, float, float]:
-        """(least, largest, mean) ‖x − centre‖², or ‖x − centre‖₁, of the rows."""
+    def sizes(self, squared: bool, centre: np.ndarray | None = None) -> tuple[float, float]:
+        """(least, largest) ‖x − centre‖², or ‖x − centre‖₁, of the rows."""
         found = self._asked(_sizes, self.exponent, squared, self.centre if centre is None else centre)
-        least, largest, total = zip(*found, strict=True)
-        return float(min(least)), float(max(largest)), float(sum(total)) / self.shape[0]
+        least, largest = zip(*found, strict=True)
+        return float(min(least)), float(max(largest))
 
     def prepared(self, exponent: int, far: float, centre: np.ndarray | None, dtype: Any) -> ClusterRows:
-        """What is known of the rows when they are so prepared; training data is nowhere far."""
+        """The rows divided by 2ᵉ, less a centre, in a dtype; training data has no entries beyond ``far``."""
         other = copy.copy(self)
         other.exponent, other.centre, other.dtype = self.exponent + exponent, centre, np.dtype(dtype)
         return other
 
     def scores(self, model: Any) -> np.ndarray:
-        """Scores are lazy on a cluster: estimators predict block by block."""
+        """Refused: estimators predict lazily, block by block."""
         raise TypeError("rows on a cluster are scored block by block: use the estimator's decision_function")

@@ -1,4 +1,4 @@
-"""Where data comes from."""
+"""Sources of data: files, arrays and generated examples, read in chunks or as a whole."""
 
 from .chunks import ChunkedSource, Generated
 from .opening import InMemory, open_data, write_data

@@ -1,6 +1,6 @@
-"""Data in NumPy's ``.npz``: ``X`` and ``y``, or the parts of a CSR matrix as SciPy saves it, and ``y``.
+"""Data in NumPy's ``.npz``: ``X`` and ``y``, or ``y`` and the arrays of a CSR matrix as SciPy saves it.
 
-Arrays are read a few rows at a time, from the archive itself, compressed or not; objects (pickles) are refused.
+A few rows at a time are read from the archive, compressed or not. Arrays of Python objects (pickles) are refused.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.rows import checked_sparse
+from ..core.rows.rows import checked_sparse
 from ..files import UNREADABLE
 from .chunks import COPIES, MAX_MEMORY, ChunkedSource, Piece
 from .lines import name_of, writing
 
-#: Names of the targets.
+#: Names that the array of targets may have.
 TARGETS = ("y", "target", "labels")
 
 
 class _Rows:
-    """An array in an archive, from which rows are read one after the other."""
+    """An array in an archive, whose rows are read in order."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self.name, self.file = name, archive.open(f"{name}.npy")
@@ -39,14 +39,10 @@ class _Rows:
         self.shape, self.row = shape, int(np.prod(shape[1:], dtype=np.int64)) * self.dtype.itemsize
 
     def take(self, count: int) -> np.ndarray:
-        """The next rows."""
-        wanted = count * self.row
-        got = self.file.read(wanted)
-        while len(got) < wanted:
-            more = self.file.read(wanted - len(got))
-            if not more:
-                raise EOFError(f"{self.name} ends before its {self.shape[0]} rows")
-            got += more
+        """Read the next rows."""
+        got = self.file.read(count * self.row)
+        if len(got) < count * self.row:
+            raise EOFError(f"{self.name} ends before its {self.shape[0]} rows")
         return np.frombuffer(got, self.dtype).reshape(count, *self.shape[1:])
 
 

@@ -1,8 +1,8 @@
-"""Data in chunks: examples that need not fit in memory, from files or made as they are asked for.
+"""Data in chunks: examples that need not fit in memory, from files or from a function.
 
-A source yields examples in *pieces*, a few at a time. Pieces are gathered to chunks of ``max_memory``, or to the whole.
-Where a source has *parts*, byte ranges of a text or groups of rows, these can be read in any order, and an epoch in
-random order reads them so: some parts from all over the file are in memory together, and their rows are shuffled.
+A source yields *pieces* of a few examples. Pieces are gathered into chunks of ``max_memory``, or into the whole. A
+source may have *parts* (byte ranges of a text, groups of rows) that can be read in any order. An epoch in random order
+reads the parts in random order: each chunk holds several parts from all over the file, and its rows are shuffled.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ import scipy.sparse as sp
 
 from ..arguments import positive
 
-#: Memory a source may use, unless told.
+#: Bytes that reading may take by default.
 MAX_MEMORY = 256 * 2**20
-#: Memory that makes sense at all.
+#: The least number of bytes that can be asked for.
 LEAST_MEMORY = 1024
-#: Chunks in memory at a time, at most: one given away, one being gathered, its rows in another order, its pieces. All
-#: that is held of an example counts: its row, its target, its query, where it ends in CSR.
+#: Chunks in memory at a time, at most: the one in use, the next one, its rows in another order, its pieces. Everything
+#: that belongs to an example counts: its row, its target, its query, the end of its row in CSR.
 COPIES = 4
-#: Parts that are in a chunk together, at least, where there are so many.
+#: Parts per chunk, at least, if there are so many. Fewer would mix the rows less.
 MIXED = 8
-#: Labels that are told apart in a summary; more are numbers to be predicted.
+#: Distinct targets that a summary lists. Data with more is taken for a regression.
 MOST_LABELS = 10_000
-
+#: Bytes per unit of text such as "512 MB".
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def memory(name: str, value: Any) -> int:
-    """Bytes, given as a number or as text such as "512 MB"."""
+    """Return the number of bytes of an amount, which is a number or text such as "512 MB"."""
     if isinstance(value, Real):
         return int(positive(name, value))
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)i?b?\s*", str(value).lower())
+    found = re.fullmatch(r"\s*(?P<amount>[0-9.]+)\s*(?P<unit>[kmgt]?)i?b?\s*", str(value).lower())
     try:
-        return int(positive(name, float(found[1]) * UNITS[found[2]]))  # type: ignore[index]
+        return int(positive(name, float(found["amount"]) * UNITS[found["unit"]]))  # type: ignore[index]
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number of bytes or text such as '512 MB', got {value!r}") from None
 
 
 class Piece(NamedTuple):
-    """Some examples: rows, targets, and the numbers of their queries where there are such."""
+    """Some examples: rows, targets, and the numbers of their queries if the data has queries."""
 
     X: Any
     y: np.ndarray
@@ -86,14 +86,14 @@ class Summary:
 
 
 class Gathered:
-    """Pieces one after the other in arrays that have room for more, so that all is in memory about once."""
+    """Pieces joined in arrays that grow, so that all examples are in memory about once."""
 
     def __init__(self) -> None:
         self._clear()
 
     def _clear(self) -> None:
         self.rows = self.entries = self._width = 0
-        self.share = math.nan  # how much of all has been gathered, where that is known
+        self.share = math.nan  # share of the data gathered so far, NaN if unknown
         self._arrays: dict[str, np.ndarray] = {}
         self._used: dict[str, int] = {}
 
@@ -102,12 +102,12 @@ class Gathered:
         kept = self._arrays.get(name)
         if kept is None:
             kept = self._arrays[name] = np.empty((0, *values.shape[1:]), values.dtype)
-        if values.dtype != kept.dtype:  # longer text, say
+        if values.dtype != kept.dtype:  # for example, longer text
             kind = np.result_type(values.dtype, kept.dtype)
             kept = self._arrays[name] = kept.astype(kind)
         need = used + values.shape[0]
         if need > kept.shape[0]:
-            # the end of a file is guessed from what was read of it; memory that is not written to is not there
+            # estimate the final size from the share read; memory that is never written to costs nothing
             guess = min(1.25 * need / self.share, 64.0 * need) if 0.0 < self.share <= 1.0 else 0.0
             more = np.empty((max(int(guess), need + need // 2), *kept.shape[1:]), kept.dtype)
             more[:used] = kept[:used]
@@ -116,7 +116,7 @@ class Gathered:
         self._used[name] = need
 
     def add(self, piece: Piece, share: float = math.nan) -> None:
-        """Append a piece; ``share`` of all has then been gathered, if known."""
+        """Append a piece. ``share`` is the share of the data gathered so far, if it is known."""
         self.share = share
         for name, values in self._parts_of(piece).items():
             self._append(name, values)
@@ -125,7 +125,7 @@ class Gathered:
         self.rows += piece.y.shape[0]
 
     def _parts_of(self, piece: Piece) -> dict[str, np.ndarray]:
-        """What is appended of a piece, by the array it goes to."""
+        """The arrays of a piece, by the names of the arrays that they are appended to."""
         X, parts = piece.X, {"y": piece.y} if piece.qid is None else {"y": piece.y, "qid": piece.qid}
         if not sp.issparse(X):
             return {"X": X, **parts}
@@ -133,7 +133,7 @@ class Gathered:
         return {"data": X.data, "indices": X.indices, "ends": ends, **parts}
 
     def bytes_with(self, piece: Piece) -> int:
-        """Memory in use if a piece were added; longer text makes all targets longer."""
+        """Bytes in use if a piece were added. Longer text makes all targets longer."""
         total = 0
         for name, values in self._parts_of(piece).items():
             kept = self._arrays.get(name)
@@ -142,7 +142,7 @@ class Gathered:
         return total
 
     def take(self, n_features: int | None = None, first: int = 0) -> Piece:
-        """All of it as one piece, whose indices began with ``first``, and begin anew."""
+        """Return everything as one piece, with ``first`` subtracted from its indices, and begin anew."""
         found = {}
         for name, array in self._arrays.items():
             array.resize((self._used[name], *array.shape[1:]), refcheck=False)
@@ -226,24 +226,24 @@ class ChunkedSource:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, max_memory={self.max_memory})"
 
-    # -- for the kinds of sources
+    # -- for subclasses
 
     def _parts(self) -> list[Any]:
-        """What can be read in any order; a single part if the source is read from its beginning only."""
+        """Parts that can be read in any order; a single one if the source can only be read from its beginning."""
         return [None]
 
     def _in_order(self) -> list[Any]:
-        """Parts that make a pass in the source's own order; None is the whole, where it can be read at one go."""
+        """Parts of a pass in the source's own order; the part None is the whole source."""
         return self._parts()
 
     def _pieces(self, part: Any) -> Iterator[tuple[Piece, float]]:
-        """The pieces of a part, and how much of all has been read by then (nan where nobody knows)."""
+        """Yield (piece, share of the data read so far or NaN) of a part."""
         raise NotImplementedError
 
     # -- for users
 
     def _width(self) -> int | None:
-        """Features of all chunks, found by a first pass where nobody said."""
+        """The number of features of all chunks, which a first pass finds if it was not given."""
         return self.n_features
 
     def _given(self, piece: Piece) -> tuple:
@@ -262,7 +262,8 @@ class ChunkedSource:
                 while start < n:
                     count = min(n - start, max(1, int((bytes_in_chunk - used) / of_row)))
                     some = _rows(piece, slice(start, start + count)) if count < n else piece
-                    while (more := gathered.bytes_with(some)) > bytes_in_chunk and count > 1:  # rows differ in size
+                    # rows differ in size: halve the piece until it fits
+                    while (more := gathered.bytes_with(some)) > bytes_in_chunk and count > 1:
                         count //= 2
                         some = _rows(piece, slice(start, start + count))
                     if gathered.rows and more > bytes_in_chunk:
@@ -271,12 +272,12 @@ class ChunkedSource:
                         continue
                     gathered.add(some, more / bytes_in_chunk)
                     start, used = start + count, more
-                del piece, some  # not held while the next one is read
+                del piece, some  # free their memory before the next one is read
         if gathered.rows:
             yield gathered.take(width)
 
     def _begin_pass(self) -> None:
-        """Nothing has been left out yet."""
+        """Reset the counts of what was left out."""
         self.skipped, self.faults = 0, []
 
     def __iter__(self) -> Iterator[tuple]:
@@ -316,7 +317,7 @@ class ChunkedSource:
             rng.shuffle(parts)
             for piece in self._chunks(parts, size, width):
                 mixed = _rows(piece, rng.permutation(piece.y.size))
-                del piece  # not held while the next one is gathered
+                del piece  # free its memory before the next one is gathered
                 yield self._given(mixed)
             return
         kept: Piece | None = None

@@ -1,29 +1,31 @@
-"""Decimal numbers in text to the nearest float64, compiled.
+"""Compiled conversion of decimal text to the nearest float64.
 
-A number is w·10^q, with up to nineteen digits in w. Where w ≤ 2⁵³ and |q| ≤ 22 both factors are floats, and one
-multiplication or division rounds rightly (Clinger 1990). Else 5^q is taken from a table to 128 bits, and the product's
-leading bits are those of the result (Lemire, *Number parsing at a gigabyte per second*, 2021), but for a few cases in
-10¹⁸ that are told apart and left to Python's own ``float``, as are longer numbers between which the digits left out
-decide.
+A number is w·10^q, where w has up to nineteen digits.
+
+1. If w ≤ 2⁵³ and |q| ≤ 22, both factors are floats, and one multiplication or division rounds correctly (Clinger 1990).
+2. Else 128 bits of 5^q come from a table, and the leading bits of the product w·5^q are those of the result (Lemire,
+   *Number parsing at a gigabyte per second*, 2021).
+3. In a few cases out of 10¹⁸ the table does not decide, and for longer numbers the digits beyond the nineteenth may.
+   Such a number is HARD: the caller reads it with Python's ``float``.
 """
 
 import math
 
 import numpy as np
 
-from ..core.dispatch import inlined
+from ..core.compiling.dispatch import inlined
 
-#: What :func:`number` says: a number; none; one that Python must read; one beyond float64.
+#: Answers of :func:`number`: a number; no number; a number that Python must read; a number too large for float64.
 NUMBER, NO_NUMBER, HARD, LARGE = 0, 1, 2, 3
 
-#: Powers of ten in the table.
+#: The powers q in the table. Below them w·10^q is 0 in float64, above them it is infinite.
 LOWEST, HIGHEST = -342, 308
-#: 10^k where that is a float.
+#: 10^k for all k for which that is exactly a float.
 TENS = np.array([10.0**k for k in range(23)])
 
 
 def _fives() -> tuple[np.ndarray, np.ndarray]:
-    """The leading 128 bits of 5^q for all q of the table, as high and low words; reciprocals rounded up."""
+    """The leading 128 bits of 5^q for all q of the table, as high and low words. Those of q < 0 are rounded up."""
     high, low = [], []
     for q in range(LOWEST, HIGHEST + 1):
         if q >= 0:
@@ -48,7 +50,7 @@ EXACT, HIDDEN = np.uint64(2**53), np.uint64(2**52)
 
 @inlined
 def product(a, b):
-    """The 128 bits of a·b, as high and low words."""
+    """The 128 bits of a·b as (high word, low word)."""
     a1, a0, b1, b0 = a >> HALF, a & WORD, b >> HALF, b & WORD
     cross, other, least = a1 * b0, a0 * b1, a0 * b0
     middle = (least >> HALF) + (cross & WORD) + (other & WORD)
@@ -67,7 +69,7 @@ def nearest(w, q):
         w <<= ONE
         zeros += 1
     high, low = product(w, HIGH[q - LOWEST])
-    if high & NINE == NINE:  # the table's lower word may carry up to the bits that count
+    if high & NINE == NINE:  # a carry from the table's lower word may reach the bits that count
         carried, _ = product(w, LOW[q - LOWEST])
         low = low + carried
         if low < carried:
@@ -78,14 +80,14 @@ def nearest(w, q):
     shift = upper + np.uint64(9)
     m = high >> shift
     power = ((217706 * q) >> 16) + 63 + np.int64(upper) - zeros + 1023
-    if power <= 0:  # below the normal numbers
+    if power <= 0:  # a subnormal number, or 0
         if power <= -63:
             return 0.0, NUMBER
         m >>= np.uint64(1 - power)
         m += m & ONE
         return math.ldexp(float(m >> ONE), -1074), NUMBER
     if low <= ONE and -4 <= q <= 23 and m & THREE == ONE and m << shift == high:
-        m -= ONE  # exactly in the middle: to even
+        m -= ONE  # exactly between two floats: round to even
     m += m & ONE
     m >>= ONE
     if m >= EXACT:
@@ -97,7 +99,7 @@ def nearest(w, q):
 
 @inlined
 def number(text, pos):
-    """(where the number at a place in a text ends, its value, NUMBER or why there is none); a text ends with a line."""
+    """Read the number at a position of a text that ends with a line end: (position after it, value, answer)."""
     c = text[pos]
     negative = c == 45
     if c == 43 or c == 45:

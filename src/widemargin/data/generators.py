@@ -1,4 +1,4 @@
-"""Generators of data: the papers' artificial sets, and one whose best separator is known."""
+"""Generated data: the papers' artificial sets, and one whose best separator is known."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import numpy as np
 
 from ..arguments import not_negative, positive, whole
 
-#: The share of a rare row's square that is noise.
+#: The share of noise in the squared length of a row.
 NOISE = 0.1
 
 
 class RareGroups:
-    """Dense unit rows of one common group, and of rare groups that break its rule.
+    """Dense unit rows of a common group, and of rare groups that contradict its rule.
 
-    Directions e₀, e₁, … are orthonormal and dense. With noise that is orthogonal to all of them, a row is
+    The directions e₀, e₁, … are orthonormal and dense. With noise that is orthogonal to all of them, a row is
 
         common:           x = y a e₀ + noise,
         rare group g:     x = y a (e_g − κ e₀) + noise,      a² (1 + κ²) = 0.9.
 
-    So a rare row contradicts what the common ones teach, and only rows of its group show e_g. Who draws rows at random
-    has to wait for them. The separator with margin 1 has the square B² = 1/a² + G (1 + κ)²/a² for G
-    rare groups. Where a group has m rows, their noise, of square 0.1, tells them apart too:
+    A rare row contradicts the common ones, and only rows of its group show e_g. A solver that draws rows at random has
+    to wait for them. For G rare groups the separator with margin 1 has the squared norm B² = 1/a² + G (1 + κ)²/a². If a
+    group has m rows, their noise of squared length 0.1 separates them too:
 
         B² = 1/a² + G (1 + κ)²/(a² + 0.1/m).
 
-    κ is found such that B² = ``norm2``.
+    κ is chosen so that B² = ``norm2``.
 
     Parameters
     ----------
     n : int
-        The number of rows for which the rule shall hold.
+        The number of rows for which B² is ``norm2``.
     d : int
         The number of features.
     rng : numpy.random.Generator
@@ -51,11 +51,11 @@ class RareGroups:
     directions : ndarray of shape (groups + 1, d)
         The directions e₀, e₁, …, as rows.
     kappa : float
-        The κ in use.
+        The chosen κ.
 
     See Also
     --------
-    rare_groups : Rows of such groups, at one go.
+    rare_groups : Rows of such groups in one call.
 
     Examples
     --------
@@ -92,12 +92,12 @@ class RareGroups:
         self.kappa = self._kappa(norm2, max(1, round(n * share)))
 
     def _norm2(self, kappa: float, rows: int) -> float:
-        """B² for this κ and as many rows in each rare group."""
+        """B² for κ and a number of rows in each rare group."""
         a2 = (1.0 - NOISE) / (1.0 + kappa * kappa)
         return 1.0 / a2 + self.groups * (1.0 + kappa) ** 2 / (a2 + NOISE / rows)
 
     def _kappa(self, norm2: float, rows: int) -> float:
-        """κ for this B², by bisection: B² grows with κ."""
+        """κ for a B², by bisection, since B² grows with κ."""
         low, high = 0.0, 1e4
         least, most = self._norm2(low, rows), self._norm2(high, rows)
         if not least <= norm2 <= most:
@@ -123,7 +123,7 @@ class RareGroups:
         Returns
         -------
         ndarray of shape (n,)
-            The number of each row's group: 0 is the common one, and each rare one has its share.
+            The group of each row. 0 is the common group, and each rare group has its share.
 
         Examples
         --------
@@ -180,7 +180,7 @@ class RareGroups:
 
 
 def rare_groups(n: int, d: int, rng: np.random.Generator, *, dtype: Any = np.float32, **options: Any) -> tuple:
-    """Return n dense unit rows of one common group, and of rare groups that break its rule.
+    """Return n dense unit rows of a common group, and of rare groups that contradict its rule.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def rare_groups(n: int, d: int, rng: np.random.Generator, *, dtype: Any = np.flo
     y : ndarray of shape (n,)
         Their labels, −1 and 1.
     group : ndarray of shape (n,)
-        Their groups, of which 0 is the common one.
+        Their groups; 0 is the common one.
 
     See Also
     --------

@@ -1,22 +1,22 @@
 """LIBSVM text: ``label index:value index:value …``, a line for each example.
 
-A block of lines is parsed by one compiled loop, blocks by several threads. What a line says wrongly is noted, with its
-place, and the loop goes on with the next line; whether that is an error is decided outside.
+One compiled loop parses a block of lines; several threads parse several blocks. At a faulty line the loop returns the
+fault and its position. Python makes a sentence of them, raises it or counts it, and calls the loop for the next line.
 
-Taken: blanks and tabs, Windows line ends, no line end at the end, empty lines, ``# comments`` to the end of a line,
-``qid:n`` after the label, indices that are not sorted. Not taken, each with a sentence: several labels, a repeated
-index, numbers that are not finite or beyond the type, and whatever else is no such line.
+Accepted: blanks and tabs, Windows line ends, a last line without a line end, empty lines, ``# comments`` up to the end
+of a line, ``qid:n`` after the label, indices that are not sorted. Refused with a sentence each: several labels, a
+repeated index, numbers that are not finite or too large for the type, and all other lines.
 """
 
 from __future__ import annotations
 
 import codecs
 import os
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -25,25 +25,29 @@ import scipy.sparse as sp
 
 from ..arguments import one_of, threads, whole
 from ..core.borrowing import borrow
-from ..core.dispatch import compiled, inlined
-from ..core.rows import checked_sparse
+from ..core.compiling.dispatch import compiled, inlined
+from ..core.rows.rows import checked_sparse
 from .chunks import COPIES, MAX_MEMORY, MIXED, ChunkedSource, Gathered, Piece, Summary
 from .decimals import HARD, LARGE, NO_NUMBER, number
 from .lines import blocks, compression_of, name_of, reading, writing
 
-#: Bytes of text that are parsed at a time, and the largest index.
-BLOCK, LARGEST = 2**20, 2**31 - 2
-#: Blocks of text that are as large as the memory there is; what is found in one takes up to twenty times its bytes.
+#: Bytes of text that are parsed at a time. Larger blocks take more memory; smaller ones cost a call each.
+BLOCK = 2**20
+#: The largest index: with 0 as the first, features are still counted by int32.
+LARGEST = 2**31 - 2
+#: Blocks that would fill ``max_memory``: a parsed block takes up to twenty times the bytes of its text, and several
+#: blocks are in memory at a time.
 OF_TEXT = 256
-#: Bad lines, and numbers for Python, that are noted in one call.
+#: Sentences about bad lines that ``faults`` keeps.
 NOTED = 256
 
-#: What can be wrong with a line.
+#: What can be wrong with a line. A line that is UNREAD has a number that Python must read; else nothing is wrong.
 (
-    FINE, NO_LABEL, BAD_LABEL, SEVERAL, BAD_PAIR, BAD_INDEX, ZERO_INDEX, LARGE_INDEX, BAD_VALUE, LARGE_VALUE, BAD_QID,
-    REPEATED, BEYOND,
-) = range(13)  # fmt: skip
+    FINE, UNREAD, NO_LABEL, BAD_LABEL, SEVERAL, BAD_PAIR, BAD_INDEX, ZERO_INDEX, LARGE_INDEX, BAD_VALUE, LARGE_VALUE,
+    BAD_QID, REPEATED, BEYOND,
+) = range(14)  # fmt: skip
 
+#: Sentences about the faults: {0} is the text at fault, {1} the type of the values, {2} the number of features.
 SAID = {
     NO_LABEL: "begins with {0!r}, which is no number: the label comes first",
     BAD_LABEL: "has the label {0!r}, which is no finite number: number the labels",
@@ -59,13 +63,13 @@ SAID = {
     BEYOND: "has {0!r}, whose index is beyond n_features={2}",
 }  # fmt: skip
 
-#: Places in ``Parsed.numbers``: rows, entries, lines, bad lines, numbers for Python, the smallest and largest index,
-#: whether a row is not sorted, whether there was a qid.
-ROWS, ENTRIES, LINES, BAD, HARDS, LEAST, MOST, UNSORTED, QUERIES = range(9)
+#: Bytes that the parser looks for.
+LINE_END, HASH, PLUS, MINUS, COMMA, COLON = b"\n#+-,:"
+ZERO, NINE = b"09"
 
 
 class Parsed(NamedTuple):
-    """Room for what is found in a block of text: see :func:`parse`."""
+    """Arrays for :func:`parse`: row r has the entries ends[r] to ends[r + 1] and stood on line[r] of the text."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -73,40 +77,44 @@ class Parsed(NamedTuple):
     y: np.ndarray
     qid: np.ndarray
     line: np.ndarray
-    bad: np.ndarray
-    hard: np.ndarray
-    numbers: np.ndarray
 
 
 def room_for(size: int, dtype: Any) -> Parsed:
-    """Room for a text of so many bytes: an entry has four at least, a row two."""
+    """Arrays for a text of ``size`` bytes: an entry has at least four bytes, a row two."""
     entries, rows = size // 4 + 1, size // 2 + 1
     return Parsed(
         np.empty(entries, dtype), np.empty(entries, np.int32), np.zeros(rows + 1, np.int64), np.empty(rows),
-        np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty((NOTED, 3), np.int64),
-        np.empty((NOTED, 2), np.int64), np.zeros(9, np.int64),
+        np.empty(rows, np.int64), np.empty(rows, np.int32),
     )  # fmt: skip
 
 
 @inlined
 def is_blank(c):
-    """Whether a byte stands between things on a line."""
+    """Whether a byte separates the parts of a line."""
     return c == 32 or c == 9 or c == 13 or c == 11 or c == 12
 
 
 @inlined
 def ends(c):
-    """Whether a thing on a line ends before this byte."""
-    return is_blank(c) or c == 10 or c == 35
+    """Whether a part of a line ends before this byte."""
+    return c in (LINE_END, HASH) or is_blank(c)
+
+
+@inlined
+def after_blanks(text, pos):
+    """The next position that holds no blank."""
+    while is_blank(text[pos]):
+        pos += 1
+    return pos
 
 
 @inlined
 def integer(text, pos):
-    """(where the digits at a place end, their value, at most 10¹⁸)."""
+    """(position after the digits, their value, at most 10¹⁸)."""
     value, c = 0, text[pos]
-    while 48 <= c <= 57:
+    while ZERO <= c <= NINE:
         if value < 10**17:
-            value = 10 * value + (c - 48)
+            value = 10 * value + (c - ZERO)
         else:
             value = 10**18
         pos += 1
@@ -116,42 +124,39 @@ def integer(text, pos):
 
 @inlined
 def head(text, pos, parsed, row):
-    """The label at a place, and a qid: (where they end, FINE or what is wrong, where that stands, whether the label is
-    for Python to read).
+    """Read the label, and a qid if there is one, into ``parsed``.
+
+    Returns (position after them, FINE or the fault, position of the fault, whether Python must read the label).
     """
     begin = pos
     pos, label, status = number(text, pos)
     c = text[pos]
-    if c == 44 and status != NO_NUMBER:
+    if c == COMMA and status != NO_NUMBER:
         return pos, SEVERAL, begin, False
     if status == NO_NUMBER or not ends(c):
-        return pos, BAD_LABEL if c == 58 or status != NO_NUMBER else NO_LABEL, begin, False
+        return pos, BAD_LABEL if c == COLON or status != NO_NUMBER else NO_LABEL, begin, False
     if status == LARGE:
         return pos, BAD_LABEL, begin, False
     parsed.y[row], parsed.qid[row] = label, 0
-    while is_blank(c):
-        pos += 1
-        c = text[pos]
-    if c == 113 and text[pos + 1] == 105 and text[pos + 2] == 100 and text[pos + 3] == 58:
+    pos = after_blanks(text, pos)
+    if text[pos] == 113 and text[pos + 1] == 105 and text[pos + 2] == 100 and text[pos + 3] == COLON:  # "qid:"
         begin, pos = pos, pos + 4
-        sign = -1 if text[pos] == 45 else 1
-        pos += text[pos] == 45
+        sign = -1 if text[pos] == MINUS else 1
+        pos += text[pos] == MINUS
         start = pos
         pos, value = integer(text, pos)
         if pos == start or not ends(text[pos]) or value >= 10**18:
             return pos, BAD_QID, begin, False
         parsed.qid[row] = sign * value
-        parsed.numbers[QUERIES] = 1
     return pos, FINE, begin, status == HARD
 
 
 @inlined
 def pair(text, pos, least, most):
-    """index:value at a place: (where it ends, FINE or what is wrong, index, value, whether that is for Python)."""
-    start, c = pos, text[pos]
+    """Read index:value. Returns (position after it, FINE or the fault, index, value, whether Python must read it)."""
+    start = pos
     pos, index = integer(text, pos)
-    c = text[pos]
-    if c != 58:
+    if text[pos] != COLON:
         return pos, BAD_PAIR, 0, 0.0, False
     if pos == start:
         return pos, BAD_INDEX, 0, 0.0, False
@@ -165,101 +170,113 @@ def pair(text, pos, least, most):
     return pos, LARGE_VALUE if status == LARGE else FINE, index, value, status == HARD
 
 
-@compiled
-def parse(text, pos, least, most, parsed):
-    """Parse lines of a text that ends with a line end, from a place on; returns the place it has come to.
+@inlined
+def example(text, pos, least, most, parsed, row, k):
+    """Read the example on a line, whose entries begin at place k of ``parsed``.
 
-    Row r of the result has the entries from ends[r] to ends[r + 1], and stood on line[r] of the text, lines counted
-    from 0. Line bad[k, 0] has the fault bad[k, 1] at bad[k, 2], and is no row. The number at hard[k, 0] is entry
-    hard[k, 1] and not known yet, or the label of row −1 − hard[k, 1]. Indices go from ``least`` to ``most``. It stops
-    before the end only where there is no room for more of the last two.
+    Returns (position where it ends, place after its entries, FINE, UNREAD or the fault, position of the fault).
+    """
+    begin = pos
+    pos, fault, at, unread = head(text, pos, parsed, row)
+    while fault == FINE:
+        pos = after_blanks(text, pos)
+        if ends(text[pos]):
+            break
+        at = pos
+        pos, fault, index, value, hard = pair(text, pos, least, most)
+        parsed.data[k], parsed.indices[k] = value, index
+        if fault == FINE and np.isinf(parsed.data[k]):  # too large for float32
+            fault = LARGE_VALUE
+        unread = unread or hard
+        k += 1
+    if fault == FINE and unread:
+        return pos, k, UNREAD, begin
+    return pos, k, fault, at
+
+
+@compiled
+def parse(text, pos, line, row, least, most, parsed):
+    """Parse lines of a text from a position on, in place, until it ends or a line needs Python.
+
+    The text ends with a line end; ``line`` and ``row`` are the next ones; indices go from ``least`` to ``most``.
+    Returns (position, line and row to go on from, what the last line is, position of its fault). A line that is UNREAD
+    has become a row, whose numbers are to be read again; a faulty line has not.
     """
     text, parsed = borrow(text), borrow(parsed)
-    data, indices, numbers = parsed.data, parsed.indices, parsed.numbers
-    k, row, line, lowest, highest = numbers[ENTRIES], numbers[ROWS], numbers[LINES], numbers[LEAST], numbers[MOST]
-    while pos < text.size:
-        begin, known = pos, numbers[HARDS]
-        c = text[pos]
-        while is_blank(c):
-            pos += 1
-            c = text[pos]
-        fault, at, full = FINE, pos, False
-        if c != 10 and c != 35:
-            pos, fault, at, later = head(text, pos, parsed, row)
-            if later:
-                full = full or numbers[HARDS] == NOTED
-                if not full:
-                    parsed.hard[numbers[HARDS], 0], parsed.hard[numbers[HARDS], 1] = at, -1 - row
-                    numbers[HARDS] += 1
-            last, unsorted, small, large = -1, False, lowest, highest
-            while fault == FINE and not full:
-                c = text[pos]
-                while is_blank(c):
-                    pos += 1
-                    c = text[pos]
-                if c == 10 or c == 35:
-                    break
-                at = pos
-                pos, fault, index, value, later = pair(text, pos, least, most)
-                if later:
-                    full = numbers[HARDS] == NOTED
-                    if not full:
-                        parsed.hard[numbers[HARDS], 0], parsed.hard[numbers[HARDS], 1] = at, k
-                        numbers[HARDS] += 1
-                data[k] = value
-                if np.isinf(data[k]) and fault == FINE:
-                    fault = LARGE_VALUE
-                indices[k] = index
-                if index == last and fault == FINE:
-                    fault = REPEATED
-                unsorted = unsorted or index < last
-                last, small, large = index, min(small, index), max(large, index)
-                k += 1
-            if fault == FINE and not full:
-                lowest, highest = small, large
+    status, at, k = FINE, pos, parsed.ends[row]
+    while pos < text.size and status == FINE:
+        pos = after_blanks(text, pos)
+        if not ends(text[pos]):
+            pos, k, status, at = example(text, pos, least, most, parsed, row, k)
+            if status <= UNREAD:
                 parsed.line[row] = line
                 row += 1
                 parsed.ends[row] = k
-                if unsorted:
-                    numbers[UNSORTED] = 1
-            elif not full:
-                full = numbers[BAD] == NOTED
-                if not full:
-                    parsed.bad[numbers[BAD], 0], parsed.bad[numbers[BAD], 1] = line, fault
-                    parsed.bad[numbers[BAD], 2] = at
-                    numbers[BAD] += 1
-                k, numbers[HARDS] = parsed.ends[row], known
-        if full:
-            k, numbers[HARDS], pos = parsed.ends[row], known, begin
-            break
-        while text[pos] != 10:
+        while text[pos] != LINE_END:
             pos += 1
-        pos += 1
-        line += 1
-    numbers[ENTRIES], numbers[ROWS], numbers[LINES], numbers[LEAST], numbers[MOST] = k, row, line, lowest, highest
-    return pos
+        pos, line = pos + 1, line + 1
+    return pos, line, row, status, at
 
 
 def _token(text: np.ndarray, at: int) -> str:
-    """The thing at a place of a text, cut where it is long."""
+    """The part of a line at a position, cut where it is long."""
     found = bytes(text[at : at + 60]).split(b"\n")[0].split()
-    told = (found[0] if found else b"").decode("utf-8", "backslashreplace")
+    return _shortened(found[0] if found else b"")
+
+
+def _shortened(token: bytes) -> str:
+    told = token.decode("utf-8", "backslashreplace")
     return told if len(told) <= 40 else told[:40] + "…"
 
 
 class Found(NamedTuple):
-    """What a block holds: its rows, their least and largest index, lines, and faults as (line, sentence)."""
+    """What a block of text holds: rows over the arrays of ``room``, the number of lines, and faults by line."""
 
-    data: np.ndarray
-    indices: np.ndarray
-    ends: np.ndarray
+    X: sp.csr_matrix
     y: np.ndarray
-    qid: np.ndarray | None
-    least: int
-    most: int
+    qid: np.ndarray
     lines: int
-    faults: list[tuple[int, str]]
-    size: int
+    faults: dict[int, str]
+    room: Parsed
+
+
+def _read_again(line: bytes, parsed: Parsed, row: int) -> tuple[int, str]:
+    """Read the numbers of a row with Python's ``float``: (FINE, "") or (the fault, the text of the number)."""
+    label, *pairs = line.partition(b"#")[0].split()
+    parsed.y[row] = float(label)
+    if np.isinf(parsed.y[row]):
+        return BAD_LABEL, _shortened(label)
+    if pairs and pairs[0].startswith(b"qid:"):
+        del pairs[0]
+    for k, token in enumerate(pairs, parsed.ends[row]):
+        with np.errstate(over="ignore"):
+            parsed.data[k] = float(token.partition(b":")[-1])
+        if np.isinf(parsed.data[k]):
+            return LARGE_VALUE, _shortened(token)
+    return FINE, ""
+
+
+def _repeated(X: sp.csr_matrix) -> Iterator[tuple[int, int]]:
+    """(row, index) of indices that stand twice in a row; sorts the entries of all rows, in place."""
+    X.sort_indices()
+    same = np.flatnonzero(X.indices[1:] == X.indices[:-1])
+    rows = np.searchsorted(X.indptr, same, "right") - 1
+    inside = X.indptr[rows + 1] > same + 1
+    yield from zip(rows[inside].tolist(), X.indices[same[inside]].tolist())
+
+
+class Features(NamedTuple):
+    """The index of the first feature, and the number of features."""
+
+    first: int
+    width: int
+
+
+class Range(NamedTuple):
+    """A part of a file, in bytes."""
+
+    begin: int
+    end: int
 
 
 class LibsvmText(ChunkedSource):
@@ -292,9 +309,9 @@ class LibsvmText(ChunkedSource):
         self.again = not hasattr(path, "read") or (hasattr(path, "seekable") and path.seekable())
         self._begin = path.tell() if self.again and hasattr(path, "tell") else 0
         self._least = self._most = -1  # the indices seen
-        self._widths: tuple[int, int] | None = None
+        self._features: Features | None = None  # None until they are known
 
-    # -- parts: byte ranges of a plain file
+    # -- parts: byte ranges of a file that is not compressed
 
     def _parts(self) -> list[Any]:
         if hasattr(self.path, "read"):
@@ -313,26 +330,26 @@ class LibsvmText(ChunkedSource):
                     pass
                 if file.tell() > cuts[-1]:
                     cuts.append(file.tell())
-        return [*zip(cuts, [*cuts[1:], size])]
+        return [Range(*each) for each in pairwise([*cuts, size])]
 
     def _in_order(self) -> list[Any]:
         return [None]
 
-    def _blocks(self, part: tuple[int, int] | None) -> Iterator[tuple[np.ndarray, float]]:
-        """Blocks of text, and the share of the file that they end at."""
+    def _blocks(self, part: Range | None) -> Iterator[tuple[np.ndarray, float]]:
+        """Yield (block of text, share of the file read so far)."""
         if hasattr(self.path, "seek") and self.again:
             self.path.seek(self._begin)  # type: ignore[union-attr]
         size = os.stat(self.path).st_size if not hasattr(self.path, "read") else 0  # type: ignore[arg-type]
         with reading(self.path) as (file, raw):
             left = None
             if part is not None:  # of a plain file
-                file.seek(part[0])
-                left = part[1] - part[0]
+                file.seek(part.begin)
+                left = part.end - part.begin
             try:
-                # small beside the result, and beside a chunk
+                # blocks are small beside the whole text, and beside a chunk
                 least, most = BLOCK // 1024, self.max_memory // (OF_TEXT * self.threads)
                 block_size = max(1, min(BLOCK, max(BLOCK // 16, (size or BLOCK * 16) // 16), max(least, most)))
-                begins = part is None or part[0] == 0
+                begins = part is None or part.begin == 0
                 for block in blocks(file, block_size, left):
                     if begins and block[:3].tobytes() == codecs.BOM_UTF8:
                         block = block[3:]
@@ -345,123 +362,76 @@ class LibsvmText(ChunkedSource):
 
     def _limits(self) -> tuple[int, int]:
         """The least and largest index that a line may have."""
-        if self._widths is not None:  # whatever has become of the file since they were found
-            return self._widths[0], self._widths[0] + self._widths[1] - 1
+        if self._features is not None:  # the file may have changed since they were found
+            return self._features.first, self._features.first + self._features.width - 1
         least = 1 if self.zero_based is False else 0
         if self.n_features is None:
             return least, LARGEST
-        # with "auto" it is known at the end only whether indices begin with 0
+        # "auto" knows only at the end whether indices begin with 0
         return least, self.n_features - (self.zero_based is True)
 
-    def _parse(self, text: np.ndarray, room: list[Parsed]) -> Found:
-        """What a block of text holds; arrays over memory from ``room``, to which the caller gives it back."""
+    def _parse(self, text: np.ndarray, free: list[Parsed]) -> Found:
+        """Parse a block of text into arrays of ``free``, or new ones. Whoever is done with ``room`` puts it back."""
         least, most = self._limits()
-        known = self.n_features if self._widths is None else self._widths[1]
-        parsed = room.pop() if room else room_for(text.size, self.dtype)
-        if parsed.line.size < text.size // 2 + 1:
+        known = self.n_features if self._features is None else self._features.width
+        parsed = None
+        with suppress(IndexError):  # there is none left, or another thread takes the last one
+            parsed = free.pop()
+        if parsed is None or parsed.line.size < text.size // 2 + 1:
             parsed = room_for(text.size, self.dtype)
-        numbers, pos, faults, wrong = parsed.numbers, 0, [], []
-        numbers[:] = 0
-        numbers[LEAST], numbers[MOST] = LARGEST, -1
+        faults: dict[int, str] = {}
+        pos = line = row = 0
         while pos < text.size:
-            pos = int(parse(text, pos, least, most, parsed))
-            for line, fault, at in parsed.bad[: numbers[BAD]].tolist():
-                faults.append((line, SAID[fault].format(_token(text, at), self.dtype, known)))
-            for at, place in parsed.hard[: numbers[HARDS]].tolist():
-                if not self._read_hard(text, at, place, parsed):
-                    row = (
-                        -1 - place
-                        if place < 0
-                        else int(np.searchsorted(parsed.ends[: numbers[ROWS] + 1], place, "right")) - 1
-                    )
-                    wrong.append(row)
-                    said = SAID[BAD_LABEL if place < 0 else LARGE_VALUE]
-                    faults.append((int(parsed.line[row]), said.format(_token(text, at), self.dtype)))
-            numbers[BAD] = numbers[HARDS] = 0
-        rows, entries = int(numbers[ROWS]), int(numbers[ENTRIES])
-        data, indices, ends_ = parsed.data[:entries], parsed.indices[:entries], parsed.ends[: rows + 1]
-        y, qid = parsed.y[:rows], parsed.qid[:rows]
-        if numbers[UNSORTED]:
-            wrong += self._sort(data, indices, ends_, parsed, faults)
-        if wrong:
-            good = np.ones(rows, bool)
-            good[wrong] = False
-            kept = sp.csr_matrix((data, indices, ends_), (rows, LARGEST))[good]
-            data, indices, ends_ = kept.data, kept.indices, kept.indptr
-            y, qid = y[good], qid[good]
-        room.append(parsed)
-        faults.sort()
-        return Found(
-            data, indices, ends_, y, qid if numbers[QUERIES] else None, int(numbers[LEAST]), int(numbers[MOST]),
-            int(numbers[LINES]), faults, text.size,
-        )  # fmt: skip
-
-    def _read_hard(self, text: np.ndarray, at: int, place: int, parsed: Parsed) -> bool:
-        """Put a number in its place that the compiled loop could not decide; False if it is beyond the type."""
-        size, found = 64, None
-        while found is None:  # a number may have any length
-            found = re.search(rb"[\s#]", text[at : at + size].tobytes())
-            size *= 8
-        token = text[at : at + found.start()].tobytes()
-        if place < 0:
-            parsed.y[-1 - place] = value = float(token)
-        else:
-            with np.errstate(over="ignore"):
-                parsed.data[place] = value = self.dtype.type(float(token.partition(b":")[2]))
-        return bool(np.isfinite(value))
-
-    @staticmethod
-    def _sort(data: np.ndarray, indices: np.ndarray, ends_: np.ndarray, parsed: Parsed, faults: list) -> list[int]:
-        """Sort the entries of rows, in place; rows that have one twice."""
-        X = sp.csr_matrix((data, indices, ends_), (ends_.size - 1, LARGEST + 1))
-        X.has_sorted_indices = False
-        X.sort_indices()
-        data[:], indices[:] = X.data, X.indices
-        same = np.flatnonzero(indices[1:] == indices[:-1])
-        rows = np.searchsorted(ends_, same, "right") - 1
-        twice = ends_[rows + 1] > same + 1
-        found = dict(zip(rows[twice].tolist(), same[twice].tolist()))
-        for row, place in found.items():
-            faults.append((int(parsed.line[row]), SAID[REPEATED].format(f"{indices[place]}:")))
-        return list(found)
+            pos, line, row, fault, at = parse(text, pos, line, row, least, most, parsed)
+            token = _token(text, at)
+            if fault == UNREAD:
+                fault, token = _read_again(text[at:pos].tobytes(), parsed, row - 1)
+                row -= fault != FINE
+            if fault != FINE:
+                faults[line - 1] = SAID[fault].format(token, self.dtype, known)
+        stored = slice(parsed.ends[row])
+        X = sp.csr_matrix((parsed.data[stored], parsed.indices[stored], parsed.ends[: row + 1]), (row, LARGEST + 1))
+        y, qid = parsed.y[:row], parsed.qid[:row]
+        if not X.has_canonical_format:
+            good = np.ones(row, bool)
+            for k, index in _repeated(X):
+                good[k] = False
+                faults[int(parsed.line[k])] = SAID[REPEATED].format(f"{index}:")
+            if not good.all():
+                X, y, qid = X[good], y[good], qid[good]
+        return Found(X, y, qid, line, faults, parsed)
 
     def _found(self, part: Any) -> Iterator[tuple[Found, float]]:
-        """What blocks hold, in their order; parsed by several threads, some blocks ahead."""
-        room: list[Parsed] = []
+        """Yield (parsed block, share of the file read so far) in order; several threads parse some blocks ahead."""
+        free: list[Parsed] = []
         if self.threads == 1:
             for text, share in self._blocks(part):
-                found = self._parse(text, room)
-                taken = room.pop()
+                found = self._parse(text, free)
                 yield found, share
-                room.append(taken)
+                free.append(found.room)
             return
         with ThreadPoolExecutor(self.threads) as pool:
             waiting: deque = deque()
 
-            def parse_apart(text: np.ndarray) -> tuple[Found, Parsed]:
-                mine: list[Parsed] = []
-                with suppress(IndexError):  # another thread may have taken the last one
-                    mine.append(room.pop())
-                return self._parse(text, mine), mine[0]
-
             def results(most: int) -> Iterator[tuple[Found, float]]:
                 while len(waiting) > most:
                     job, share = waiting.popleft()
-                    found, taken = job.result()
+                    found = job.result()
                     yield found, share
-                    room.append(taken)
+                    free.append(found.room)
 
             for text, share in self._blocks(part):
-                waiting.append((pool.submit(parse_apart, text), share))
-                # a short text takes room too
+                waiting.append((pool.submit(self._parse, text, free), share))
+                # a short block takes memory too
                 ahead = self.max_memory // (OF_TEXT // 2 * max(text.size, BLOCK // 256))
                 yield from results(min(2 * self.threads - 1, ahead))
             yield from results(0)
 
-    def _pieces(self, part: tuple[int, int] | None) -> Iterator[tuple[Piece, float]]:
-        line, before = 0, 0 if part is None or part[0] == 0 else -1  # lines before the part, counted when asked for
+    def _pieces(self, part: Range | None) -> Iterator[tuple[Piece, float]]:
+        # the lines before the part are counted only when a fault must be told
+        line, before = 0, 0 if part is None or part.begin == 0 else -1
         for found, share in self._found(part):
-            for inside, said in found.faults:
+            for inside, said in sorted(found.faults.items()):
                 if self.on_bad_line == "raise" or len(self.faults) < NOTED:
                     before = self._lines_before(part) if before < 0 else before
                     where = f"line {before + line + inside + 1}"
@@ -470,14 +440,15 @@ class LibsvmText(ChunkedSource):
                     self.faults.append(f"{where} {said}")
                 self.skipped += 1
             line += found.lines
-            if found.most >= 0:
-                self._least = found.least if self._least < 0 else min(self._least, found.least)
-                self._most = max(self._most, found.most)
+            if found.X.nnz:
+                least = int(found.X.indices.min())
+                self._least = least if self._least < 0 else min(self._least, least)
+                self._most = max(self._most, int(found.X.indices.max()))
             yield self._piece(found), share
 
     def _lines_before(self, part: Any) -> int:
-        """Lines of the file before a part."""
-        before, left = 0, part[0]
+        """The number of lines before a part."""
+        before, left = 0, part.begin
         with open(self.path, "rb") as file:  # type: ignore[arg-type]
             while left > 0:
                 read = file.read(min(left, BLOCK))
@@ -485,18 +456,15 @@ class LibsvmText(ChunkedSource):
         return before
 
     def _piece(self, found: Found) -> Piece:
-        offset, width = 0, max(found.most, 0) + 1
-        if self._widths is not None:  # chunks, whose width and first index are known
-            offset, width = self._widths
-            found.indices.__isub__(offset)
-        X = sp.csr_matrix((found.data, found.indices, found.ends), (found.y.size, width))
-        qid = found.qid
-        if self.query_id and qid is None:
-            qid = np.zeros(found.y.size, np.int64)
-        return Piece(X, found.y, qid if self.query_id else None)
+        X, offset, width = found.X, 0, max(self._most, 0) + 1
+        if self._features is not None:  # a chunk, whose features are known
+            offset, width = self._features
+            X.indices -= offset
+        X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], width))
+        return Piece(X, found.y, found.qid if self.query_id else None)
 
     def _first_index(self) -> int:
-        """0 or 1: what indices begin with."""
+        """The first index, 0 or 1."""
         if self.zero_based == "auto":
             return 0 if self._least == 0 else 1
         return 0 if self.zero_based else 1
@@ -513,92 +481,56 @@ class LibsvmText(ChunkedSource):
         return self.n_features
 
     def _width(self) -> int | None:
-        if self._widths is None:
+        if self._features is None:
             if self.n_features is None or (self.zero_based == "auto" and self.again):
                 self.summary()
-            offset = self._first_index()
-            self._widths = offset, self._seen_width(0) if self._summary is not None else int(self.n_features)  # type: ignore[arg-type]
-        return self._widths[1]
+            width = int(self.n_features or 0) if self._summary is None else self._seen_width(0)
+            self._features = Features(self._first_index(), width)
+        return self._features.width
 
     def summary(self) -> Summary:
-        """Look through all of it, once: rows, features, labels."""
+        """Count rows, features and labels in one pass; see :meth:`ChunkedSource.summary`."""
         if self._summary is None:
-            self._widths = None
+            self._features = None
             self._least = self._most = -1
         return super().summary()
 
     def load(self) -> tuple:
-        """All of it, (X, y), in memory once; X is CSR."""
-        self._widths, self._least, self._most = None, -1, -1
+        """Return all examples, (X, y), with X in CSR; see :meth:`ChunkedSource.load`."""
+        self._features, self._least, self._most = None, -1, -1
         return super().load()
 
     def like(self) -> dict[str, Any]:
-        """Whether indices begin with 0, as far as what was read tells."""
+        """Whether indices begin with 0, judged by what was read."""
         return {"zero_based": self._first_index() == 0}
 
     def _whole(self, gathered: Gathered) -> Piece:
-        width = self._seen_width(0)
-        return gathered.take(width, self._first_index())
+        return gathered.take(self._seen_width(0), self._first_index())
 
 
 # ---------------------------------------------------------------- writing
 
 
-@inlined
-def put_integer(out, pos, value):
-    """Write digits, in place; returns where they end."""
-    size, rest = 1, value // 10
-    while rest > 0:
-        size, rest = size + 1, rest // 10
-    for k in range(pos + size - 1, pos - 1, -1):
-        out[k] = 48 + value % 10
-        value //= 10
-    return pos + size
+def text_of(X: sp.csr_matrix, y: np.ndarray, qid: np.ndarray, first: int) -> bytes:
+    """Rows as lines of LIBSVM text; ``first`` is added to the indices, and an empty qid is left out.
 
-
-@inlined
-def put_text(out, pos, pool, begin, end):
-    """Write a text of the pool, in place; returns where it ends."""
-    for k in range(begin, end):
-        out[pos + k - begin] = pool[k]
-    return pos + end - begin
-
-
-@compiled
-def write_rows(ends, indices, first, value, label, qid, pool, begin, end, out):
-    """Lines of LIBSVM text of some rows, in place; returns how many bytes. ``value`` and ``label`` are numbers of texts
-    in the pool, from ``begin`` to ``end``; ``first`` is added to indices, and an empty qid is none.
+    A line is put together of texts that stand once for all equal numbers.
     """
-    ends, indices, value, label, pool = borrow(ends), borrow(indices), borrow(value), borrow(label), borrow(pool)
-    qid, begin, end, out, pos = borrow(qid), borrow(begin), borrow(end), borrow(out), 0
-    for r in range(label.size):
-        pos = put_text(out, pos, pool, begin[label[r]], end[label[r]])
-        if qid.size:
-            for c in b" qid:":
-                out[pos] = c
-                pos += 1
-            if qid[r] < 0:
-                out[pos] = 45
-                pos += 1
-            pos = put_integer(out, pos, abs(qid[r]))
-        for k in range(ends[r] - ends[0], ends[r + 1] - ends[0]):
-            out[pos] = 32
-            pos = put_integer(out, pos + 1, np.int64(indices[k]) + first)
-            out[pos] = 58
-            pos = put_text(out, pos + 1, pool, begin[value[k]], end[value[k]])
-        out[pos] = 10
-        pos += 1
-    return pos
+    heads = [f"\n{label}" for label in _shortest(y)]
+    if qid.size:
+        heads = [f"{head} qid:{query}" for head, query in zip(heads, qid.tolist())]
+    indices, index = np.unique(X.indices, return_inverse=True)
+    names = np.array([f" {k + first}:" for k in indices.tolist()], object)[index]
+    pairs = np.stack([names, _shortest(X.data)], axis=1).ravel()
+    parts = np.insert(pairs, 2 * (X.indptr[:-1] - X.indptr[0]), np.array(heads, object))
+    return ("".join(parts)[1:] + "\n").encode()
 
 
-def _texts(*numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(bytes, begins, ends) of numbers as the shortest texts that give them back."""
-    told = (map(str, each) if each.dtype == np.float32 else map(repr, each.tolist()) for each in numbers)
-    pool = np.frombuffer("".join(f"{text}\n" for each in told for text in each).encode(), np.uint8)
-    end = np.flatnonzero(pool == 10)
-    begin = np.concatenate([[0], end[:-1] + 1])
-    whole_ones = (end >= begin + 3) & (pool[end - 1] == 48) & (pool[end - 2] == 46)
-    return pool, begin, end - 2 * whole_ones
+def _shortest(numbers: np.ndarray) -> np.ndarray:
+    """The shortest texts that are read as the same numbers, 1 instead of 1.0, as an array of objects."""
+    different, place = np.unique(numbers, return_inverse=True)
+    texts = map(str, different if numbers.dtype == np.float32 else different.tolist())
+    return np.array([text.removesuffix(".0") for text in texts], object)[place]
 
 
 class LibsvmWriter:
@@ -635,19 +567,7 @@ class LibsvmWriter:
         step = max(1, int(BLOCK / max(1.0, X.nnz / max(1, X.shape[0])) / 8))
         for start in range(0, X.shape[0], step):
             some = slice(start, min(start + step, X.shape[0]))
-            self._write_some(X[some], y[some], qid[some])
-
-    def _write_some(self, X: Any, y: np.ndarray, qid: np.ndarray) -> None:
-        values, value = X.data, np.arange(X.nnz)
-        if np.unique(values[:4096]).size < min(values.size, 4096) // 2:  # many are the same
-            values, value = np.unique(values, return_inverse=True)
-        labels, label = np.unique(y, return_inverse=True)
-        pool, begin, end = _texts(values, labels)
-        label = label + values.size
-        room = int((end - begin)[value].sum() + (end - begin)[label].sum()) + 13 * X.nnz + 32 * y.size
-        out = np.empty(room, np.uint8)
-        size = write_rows(X.indptr.astype(np.int64), X.indices, self.first, value, label, qid, pool, begin, end, out)
-        self.file.write(out[:size].data)
+            self.file.write(text_of(X[some], y[some], qid[some], self.first))
 
 
 def write_libsvm(path: str | os.PathLike[str], pieces: Iterable[tuple], *, zero_based: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Lines of bytes from files, compressed or not, in blocks that end with a line.
+"""Files of text lines, compressed or not, read in blocks that end with a line.
 
 >>> import io
 >>> [bytes(block).decode() for block in blocks(io.BytesIO(b"1 2:3" + bytes([10]) + b"0"), 4)]
@@ -23,16 +23,16 @@ import numpy as np
 
 from ..files import replacing
 
-#: How compressed files begin.
+#: The first bytes of compressed files.
 MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
-#: What the decompressors raise; an OSError of theirs has no number, as one of the disk has.
+#: Errors of the decompressors on damaged files. Their OSErrors have no ``errno``; those of a failing disk have one.
 DAMAGE = EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, OSError
-#: Bytes of the longest line there may be.
+#: The most bytes that a line may have.
 LONGEST = 2**30
 
 
 def compression_of(file: BinaryIO) -> str:
-    """How a file is compressed, by its first bytes: "gz", "bz2", "xz", "zst" or ""; they can be read again after."""
+    """How a file is compressed, by its first bytes: "gz", "bz2", "xz", "zst" or "". Does not move in the file."""
     start = file.peek(6)[:6] if hasattr(file, "peek") else b""
     return next((name for name, magic in MAGIC.items() if start.startswith(magic)), "")
 
@@ -47,7 +47,7 @@ def _zstd() -> Any:
 
 
 def _opened(file: Any, how: str, mode: Any) -> Any:
-    """A compressed file, opened over its bytes."""
+    """Open a compressed file over its bytes."""
     if how == "gz":
         return gzip.GzipFile(fileobj=file, mode=mode, **({"compresslevel": 6, "mtime": 0} if mode == "wb" else {}))
     if how == "bz2":
@@ -61,7 +61,7 @@ def _opened(file: Any, how: str, mode: Any) -> Any:
 
 
 class _Frames(io.RawIOBase):
-    """Frames of zstd one after the other; a file that ends within one is an EOFError, which ``zstandard`` overlooks."""
+    """The frames of a zstd file, one after the other. A cut file is an EOFError; ``zstandard`` would not notice it."""
 
     def __init__(self, file: Any, zstd: Any) -> None:
         self.file, self.zstd, self.ready = file, zstd, b""
@@ -88,9 +88,9 @@ class _Frames(io.RawIOBase):
 
 @contextmanager
 def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """A file decompressed, and as it is, which tells how far it was read; a file that is open already stays so.
+    """Open a file: (its decompressed bytes, its raw bytes, whose position says how much was read).
 
-    A compressed file that is damaged or cut is a ValueError that names it.
+    A file that is open already stays open. A compressed file that is damaged or cut is a ValueError that names it.
     """
     given = hasattr(path, "read")
     raw: Any = path if given else open(os.fspath(path), "rb")  # type: ignore[arg-type]  # noqa: SIM115
@@ -118,7 +118,7 @@ def reading(path: str | os.PathLike[str] | BinaryIO) -> Iterator[tuple[BinaryIO,
 
 
 def name_of(path: Any) -> str:
-    """What a file is called in a sentence."""
+    """The name of a file for sentences."""
     if hasattr(path, "read"):
         return str(getattr(path, "name", "") or "the data")
     return os.fspath(path)
@@ -126,7 +126,7 @@ def name_of(path: Any) -> str:
 
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to, compressed as its suffix says, that takes its place when it is whole."""
+    """Open a file for writing, compressed as its suffix says. It replaces the old file when it is complete."""
     how = Path(path).suffix[1:] if Path(path).suffix[1:] in MAGIC else ""
     with replacing(path) as raw:
         file: Any = _opened(raw, how, "wb") if how else raw
@@ -136,9 +136,9 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def blocks(file: BinaryIO, size: int, left: int | None = None) -> Iterator[np.ndarray]:
-    """The bytes of a file in blocks of about ``size`` that end with a line; a last line without an end gets one.
+    """Yield the bytes of a file in blocks of about ``size`` that end with a line end; a last line without one gets it.
 
-    ``left`` are the bytes to be read, where that is not the whole file.
+    ``left`` is the number of bytes to read, if that is not the whole file.
     """
     rest = b""
     while True:

@@ -1,4 +1,4 @@
-"""One way to data: :func:`open_data` finds out what it is."""
+"""Opening and writing data of any kind: :func:`open_data` finds out which kind a file is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..arguments import one_of
-from ..core.rows import checked_sparse
+from ..core.rows.rows import checked_sparse
 from .archives import Archive, write_archive
 from .chunks import MAX_MEMORY, ChunkedSource, Piece
 from .libsvm import LibsvmText, write_libsvm
@@ -22,7 +22,9 @@ from .lines import MAGIC, compression_of
 from .registry import DATASETS, find
 from .tables import CSVTable, ParquetTable, write_csv, write_parquet
 
+#: The class that reads each format.
 KINDS: dict[str, Any] = {"libsvm": LibsvmText, "csv": CSVTable, "parquet": ParquetTable, "npz": Archive}
+#: The format that each suffix names.
 SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
 
 
@@ -67,7 +69,7 @@ class InMemory(ChunkedSource):
 
 
 def format_of(path: Any, to_write: bool = False) -> str:
-    """The format of a file: by its first bytes, then by the suffix; LIBSVM text where neither says anything."""
+    """The format of a file: by its first bytes, then by its suffix; LIBSVM text if neither decides."""
     named = "libsvm"
     if not hasattr(path, "read"):
         suffixes = [suffix for suffix in Path(path).suffixes if suffix[1:] not in MAGIC]
@@ -94,13 +96,13 @@ def open_data(path: Any, format: str = "auto", **options: Any) -> ChunkedSource:
         The data. It is a file of LIBSVM text, CSV, Parquet or ``.npz``; text may be compressed (gzip, bz2, xz, zstd).
         "-" is standard input. "sklearn:digits" is a data set of scikit-learn, "openml:adult" or "openml:adult:2" one of
         OpenML, and "a9a" one of the papers' (see :data:`widemargin.data.registry.DATASETS`), from ``$WIDEMARGIN_DATA``
-        where it is. A source that is open already is returned.
+        or downloaded. A source that is open already is returned as it is.
     format : {"auto", "libsvm", "csv", "parquet", "npz"}, default="auto"
-        What the file is. "auto" looks at it.
+        The format of the file. "auto" finds it out from the first bytes and the suffix.
     **options : values
-        Options of the kind of file, here with their defaults in brackets.
+        Options of the format, here with their defaults in brackets.
 
-        - For all of them, ``max_memory`` [256 MB] is the memory that reading may take, chunks included, in bytes or as
+        - For all formats, ``max_memory`` [256 MB] is the memory that reading may take, chunks included, in bytes or as
           text, and ``dtype`` [float64; for ``.npz``, that of the file] the type of values, float32 or float64.
         - For LIBSVM text, ``n_features`` [found by a first pass] is the number of features. ``zero_based`` ["auto": if
           one is 0] says whether indices begin with 0, and ``query_id`` [False] whether chunks have the queries' numbers
@@ -138,25 +140,35 @@ def open_data(path: Any, format: str = "auto", **options: Any) -> ChunkedSource:
     ([[0.5, 0.0, 2.0], [0.0, 0.001, 0.0]], [1.0, -1.0])
     """
     one_of("format", format, ("auto", *KINDS))
-    if isinstance(path, str) and path == "-":
-        path = sys.stdin.buffer
-    if isinstance(path, str) and path.startswith(("sklearn:", "openml:")):
-        return _of_service(path, **options)
     if isinstance(path, ChunkedSource):
         if options:
             raise TypeError(f"the source is open already, with its own options: leave out {', '.join(options)}")
         return path
-    if not hasattr(path, "read") and not os.path.exists(path):
-        if os.fspath(path) not in DATASETS:
-            raise FileNotFoundError(
-                f"there is no file {os.fspath(path)!r}, and no data set of that name: the known ones are "
-                f"{', '.join(sorted(DATASETS))}"
-            )
-        known = DATASETS[os.fspath(path)]
-        options = {"n_features": known.n_features, "zero_based": False, **options}
-        path = find(os.fspath(path))
-    if not hasattr(path, "read") and os.path.isdir(path):
-        raise IsADirectoryError(f"{os.fspath(path)} is a folder: name a file in it")
+    if isinstance(path, str) and path.startswith(("sklearn:", "openml:")):
+        return _of_service(path, **options)
+    return _of_file(*_file_of(path, options), format)
+
+
+def _file_of(path: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """(file, options with those of a named data set): standard input, an open file, a path or a data set's file."""
+    if isinstance(path, str) and path == "-":
+        return sys.stdin.buffer, options
+    if hasattr(path, "read"):
+        return path, options
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        raise IsADirectoryError(f"{name} is a folder: name a file in it")
+    if os.path.exists(name):
+        return path, options
+    if name not in DATASETS:
+        raise FileNotFoundError(
+            f"there is no file {name!r}, and no data set of that name: the known ones are {', '.join(sorted(DATASETS))}"
+        )
+    return find(name), {"n_features": DATASETS[name].n_features, "zero_based": False, **options}
+
+
+def _of_file(path: Any, options: dict[str, Any], format: str) -> ChunkedSource:
+    """Open a file; refuse options that its format does not have."""
     kind = KINDS[format_of(path) if format == "auto" else format]
     for name in options:
         if name not in _options(kind):
@@ -176,6 +188,7 @@ def _name(kind: Any) -> str:
 
 
 def _options(kind: Any) -> set[str]:
+    """The names of the options of a kind of source."""
     found: set[str] = set()
     for cls in kind.__mro__:
         if "__init__" in vars(cls):
@@ -184,7 +197,7 @@ def _options(kind: Any) -> set[str]:
 
 
 def _of_service(path: str, max_memory: Any = MAX_MEMORY, dtype: Any = np.float64, **options: Any) -> ChunkedSource:
-    """A data set of scikit-learn or OpenML."""
+    """Load a data set of scikit-learn or OpenML."""
     from sklearn import datasets
 
     if options:
@@ -213,7 +226,7 @@ def _of_service(path: str, max_memory: Any = MAX_MEMORY, dtype: Any = np.float64
 
 
 def write_data(path: str | os.PathLike[str], X: Any, y: Any = None, *, format: str = "auto", **options: Any) -> None:
-    """Write data to a file that :func:`open_data` reads back exactly; text is compressed as the suffix says.
+    """Write data to a file that :func:`open_data` reads back exactly. Text is compressed as the suffix says.
 
     Parameters
     ----------

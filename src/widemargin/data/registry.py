@@ -1,8 +1,8 @@
-"""The papers' data sets by name: from a folder of yours, else from the place where they are published.
+"""The papers' data sets by name: from the folder ``$WIDEMARGIN_DATA``, else downloaded from LIBSVM's site.
 
-The folder is ``$WIDEMARGIN_DATA``; what is downloaded is kept in the user's cache folder. A sum over the parsed rows
-tells whether they are the right ones, however the file is compressed and its numbers are written; sets without one
-are those whose published file could not be compared.
+Downloads are kept in the user's cache folder. A checksum of the parsed rows shows that they are the right ones, however
+the file is compressed and its numbers are written. Sets without a checksum are those whose published file could not be
+compared.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..files import replacing
 from .libsvm import LibsvmText
-from .lines import MAGIC, writing
+from .lines import MAGIC
 
+#: The address that all data sets stand below.
 PLACE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 
 
 class Dataset(NamedTuple):
-    """A data set: its place below :data:`PLACE`, features, rows, and the sum of its rows where it is known."""
+    """A data set: its path below :data:`PLACE`, its numbers of features and rows, the checksum of its rows if known."""
 
     place: str
     n_features: int
@@ -62,7 +64,7 @@ DATASETS: dict[str, Dataset] = {
 
 
 def sum_of(path: str | os.PathLike[str], n_features: int) -> str:
-    """A sum over the rows of a file of LIBSVM text."""
+    """A checksum of the rows of a file of LIBSVM text."""
     total = hashlib.sha256()
     for X, y in LibsvmText(path, n_features=n_features, zero_based=False):
         for array in (np.diff(X.indptr), X.indices, X.data, y):
@@ -71,24 +73,21 @@ def sum_of(path: str | os.PathLike[str], n_features: int) -> str:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept."""
+    """The folder where downloads are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "widemargin" / "data"
 
 
 def local(name: str) -> Path | None:
     """The file of a data set on this machine, or None."""
-    folders = [Path(folder) for folder in (os.environ.get("WIDEMARGIN_DATA", ""),) if folder]
-    for folder in (*folders, cache_folder()):
-        for suffix in ("", *(f".{each}" for each in MAGIC)):
-            path = folder / f"{name}{suffix}"
-            if path.is_file():
-                return path
-    return None
+    own = os.environ.get("WIDEMARGIN_DATA", "")
+    folders = [Path(own), cache_folder()] if own else [cache_folder()]
+    paths = (folder / f"{name}{suffix}" for folder in folders for suffix in ("", *(f".{each}" for each in MAGIC)))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def find(name: str) -> Path:
-    """The file of a data set, downloaded if need be."""
+    """The file of a data set, downloaded if it is not on this machine."""
     found = local(name)
     return found if found is not None else _download(name)
 
@@ -100,24 +99,18 @@ def _download(name: str, opened: Any = urllib.request.urlopen) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     url = f"{PLACE}/{known.place}"
     logging.getLogger("widemargin").info("downloading %s", url)
-    part = path.with_name(f"new-{path.name}")
     try:
-        with opened(url, timeout=60) as answer, writing(part.with_suffix(part.suffix + ".raw")) as file:
+        with opened(url, timeout=60) as answer, replacing(path) as file:
             shutil.copyfileobj(answer, file)
-        os.replace(part.with_suffix(part.suffix + ".raw"), part)
-        rows = LibsvmText(part, n_features=known.n_features, zero_based=False).summary().n_rows
-        if rows != known.n_rows:
-            raise ValueError(f"{url} has {rows} rows, not {known.n_rows}")
-        if known.sum is not None and sum_of(part, known.n_features) != known.sum:
-            raise ValueError(f"{url} is not the data set {name!r}: its rows have another sum")
+            file.flush()
+            rows = LibsvmText(file.name, n_features=known.n_features, zero_based=False).summary().n_rows
+            if rows != known.n_rows:
+                raise ValueError(f"{url} has {rows} rows, not {known.n_rows}")
+            if known.sum is not None and sum_of(file.name, known.n_features) != known.sum:
+                raise ValueError(f"{url} is not the data set {name!r}: its rows have another sum")
     except OSError as bad:
-        part.unlink(missing_ok=True)
         raise OSError(
             f"{name!r} is not in $WIDEMARGIN_DATA, and {url} cannot be read ({bad}): download it, and set "
             "WIDEMARGIN_DATA to its folder"
         ) from bad
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    os.replace(part, path)
     return path

@@ -1,4 +1,4 @@
-"""Sources of rows and columns: one that remembers what it has paid for, and one that computes what is asked for."""
+"""Sources of rows and columns: one that remembers all that it has read, and one that computes what is read."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..arguments import generator, positive, whole
-from ..core.rows import checked_sparse
-from ..core.sources import Source
+from ..core.rows.rows import checked_sparse
+from ..core.rows.sources import Source
 
 
 class Remembering:
-    """A source that asks another one for nothing twice, for values that cost money or time.
+    """A source that reads each value of another source at most once, for values that cost money or time.
 
-    Where the other source has a method ``values(rows, columns)``, which returns single values, entry by entry, of a
-    row or a column only those are asked for that are not known from the columns and rows before it.
+    The other source may have a method ``values(rows, columns)`` that returns single entries. If it has, a row or a
+    column is completed by the entries that are not known from earlier columns and rows.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Remembering:
     shape : tuple of int
         The number of examples and of features.
     asked : int
-        Values that the source has given (of sparse rows and columns, those that were not zero): what to pay for.
+        The number of values read from the other source (of sparse rows and columns, those that are not zero).
 
     See Also
     --------
@@ -253,5 +253,5 @@ class FourierFeatures:
 
 
 def _matrix(X: Any) -> Any:
-    """X as a matrix whose rows can be taken."""
+    """X as a matrix whose rows can be indexed."""
     return checked_sparse(X) if sp.issparse(X) else np.asarray(X)

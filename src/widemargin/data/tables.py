@@ -1,7 +1,7 @@
-"""Tables with named columns, CSV and Parquet, read through pyarrow.
+"""Tables with named columns, CSV and Parquet, read by pyarrow.
 
-Columns of numbers and of truth values are features as they are; columns of text are categories, of which each value is
-a feature of its own (``categories="onehot"``), or refused. The target is a column, by its name.
+A column of numbers or truth values is one feature. A column of text is a category: each of its values is a feature
+(``categories="onehot"``), or the column is refused. The target is a column, which is chosen by its name.
 """
 
 from __future__ import annotations
@@ -11,31 +11,36 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..arguments import one_of
-from ..core.rows import checked_sparse
+from ..core.rows.rows import checked_sparse
 from .chunks import COPIES, MAX_MEMORY, ChunkedSource, Piece
 from .lines import name_of, reading, writing
 
-#: Names that a column of targets is known by where nobody says which it is.
+#: Names that the column of targets may have if ``target`` is not given.
 TARGETS = ("target", "label", "class", "y")
-#: Values of a category, at most.
+#: The most values that a category may have.
 MOST_VALUES = 10_000
-#: Bytes of text, and rows, that are read at a time.
-BLOCK, ROWS = 2**20, 2**14
-#: Blocks of text that are as large as the memory there is, of which pyarrow reads 32 ahead; and the least of them.
-OF_TEXT, LEAST_BLOCK = 256, 2**12
+#: Bytes of text that are read at a time.
+BLOCK = 2**20
+#: Rows that are read at a time.
+ROWS = 2**14
+#: Blocks of text that would fill ``max_memory``. pyarrow reads 32 blocks ahead.
+OF_TEXT = 256
+#: The smallest block of text, in bytes.
+LEAST_BLOCK = 2**12
 
 
 def arrow(part: str = "") -> Any:
-    """pyarrow, or a module of it."""
+    """Import pyarrow, or a module of it."""
     try:
         return import_module(f"pyarrow.{part}" if part else "pyarrow")
     except ImportError as missing:
@@ -47,13 +52,13 @@ def arrow(part: str = "") -> Any:
 class TableSource(ChunkedSource):
     """A table of named columns, see :func:`open_data`.
 
-    After the first look ``feature_names`` are the names of the features, and ``categories`` the values of each column
-    of text, as another file with the same columns needs them.
+    After the first look at the file, ``feature_names`` are the names of the features, and ``categories`` has the values
+    of each column of text. A second file with the same columns is opened with these categories.
     """
 
-    #: Whether the target's column may be absent, as in data to be predicted.
+    #: Whether the column of targets may be missing, as in data to be predicted.
     optional = False
-    #: Whether the targets are whole numbers to begin with.
+    #: Whether the first targets are whole numbers.
     _whole_targets = False
 
     def __init__(
@@ -76,20 +81,20 @@ class TableSource(ChunkedSource):
         self.again = not hasattr(path, "read") or (hasattr(path, "seekable") and path.seekable())
         self._features: list[tuple[str, Any]] | None = None
 
-    # -- for the kinds of tables
+    # -- for subclasses
 
     def _schema(self) -> Any:
-        """Names and types of all columns."""
+        """The names and types of all columns."""
         raise NotImplementedError
 
     def _batches(self, part: Any, names: list[str]) -> Iterator[tuple[Any, float]]:
-        """Batches of these columns, and how much of all has been read by then."""
+        """Yield (batch of these columns, share of the data read so far)."""
         raise NotImplementedError
 
     # -- columns
 
     def _settle(self) -> None:
-        """Which columns are what, and the values of categories: a first look through the table if there are any."""
+        """Find the target, the features and the values of categories; one pass over the table if it has categories."""
         if self._features is not None:
             return
         pa, schema = arrow(), self._schema()
@@ -149,7 +154,7 @@ class TableSource(ChunkedSource):
         return self.target
 
     def _values_of(self, texts: list[str]) -> dict[str, list[Any]]:
-        """The values of the columns of text, sorted."""
+        """The sorted values of each column of text."""
         if not texts:
             return {}
         if isinstance(self.categories, dict):
@@ -180,7 +185,7 @@ class TableSource(ChunkedSource):
         return self.categories
 
     def like(self) -> dict[str, Any]:
-        """The columns, their categories and the target, as another table needs them."""
+        """The columns, their categories and the target: the options with which another table is opened."""
         self._settle()
         assert self._features is not None
         held = dict(self.categories) if isinstance(self.categories, dict) else {}
@@ -204,35 +209,28 @@ class TableSource(ChunkedSource):
             row += batch.num_rows
 
     def _rows(self, batch: Any, where: Any) -> Any:
-        n, columns, at = batch.num_rows, [], 0
+        columns: list[Any] = []
         assert self._features is not None
-        dense = None if self._sparse else np.empty((n, int(self.n_features or 0)), self.dtype)
         for name, values in self._features:
             array = batch.column(name)
             self._refuse_missing(name, array, where)
             if values is None:
-                column = self._numbers(name, array, where)
-                if dense is None:
-                    columns.append(sp.csc_matrix(column[:, None]))
-                else:
-                    dense[:, at] = column
-                at += 1
-            else:
+                columns.append(self._numbers(name, array, where)[:, None])
+            elif self._sparse:
+                ones = np.ones(batch.num_rows, self.dtype)
                 codes = self._codes(name, array, values, where)
-                if dense is None:
-                    ones = np.ones(n, self.dtype), codes, np.arange(n + 1)
-                    columns.append(sp.csr_matrix(ones, (n, len(values))).tocsc())
-                else:
-                    dense[:, at : at + len(values)] = codes[:, None] == np.arange(len(values))
-                at += len(values)
-        return dense if dense is not None else sp.hstack(columns, format="csr", dtype=self.dtype)
+                columns.append(sp.csr_matrix((ones, codes, np.arange(ones.size + 1)), (ones.size, len(values))))
+            else:
+                columns.append(self._codes(name, array, values, where)[:, None] == np.arange(len(values)))
+        if self._sparse:
+            return sp.hstack([sp.csc_matrix(column) for column in columns], format="csr", dtype=self.dtype)
+        return np.hstack(columns, dtype=self.dtype, casting="unsafe")
 
     def _refuse_missing(self, name: str, array: Any, where: Any) -> None:
         if array.null_count:
-            k = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
             raise ValueError(
-                f"{self.name}, {where(k)}: the column {name!r} has no value: fill it in, or name the other columns "
-                "with columns="
+                f"{self.name}, {where(_first_null(array))}: the column {name!r} has no value: fill it in, or name the "
+                "other columns with columns="
             )
 
     def _numbers(self, name: str, array: Any, where: Any) -> np.ndarray:
@@ -248,12 +246,10 @@ class TableSource(ChunkedSource):
         return values
 
     def _codes(self, name: str, array: Any, values: list[Any], where: Any) -> np.ndarray:
-        pa, compute = arrow(), arrow("compute")
-        if pa.types.is_dictionary(array.type):
-            array = array.cast(array.type.value_type)
-        codes = compute.index_in(array, value_set=pa.array(values, array.type))
+        array = _decoded(array)
+        codes = arrow("compute").index_in(array, value_set=arrow().array(values, array.type))
         if codes.null_count:
-            k = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
+            k = _first_null(codes)
             raise ValueError(
                 f"{self.name}, {where(k)}: the column {name!r} has the value {array[k].as_py()!r}, which is none of "
                 f"those known, {_listed(values)}"
@@ -263,10 +259,8 @@ class TableSource(ChunkedSource):
     def _targets(self, batch: Any, where: Any) -> np.ndarray:
         if self._target is None:
             return np.zeros(batch.num_rows)
-        pa, array = arrow(), batch.column(self._target)
+        pa, array = arrow(), _decoded(batch.column(self._target))
         self._refuse_missing(self._target, array, where)
-        if pa.types.is_dictionary(array.type):
-            array = array.cast(array.type.value_type)
         kind = array.type
         if _is_text(pa, kind):
             return np.array(array.to_pylist(), dtype=np.str_)
@@ -275,13 +269,23 @@ class TableSource(ChunkedSource):
         if not _is_number(pa, kind):
             raise ValueError(f"{self.name}: the target {self._target!r} has the type {kind}: give numbers or text")
         values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        # whole numbers, of which only a later one need not be whole
+        # a later target need not be whole, although the first ones were
         return values.astype(np.int64) if self._whole_targets and np.all(values == np.round(values)) else values
 
 
 def _place(first: int | None, k: int) -> str:
-    """Where row k of a batch stands, of which ``first`` is the first, where that is known."""
+    """Name row k of a batch in a sentence. ``first`` is the number of the batch's first row, None if it is unknown."""
     return f"row {first + k + 1}" if first is not None else f"row {k + 1} of a later part"
+
+
+def _decoded(array: Any) -> Any:
+    """The values of an array that is encoded by a dictionary; other arrays as they are."""
+    return array.dictionary_decode() if arrow().types.is_dictionary(array.type) else array
+
+
+def _first_null(array: Any) -> int:
+    """The place of the first missing value."""
+    return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
 
 
 def _is_text(pa: Any, kind: Any) -> bool:
@@ -296,7 +300,7 @@ def _is_number(pa: Any, kind: Any) -> bool:
 
 
 def _listed(names: Iterable[Any]) -> str:
-    """Names for a sentence, a dozen at most."""
+    """At most a dozen names for a sentence."""
     names = [repr(name) for name in names]
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
@@ -362,9 +366,9 @@ class CSVTable(TableSource):
         suffixes = [] if hasattr(path, "read") else Path(path).suffixes
         self.delimiter = delimiter or ("\t" if ".tsv" in suffixes else ",")
         self.header = header
-        self.again = True  # a stream is kept on disk
+        self.again = True  # a stream is copied to disk
         self._types: Any = None
-        self._block = self._smaller = BLOCK  # bytes at a time: of the first look, and of those after it
+        self._block = self._smaller = BLOCK  # bytes at a time, in the first look at the file and after it
 
     def _open(self, file: Any, types: Any, invalid: Any = None, only: list[str] | None = None) -> Any:
         csv = arrow("csv")
@@ -377,7 +381,7 @@ class CSVTable(TableSource):
 
     def _rewound(self) -> Any:
         if hasattr(self.path, "read"):
-            if not (hasattr(self.path, "seekable") and self.path.seekable()):  # it is read twice: to disk first
+            if not (hasattr(self.path, "seekable") and self.path.seekable()):  # copy to disk, to read it twice
                 kept = tempfile.TemporaryFile()  # noqa: SIM115
                 shutil.copyfileobj(self.path, kept)
                 self.path = kept
@@ -388,11 +392,11 @@ class CSVTable(TableSource):
         pa = arrow()
         with (
             self._rewound() as (file, _),
-            self._refused(),
+            _named(self.name),
             self._open(self._beginning(file), None, lambda row: "skip") as table,
         ):
             schema = table.schema
-        # a column of whole numbers may have others later on
+        # a column that begins with whole numbers may hold others later
         self._types = {
             f.name: pa.float64() if pa.types.is_integer(f.type) else pa.string() if pa.types.is_null(f.type) else f.type
             for f in schema
@@ -403,18 +407,15 @@ class CSVTable(TableSource):
         return pa.schema([(f.name, self._types[f.name]) for f in schema])
 
     def _beginning(self, file: Any) -> Any:
-        """The first lines, in memory: pyarrow reads ahead, and must not ask for more when all has ended."""
+        """The first lines, in memory, because pyarrow reads ahead beyond the lines that it is asked for."""
         data = file.read(BLOCK)
         while len(data) >= BLOCK and b"\n" not in data and (more := file.read(BLOCK)):
             data += more
         end = data.rfind(b"\n") + 1
-        # a block must hold a row, of which a later one may be longer
+        # a block must hold a row, and later rows may be longer
         longest = max(map(len, data.split(b"\n")))
         self._smaller = min(BLOCK, max(LEAST_BLOCK, 16 * longest, self.max_memory // OF_TEXT))
         return arrow().BufferReader(data[:end] if len(data) >= BLOCK and end else data)
-
-    def _refused(self) -> Any:
-        return _Refused(self.name)
 
     def _batches(self, part: Any, names: list[str]) -> Iterator[tuple[Any, float]]:
         if self._types is None:
@@ -430,37 +431,32 @@ class CSVTable(TableSource):
 
         with (
             self._rewound() as (file, _),
-            self._refused(),
+            _named(self.name),
             self._open(arrow().PythonFile(file, "r"), self._types, invalid, names) as table,
         ):
             for batch in table:
                 yield batch, np.nan
 
 
-class _Refused:
-    """Says which file it is that pyarrow cannot read."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, bad: Any, trace: Any) -> None:
-        if kind is not None and issubclass(kind, arrow().ArrowInvalid):
-            said = re.sub(r"\s+", " ", str(bad))
-            if "straddling object" in said:
-                raise ValueError(f"{self.name} has a line that is too long for its blocks: raise max_memory=") from bad
-            if "Empty CSV file" in said:
-                raise ValueError(f"{self.name} holds no examples") from bad
-            raise ValueError(f"{self.name} cannot be read as CSV: {said}") from bad
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Add the name of the file to errors of pyarrow."""
+    try:
+        yield
+    except arrow().ArrowInvalid as bad:
+        said = re.sub(r"\s+", " ", str(bad))
+        if "straddling object" in said:
+            raise ValueError(f"{name} has a line that is too long for its blocks: raise max_memory=") from bad
+        if "Empty CSV file" in said:
+            raise ValueError(f"{name} holds no examples") from bad
+        raise ValueError(f"{name} cannot be read as CSV: {said}") from bad
 
 
 # ---------------------------------------------------------------- writing
 
 
 def batches_of(pieces: Iterable[tuple], names: Sequence[str] | None, target: str) -> Iterator[Any]:
-    """Arrow batches of (X, y), one after the other."""
+    """Yield (X, y) pieces as batches of pyarrow."""
     pa = arrow()
     for X, y, *_ in pieces:
         X, step = checked_sparse(X), max(1, ROWS * 64 // max(1, X.shape[1]))
@@ -479,29 +475,23 @@ def batches_of(pieces: Iterable[tuple], names: Sequence[str] | None, target: str
 def write_parquet(
     path: str | os.PathLike[str], pieces: Iterable[tuple], names: Any = None, target: str = "target"
 ) -> None:
-    """Write (X, y), one after the other, as Parquet."""
+    """Write (X, y) pieces as Parquet."""
     _write(path, pieces, names, target, arrow("parquet").ParquetWriter)
 
 
 def write_csv(path: str | os.PathLike[str], pieces: Iterable[tuple], names: Any = None, target: str = "target") -> None:
-    """Write (X, y), one after the other, as CSV, compressed as the suffix says."""
+    """Write (X, y) pieces as CSV, compressed as the suffix says."""
     delimiter = "\t" if ".tsv" in Path(path).suffixes else ","
     options = arrow("csv").WriteOptions(delimiter=delimiter)
     _write(path, pieces, names, target, lambda to, schema: arrow("csv").CSVWriter(to, schema, write_options=options))
 
 
 def _write(path: Any, pieces: Iterable[tuple], names: Any, target: str, make: Any) -> None:
-    def to(file: BinaryIO) -> None:
+    """Write pieces by a writer of pyarrow, which ``make`` makes of a file and a schema."""
+    with writing(path) as file, ExitStack() as closed:
         writer = None
-        try:
-            for batch in batches_of(pieces, names, target):
-                writer = writer or make(file, batch.schema)
-                writer.write_batch(batch)
-        finally:
-            if writer is not None:
-                writer.close()
+        for batch in batches_of(pieces, names, target):
+            writer = writer or closed.enter_context(make(file, batch.schema))
+            writer.write_batch(batch)
         if writer is None:
             raise ValueError(f"{os.fspath(path)} would hold no examples")
-
-    with writing(path) as file:
-        to(file)

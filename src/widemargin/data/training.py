@@ -1,9 +1,11 @@
-"""Training on data that does not fit in memory: chunk after chunk through ``partial_fit``, epoch after epoch."""
+"""Training on data that does not fit in memory: each chunk goes through ``partial_fit``, for one or more epochs."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -19,18 +21,18 @@ from .opening import open_data
 
 @dataclass
 class Passed:
-    """Where training on a source stands; what callbacks of :func:`train` get after each chunk.
+    """The progress of training on a source, which callbacks of :func:`train` get after each chunk.
 
     Attributes
     ----------
     model : estimator
-        The model, with what it has learnt by then.
+        The model, trained so far.
     epochs : int
         The number of epochs begun.
     rows : int
-        The number of examples seen in all of them.
+        The number of examples seen in all epochs.
     seconds : float
-        The time since the beginning.
+        The time since training began.
 
     Examples
     --------
@@ -64,28 +66,26 @@ def train(
 ) -> Any:
     """Train a model with ``partial_fit`` on a source of chunks, in the memory that the source may take.
 
-    The model goes on from where it is. Ctrl-C, or the time limit, ends training after the examples learnt by then;
-    after Ctrl-C its ``stop_reason_`` is "interrupted".
+    A fitted model continues training. Ctrl-C keeps what was learnt, and ``stop_reason_`` is then "interrupted".
 
     Parameters
     ----------
     model : estimator with ``partial_fit``
-        The model, of this library or of scikit-learn. Where λ is 1/(C n), n is the number of rows of the source, and
-        not of those seen so far, as it is in ``partial_fit``.
+        The model, of this library or of scikit-learn. In λ = 1/(C n), n is the number of rows of the whole source.
     source : ChunkedSource, or what :func:`open_data` takes
         The data.
     epochs : int, default=1
         The number of passes over the data.
     shuffle : bool, default=True
-        Whether each epoch has its own random order, that of :meth:`ChunkedSource.shuffled`.
+        Whether each epoch has a random order of its own, by :meth:`ChunkedSource.shuffled`.
     classes : array or None, default=None
-        All labels, of a classifier. If they are not given, a first pass over the source finds them.
+        All labels of a classifier. If they are not given, a first pass over the source finds them.
     max_seconds : float or None, default=None
-        A wall-clock limit, which is looked at after each chunk.
+        A wall-clock limit, which is checked after each chunk.
     random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers, which makes the orders. The same integer makes the same orders again.
+        The source of random numbers for the orders. The same integer gives the same orders again.
     callbacks : callable or None, default=None
-        A function that is called with a :class:`Passed` after each chunk. A true answer ends training.
+        A function that is called with a :class:`Passed` after each chunk. It ends training by returning True.
 
     Returns
     -------
@@ -103,37 +103,45 @@ def train(
     >>> bool(model.score(X, X[:, 0] > 0) > 0.95)
     True
     """
-    whole("epochs", epochs)
-    flag("shuffle", shuffle)
-    limit = float("inf") if max_seconds is None else positive("max_seconds", max_seconds)
+    limit = math.inf if max_seconds is None else positive("max_seconds", max_seconds)
     source, rng, started = open_data(source), generator(random_state), time.perf_counter()
-    _check(model, source, epochs)
-    options, rows, lam = _options(model, source, classes), 0, None
-    try:
-        lam = _lam(model, source)
-        if lam is not None:
-            model.set_params(lam=lam)
-        for epoch in range(epochs):
-            for X, y, *_ in source.shuffled(rng) if shuffle else source:
-                model.partial_fit(X, y, **options)
-                rows += y.shape[0]
-                passed = Passed(model, epoch + 1, rows, time.perf_counter() - started)
-                if passed.seconds >= limit or (callbacks is not None and callbacks(passed)):
-                    return model
-    except KeyboardInterrupt:
-        if rows == 0 and not _is_fitted(model):
-            raise
-        model.stop_reason_ = "interrupted"
-        return model
-    finally:
-        if lam is not None:
-            model.set_params(lam=None)
-    if rows == 0:
-        raise ValueError(f"{source.name} holds no examples")
+    _check(model, source, epochs, shuffle)
+    options = _options(model, source, classes)
+    passes = _passes(model, source, epochs, rng if shuffle else None, options, started)
+    _learn(model, source, passes, lambda passed: passed.seconds >= limit or (callbacks and callbacks(passed)))
     return model
 
 
-def _is_fitted(model: Any) -> bool:
+def _learn(model: Any, source: ChunkedSource, passes: Iterator[Passed], end: Callable[[Passed], Any]) -> None:
+    """Go through the passes until ``end`` says so. Ctrl-C is a stop reason, unless nothing is learnt yet."""
+    passed = None
+    try:
+        with _with_lam_of(model, source):
+            for passed in passes:
+                if end(passed):
+                    return
+    except KeyboardInterrupt:
+        if passed is None and not is_fitted(model):
+            raise
+        model.stop_reason_ = "interrupted"
+
+
+def _passes(
+    model: Any, source: ChunkedSource, epochs: int, rng: Any, options: dict[str, Any], started: float
+) -> Iterator[Passed]:  # fmt: skip
+    """Train on all chunks, in the order of the source if there is no ``rng``; yields after each chunk."""
+    rows = 0
+    for epoch in range(epochs):
+        for X, y, *_ in source if rng is None else source.shuffled(rng):
+            model.partial_fit(X, y, **options)
+            rows += y.shape[0]
+            yield Passed(model, epoch + 1, rows, time.perf_counter() - started)
+    if rows == 0:
+        raise ValueError(f"{source.name} holds no examples")
+
+
+def is_fitted(model: Any) -> bool:
+    """Whether a model has learnt anything."""
     try:
         check_is_fitted(model)
     except (NotFittedError, TypeError):
@@ -141,8 +149,10 @@ def _is_fitted(model: Any) -> bool:
     return True
 
 
-def _check(model: Any, source: ChunkedSource, epochs: int) -> None:
-    """Refuse what cannot be trained so."""
+def _check(model: Any, source: ChunkedSource, epochs: int, shuffle: bool) -> None:
+    """Refuse models and sources that chunks cannot be trained with."""
+    whole("epochs", epochs)
+    flag("shuffle", shuffle)
     if not hasattr(model, "partial_fit"):
         raise TypeError(
             f"{model!r} has no partial_fit, and cannot be trained on chunks: use LinearSVC (solver 'auto' or "
@@ -158,7 +168,7 @@ def _check(model: Any, source: ChunkedSource, epochs: int) -> None:
 
 
 def _options(model: Any, source: ChunkedSource, classes: Any) -> dict[str, Any]:
-    """What ``partial_fit`` is told beside the chunks: all classes, where it takes them."""
+    """The options of ``partial_fit``: all classes, if it takes them."""
     if "classes" not in signature(model.partial_fit).parameters:
         return {}
     if classes is None:
@@ -170,9 +180,15 @@ def _options(model: Any, source: ChunkedSource, classes: Any) -> dict[str, Any]:
     return {"classes": np.asarray(classes)}
 
 
-def _lam(model: Any, source: ChunkedSource) -> float | None:
-    """λ of all rows, for models whose λ is 1/(C n) with n the examples seen so far."""
+@contextmanager
+def _with_lam_of(model: Any, source: ChunkedSource) -> Iterator[None]:
+    """Set λ = 1/(C n) with n the rows of the whole source, for models that would take the rows seen so far."""
     known = model.get_params(deep=False) if hasattr(model, "get_params") else {}
     if known.get("lam", 0) is not None or "C" not in known or hasattr(model, "unlearn") or not source.again:
-        return None
-    return 1.0 / (float(known["C"]) * source.summary().n_rows)
+        yield
+        return
+    model.set_params(lam=1.0 / (float(known["C"]) * source.summary().n_rows))
+    try:
+        yield
+    finally:
+        model.set_params(lam=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Self
@@ -17,33 +17,31 @@ from sklearn.utils.validation import check_is_fitted
 from .. import solvers
 from ..arguments import not_negative, one_of, positive, whole
 from ..backends.tensors import as_given
-from ..core import losses
-from ..core.expansion import is_sparse
-from ..core.interrupts import heeded
-from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape, take_rows
+from ..core.kernels.expansion import is_sparse
+from ..core.losses import losses
+from ..core.rows.rows import CSRRows, DenseRows, as_matrix, as_rows, dtype_of, shape, take_rows
+from ..core.threads.interrupts import heeded
 from ..files import savable
 from ..history import History
 from ..models import KernelModel, PairsModel
 from ..problems.kernel import KernelProblem
 from ..problems.layout import Preparation, divided, finite_scores, new_rows
 from ..problems.precision import exact_scores, keeps_promise, sample, settled
-from ..schemas import Within
+from ..schemas import Pair, Text, Within
 from ..solvers.budget import MAINTENANCES, STEPS, Policy
 from ..solvers.budget.reduce import holding, reduced
-from ..solvers.budget.sgd import State, scores
-from .fitting import Shown, Turn, all_or_nothing, settled_gamma, with_callbacks
-from .labels import class_weights, weighted
-from .multiclass import target_of, targets_of
-from .saving import learnt
-from .streaming import GrowingClassifier, KernelStream, StreamedRegressor, weights_of_part
+from ..solvers.budget.sgd import BudgetedState, scores
+from .fit.fitting import Shown, Turn, all_or_nothing, with_callbacks
+from .fit.labels import class_weights, weighted
+from .fit.multiclass import target_of, targets_of
+from .fit.parameters import documented
+from .fit.saving import learnt
+from .fit.streaming import KernelStream, StreamedClassifier, StreamedRegressor
 
-#: Rows at a time brought to the layout of a model of the other one.
-BLOCK = 2**12
-#: Steps of partial_fit between looks at Ctrl-C.
-SLICE = 2**14
-#: Most memory of vectors that are merged in compress.
-MERGING_BYTES = 2**32
-#: Parameters that are policies, with the policies by name; those may still be entered.
+BLOCK = 2**12  # rows that are brought to a model's layout, dense or sparse, at a time
+SLICE = 2**14  # steps of partial_fit between looks at Ctrl-C: some hundredths of a second
+MERGING_BYTES = 2**32  # bytes that the vectors to be merged in compress may take
+#: Parameters that are policies, with the policies by name, to which users may add their own.
 NAMED: dict[str, Mapping[str, Any]] = {
     "step": {name: rule() for name, rule in STEPS.items()},
     "maintenance": MAINTENANCES,
@@ -51,7 +49,7 @@ NAMED: dict[str, Mapping[str, Any]] = {
 
 
 def in_layout(X: Any, sparse: bool) -> Any:
-    """The same rows, as a sparse matrix or as a dense one."""
+    """The rows as a sparse matrix, or as a dense one."""
     if sp.issparse(X) == sparse:
         return X
     return sp.csr_matrix(X) if sparse else X.toarray()
@@ -60,17 +58,7 @@ def in_layout(X: Any, sparse: bool) -> Any:
 class _Budgeted(KernelStream):
     """What the classifier and the regressor share."""
 
-    divisible = True
     tol = 0.0
-    _weights_of_part = staticmethod(weights_of_part)
-
-    budget: int
-    step: Any
-    maintenance: Any
-    max_bytes: float | None
-    batch_size: int
-    #: Of each precision of data that was predicted: the state by which that was done, and whether in float32.
-    _exactness: dict[np.dtype, tuple[State, bool]]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -94,70 +82,14 @@ class _Budgeted(KernelStream):
             )
         self._check_kernel()
 
-    # -- policies, by name or given, whose own parameters searches may set: step__eta, maintenance__threshold
+    def _meant(self, part: str, value: Any) -> Any:
+        return NAMED[part].get(value, value) if part in NAMED and isinstance(value, str) else value
 
     def _policy(self, name: str) -> Any:
-        given = getattr(self, name)
-        return NAMED[name].get(given, given) if isinstance(given, str) else given
+        return self._meant(name, getattr(self, name))
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether those of the step rule and of the maintenance are included, as ``step__eta``.
-
-        Returns
-        -------
-        dict
-            The values by name.
-
-        Examples
-        --------
-        >>> from widemargin import BudgetedSVC
-        >>> BudgetedSVC(maintenance="project").get_params()["maintenance__threshold"]
-        0.0
-        """
-        params = super().get_params(deep=False)
-        for name in ("step", "maintenance") if deep else ():
-            policy = self._policy(name)
-            own = vars(policy) if is_dataclass(policy) else {}
-            params.update({f"{name}__{field}": value for field, value in own.items()})
-        return params
-
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters by name.
-
-        Parameters
-        ----------
-        **params : values
-            The parameters, and those of the step rule and of the maintenance as ``step__eta=0.5``.
-
-        Returns
-        -------
-        self
-            The estimator.
-
-        Examples
-        --------
-        >>> from widemargin import BudgetedSVC
-        >>> BudgetedSVC(step="norma").set_params(step__eta=0.5).step
-        NormaStep(eta=0.5)
-        """
-        super().set_params(**{name: value for name, value in params.items() if "__" not in name})
-        for key, value in params.items():
-            name, nested, field = key.partition("__")
-            if nested:
-                if key not in self.get_params():
-                    known = ", ".join(sorted(name for name in self.get_params() if "__" in name)) or "none"
-                    owner = f": {name} is {getattr(self, name)!r}" if name in NAMED else ""
-                    raise ValueError(f"{key} is no parameter of {type(self).__name__}{owner}; nested ones are: {known}")
-                setattr(self, name, replace(self._policy(name), **{field: value}))
-        return self
-
-    def _solver(self, problem: KernelProblem, state: State | None = None) -> Any:
-        """The solver for a new state, or for one that has its buffers."""
+    def _solver(self, problem: KernelProblem, state: BudgetedState | None = None) -> Any:
+        """The solver for a new state, or for a state that has its buffers already."""
         step, maintenance = self._policy("step"), self._policy("maintenance")
         solver = solvers.solver_class("budgeted", "sgd")(
             int(self.budget), step, maintenance, batch_size=int(self.batch_size)
@@ -187,7 +119,7 @@ class _Budgeted(KernelStream):
         return KernelProblem(kernel, rows, y, target, float(self.lam), weights, "none", outputs=outputs)
 
     def _as_first(self, X: Any) -> Any:
-        """Rows in the layout that the stream began with."""
+        """Rows in the layout of the first rows, dense or sparse."""
         state = getattr(self, "_state", None)
         return X if state is None else in_layout(X, is_sparse(state.budget.vectors))
 
@@ -205,7 +137,7 @@ class _Budgeted(KernelStream):
 
     # -- streams
 
-    def _begin_part(self, problem: KernelProblem) -> tuple[Any, State]:
+    def _begin_part(self, problem: KernelProblem) -> tuple[Any, BudgetedState]:
         state = getattr(self, "_state", None)
         solver = replace(self._solver(problem, state), sampling="fixed")
         if state is None:
@@ -215,33 +147,36 @@ class _Budgeted(KernelStream):
                 f"a running model keeps its step and maintenance, {' and '.join(self._kind)}, got "
                 f"{' and '.join(kind)}: set them back, or fit anew"
             )
+        elif state.budget.A.dtype == np.float32 and solver.is_beyond(problem):
+            return solver, replace(copy.deepcopy(state), rng=state.rng)  # the part may be refused when it is learnt
         return solver, replace(state)
+
+    def _has_way_back(self, state: BudgetedState) -> bool:
+        last = getattr(self, "_state", None)
+        return last is None or last.values is not state.values
 
     def _slices(self, solver: Any, problem: KernelProblem) -> list[tuple[Any, int]]:
         steps = solver.steps_per_epoch(problem)
         return [(solver, min(steps - first, SLICE)) for first in range(0, steps, SLICE)]
 
-    def _measured(self, solver: Any, problem: KernelProblem, state: State, stopped: bool) -> dict[str, float] | None:
-        # a row costs B² kernel values and is kept: a stream of single examples gets one at each doubling
-        if stopped or state.counters.visits >= 2 * self.history_.last("visits"):
-            return solver.evaluate(problem, state)
-        return None
-
     @staticmethod
     def _kind_of(solver: Any) -> tuple[str, str]:
-        """What a state is of; ‖W‖ is followed from the first step on where there is a radius, or never."""
+        """The names of the step rule and of the policy, which a state keeps.
+
+        A step rule with a radius follows ‖W‖ from the first step on, so that it is another kind.
+        """
         bounded = " with a radius" if math.isfinite(getattr(solver.step, "radius", math.inf)) else ""
         return type(solver.step).__name__ + bounded, type(solver.maintenance).__name__
 
     def _adopt_part(
-        self, solver: Any, problem: KernelProblem, state: State, passes: float, seconds: float
+        self, solver: Any, problem: KernelProblem, state: BudgetedState, passes: float, seconds: float
     ) -> None:  # fmt: skip
         if not np.isfinite(state.coefficients).all():
             raise ValueError(
                 f"coefficients overflowed {state.budget.A.dtype}: scale the data or sample_weight, or raise lam"
             )
         self._kind, self._passes, self._seconds = self._kind_of(solver), passes, seconds
-        self._exactness = {}
+        state.drop_workspace()
 
     def _partly(self, model: KernelModel) -> dict[str, Any]:
         return {"_model_at_checkpoint": model}
@@ -250,29 +185,27 @@ class _Budgeted(KernelStream):
 
     @property
     def support_vectors_(self) -> Any:
-        """Vectors of the model, as rows; merged ones are no rows of the data."""
+        """The vectors of the model, as rows. Merged vectors are no rows of the data."""
         check_is_fitted(self, "_state")
         return divided(as_matrix(self._state.vectors()), -self._exponent)
 
     @property
     def dual_coef_(self) -> np.ndarray:
-        """Coefficients of the vectors, of shape (n_outputs, n_vectors)."""
+        """The coefficients of the vectors, of shape (n_outputs, n_vectors)."""
         check_is_fitted(self, "_state")
         return self._state.coefficients
 
     @property
     def model_bytes_(self) -> int:
-        """Bytes that the vectors and coefficients take."""
+        """The bytes that vectors and coefficients take."""
         check_is_fitted(self, "_state")
         return self._state.model_bytes
 
     @property
     def n_samples_seen_(self) -> int:
-        """Examples that were visited so far."""
+        """The number of examples visited so far."""
         check_is_fitted(self, "_state")
         return int(self._state.tally.visits)
-
-    gamma_ = property(settled_gamma)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
@@ -295,35 +228,34 @@ class _Budgeted(KernelStream):
         return finite_scores(score, X)
 
     def _as_model(self) -> KernelModel:
-        """The machine with its vectors as rows, in float64."""
+        """The model with its vectors as rows, in float64."""
         state = self._state
         places, bias = np.arange(state.support), np.zeros(1)
         return KernelModel(self._trained_kernel, places, state.vectors(), state.coefficients, bias)
 
     def _float32_suffices(self, dtype: np.dtype) -> bool:
-        """Whether the buffer of vectors predicts rows of a dtype as exactly as is promised; asked once of a state."""
+        """Whether the buffer of vectors scores rows of a dtype as exactly as is promised; computed once for a state."""
         state, kernel = self._state, self._trained_kernel
         if state.budget.A.dtype == np.float64 or state.support == 0:
             return True
-        answers = self.__dict__.setdefault("_exactness", {})
-        if dtype not in answers or answers[dtype][0] is not state:
+        answers: dict[np.dtype, bool] = state.work(kernel, dict)
+        if dtype not in answers:
             some, model = take_rows(state.vectors(dtype), sample(state.support, len(state.budget.A))), self._as_model()
             expected = exact_scores(model, some, model.vectors)
-            answers[dtype] = state, keeps_promise(scores(kernel, some, state).T, expected, dtype)
-        return bool(answers[dtype][1])
+            answers[dtype] = keeps_promise(scores(kernel, some, state).T, expected, dtype)
+        return answers[dtype]
 
     # -- files
 
     def _to_parts(self) -> dict[str, Any]:
         parts = super()._to_parts()
-        parts["fitted"].pop("_exactness", None)
-        # the order of visits is that of examples which are not in the file
+        # the order of visits is about examples that are not in the file
         parts["fitted"]["_state"] = replace(self._state, order=np.empty(0, np.int64), position=0)
         return parts
 
     def _without_state(self) -> Any:
         small, state = super()._without_state(), self._state
-        # the vectors stand in the state; what maintenance needs beside them may be much larger
+        # predictions need the vectors of the state; the matrices of maintenance may be much larger
         none = np.empty((0, 0))
         small._state = replace(state, budget=state.budget._replace(K=none, inverse=none), rng=np.random.default_rng(0))
         return small
@@ -332,7 +264,7 @@ class _Budgeted(KernelStream):
     def _of_format_1(
         cls, header: dict[str, Any], state: Any, kernel: Any, classes: Any, counts: Any
     ) -> dict[str, Any]:  # fmt: skip
-        """What was learnt, in a file of version 0.1."""
+        """The attributes in a file of version 0.1."""
         fitted = {
             "_state": state, "_trained_kernel": kernel, "_kind": tuple(header["policies"]),
             "_exponent": header.get("exponent", 0), "_gamma": header.get("gamma", getattr(kernel, "gamma", 1.0)),
@@ -347,11 +279,15 @@ class _Budgeted(KernelStream):
         return fitted
 
 
-_FITTED = learnt("_state", "_trained_kernel", "_exponent", _state=Within(State))
+_FITTED = learnt(
+    "_state", "_trained_kernel", "_exponent", "_gamma", goes_on_with=("_kind",), _state=Within(BudgetedState),
+    _kind=Pair(Text(), Text()),
+)  # fmt: skip
 
 
 @savable(**_FITTED)
-class BudgetedSVC(GrowingClassifier, _Budgeted):
+@documented
+class BudgetedSVC(StreamedClassifier, _Budgeted):
     """Kernel classification with at most ``budget`` support vectors, for data of any length.
 
     It takes stochastic gradient steps on ::
@@ -364,20 +300,13 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
 
     Parameters
     ----------
-    budget : int, default=500
-        The largest number of support vectors.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
-        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is tanh(γ⟨x,
-        z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁).
-    gamma : {"scale", "auto"} or float, default="scale"
-        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), "auto" is 1/n_features.
-        It is settled by the first call of ``fit`` or ``partial_fit``.
-    degree : int, default=3
-        The degree of the kernel "poly". Other kernels do not look at it.
-    coef0 : float, default=0.0
-        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
-    lam : float, default=1e-4
-        The factor λ of the regulariser. As a rule of thumb take 1/n to 10/n.
+    {budget}
+    {kernel:rows}
+    {gamma}
+        The first call of ``fit`` or ``partial_fit`` settles the value.
+    {degree}
+    {coef0}
+    {lam:number}
     step : {"pegasos", "norma", "implicit", "margin_perceptron", "passive_aggressive"} or a step rule, default="pegasos"
         The sizes of the steps. "pegasos" takes 1/(λt), "norma" 1/√t, "implicit" as much of that as an
         example needs, "margin_perceptron" steps of size 1 without regularisation, "passive_aggressive"
@@ -391,72 +320,35 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
         ones. "projectron" and "forget" are for ``step="margin_perceptron"``, "nearest" for kernels of
         distances. Policies with parameters are in :mod:`widemargin.solvers.budget`; searches set them
         as ``maintenance__threshold``.
-    max_iter : int, default=1
-        The number of passes that ``fit`` makes over the examples.
-    max_bytes : float or None, default=None
-        The largest memory of the model in bytes. It lowers ``budget`` to what fits. Vectors of sparse
-        data take memory as their features occur, and the smallest ones leave where it is full.
-    batch_size : int, default=1
-        The number of examples of a step. Larger steps are fewer, and faster where there are many
-        features.
-    multi_class : {"crammer_singer", "ovr"}, default="crammer_singer"
-        How more than two classes are told apart: by one joint loss, or by a hinge for each class
-        against the rest. Both share the support vectors among all classes.
-    class_weight : dict, "balanced" or None, default=None
-        The weights of the classes, by label. "balanced" gives all classes the same total weight; in
-        ``partial_fit`` it weighs an example by the counts seen up to it. None weighs every example the
-        same.
-    max_seconds : float or None, default=None
-        A wall-clock limit for ``fit``. The model at that time is kept.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where predictions are computed. "cuda" uses a GPU, "auto" uses one if there is one. Training is
-        always on the CPU.
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers. The same integer gives the same model again; None draws a new seed
-        in each call.
-    checkpoint : str, path or None, default=None
-        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
-        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
-        from it. A file of other data or other parameters is refused.
-    checkpoint_every : float, default=60
-        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
-    callbacks : callable, list of callables or None, default=None
-        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
-        Returning ``True`` stops the training.
-    verbose : int, default=0
-        1 shows a progress bar on standard error, 0 shows nothing.
+    {max_iter:passes}
+    {max_bytes}
+    {batch_size}
+        Larger batches mean fewer steps, and faster ones where there are many features.
+    {multi_class:budget}
+    {class_weight}
+        In ``partial_fit`` "balanced" uses the counts of the classes seen so far.
+    {max_seconds}
+    {device:predictions}
+    {random_state}
+    {checkpoint}
+    {checkpoint_every}
+    {callbacks}
+    {verbose}
 
     Attributes
     ----------
-    support_vectors_ : ndarray or sparse matrix of shape (n_vectors, n_features)
-        The support vectors. Merged vectors lie between rows of the data and are none of them.
-    dual_coef_ : ndarray of shape (1, n_vectors) or (n_classes, n_vectors)
-        The coefficients of the support vectors.
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
-    gamma_ : float
-        The value of γ in use, which ``gamma="scale"`` takes from the data. It exists for the kernels
-        that have a γ.
-    n_samples_seen_ : int
-        The number of examples visited so far, with repetitions.
-    model_bytes_ : int
-        The number of bytes that vectors and coefficients take.
-    history_ : History
-        One row per checkpoint. ``objective`` takes the loss of each example when it was visited;
-        ``support_vectors``, ``model_bytes``, ``maintenances``, ``degradation`` (the mean of ‖Δ‖/η) and
-        ``degradation_per_step`` tell of the budget.
-    certificate_ : None
-        Nothing is proven of this model, which has no dual variables. It is there so that all estimators
-        have it.
-    stop_reason_ : str
-        Why training ended: "max_iter", "max_seconds", "callback", "interrupted" (Ctrl-C) or
-        "partial_fit".
-    n_iter_ : int
-        The number of epochs done, rounded up.
-    n_features_in_ : int
-        The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features. It exists only if X was a frame whose columns have text as names.
+    {support_vectors_:merged}
+    {dual_coef_:classes}
+    {classes_}
+    {gamma_}
+    {n_samples_seen_}
+    {model_bytes_}
+    {history_:budget}
+    {certificate_:none}
+    {stop_reason_:budget}
+    {n_iter_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -532,23 +424,17 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
-            The examples, dense or CSR, float32 or float64.
-        y : array of shape (n,)
-            The class labels, of any type.
-        sample_weight : array of shape (n,) or None, default=None
-            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+        {X:examples}
+        {y:labels}
+        {sample_weight}
 
         Returns
         -------
-        self
-            The fitted estimator.
+        {self}
 
         Raises
         ------
-        ValueError
-            If a parameter, X, y or the weights make no sense; the message says what to do. The
-            estimator is then as it was before.
+        {ValueError}
 
         Examples
         --------
@@ -572,6 +458,7 @@ class BudgetedSVC(GrowingClassifier, _Budgeted):
 
 
 @savable(**_FITTED)
+@documented
 class BudgetedSVR(StreamedRegressor, _Budgeted):
     """Kernel regression with at most ``budget`` support vectors, for data of any length.
 
@@ -583,22 +470,14 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
 
     Parameters
     ----------
-    budget : int, default=500
-        The largest number of support vectors.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
-        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is tanh(γ⟨x,
-        z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁).
-    gamma : {"scale", "auto"} or float, default="scale"
-        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), "auto" is 1/n_features.
-        It is settled by the first call of ``fit`` or ``partial_fit``.
-    degree : int, default=3
-        The degree of the kernel "poly". Other kernels do not look at it.
-    coef0 : float, default=0.0
-        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
-    lam : float, default=1e-4
-        The factor λ of the regulariser. As a rule of thumb take 1/n to 10/n.
-    epsilon : float, default=0.1
-        The half-width of the tube, in units of y. Errors up to this size cost nothing.
+    {budget}
+    {kernel:rows}
+    {gamma}
+        The first call of ``fit`` or ``partial_fit`` settles the value.
+    {degree}
+    {coef0}
+    {lam:number}
+    {epsilon}
     step : {"pegasos", "norma", "implicit", "margin_perceptron", "passive_aggressive"} or a step rule, default="norma"
         The sizes of the steps. "pegasos" takes 1/(λt), "norma" 1/√t, "implicit" as much of that as an
         example needs, "margin_perceptron" steps of size 1 without regularisation, "passive_aggressive"
@@ -613,63 +492,32 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
         ones. "projectron" and "forget" are for ``step="margin_perceptron"``, "nearest" for kernels of
         distances. Policies with parameters are in :mod:`widemargin.solvers.budget`; searches set them
         as ``maintenance__threshold``.
-    max_iter : int, default=1
-        The number of passes that ``fit`` makes over the examples.
-    max_bytes : float or None, default=None
-        The largest memory of the model in bytes. It lowers ``budget`` to what fits. Vectors of sparse
-        data take memory as their features occur, and the smallest ones leave where it is full.
-    batch_size : int, default=1
-        The number of examples of a step. Larger steps are fewer, and faster where there are many
-        features.
-    max_seconds : float or None, default=None
-        A wall-clock limit for ``fit``. The model at that time is kept.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where predictions are computed. "cuda" uses a GPU, "auto" uses one if there is one. Training is
-        always on the CPU.
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers. The same integer gives the same model again; None draws a new seed
-        in each call.
-    checkpoint : str, path or None, default=None
-        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
-        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
-        from it. A file of other data or other parameters is refused.
-    checkpoint_every : float, default=60
-        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
-    callbacks : callable, list of callables or None, default=None
-        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
-        Returning ``True`` stops the training.
-    verbose : int, default=0
-        1 shows a progress bar on standard error, 0 shows nothing.
+    {max_iter:passes}
+    {max_bytes}
+    {batch_size}
+        Larger batches mean fewer steps, and faster ones where there are many features.
+    {max_seconds}
+    {device:predictions}
+    {random_state}
+    {checkpoint}
+    {checkpoint_every}
+    {callbacks}
+    {verbose}
 
     Attributes
     ----------
-    support_vectors_ : ndarray or sparse matrix of shape (n_vectors, n_features)
-        The support vectors. Merged vectors lie between rows of the data and are none of them.
+    {support_vectors_:merged}
     dual_coef_ : ndarray of shape (1, n_vectors)
         The coefficients of the support vectors.
-    gamma_ : float
-        The value of γ in use, which ``gamma="scale"`` takes from the data. It exists for the kernels
-        that have a γ.
-    n_samples_seen_ : int
-        The number of examples visited so far, with repetitions.
-    model_bytes_ : int
-        The number of bytes that vectors and coefficients take.
-    history_ : History
-        One row per checkpoint. ``objective`` takes the loss of each example when it was visited;
-        ``support_vectors``, ``model_bytes``, ``maintenances``, ``degradation`` (the mean of ‖Δ‖/η) and
-        ``degradation_per_step`` tell of the budget.
-    certificate_ : None
-        Nothing is proven of this model, which has no dual variables. It is there so that all estimators
-        have it.
-    stop_reason_ : str
-        Why training ended: "max_iter", "max_seconds", "callback", "interrupted" (Ctrl-C) or
-        "partial_fit".
-    n_iter_ : int
-        The number of epochs done, rounded up.
-    n_features_in_ : int
-        The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features. It exists only if X was a frame whose columns have text as names.
+    {gamma_}
+    {n_samples_seen_}
+    {model_bytes_}
+    {history_:budget}
+    {certificate_:none}
+    {stop_reason_:budget}
+    {n_iter_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -726,23 +574,17 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
-            The examples, dense or CSR, float32 or float64.
-        y : array of shape (n,)
-            The targets, numbers.
-        sample_weight : array of shape (n,) or None, default=None
-            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+        {X:examples}
+        {y:targets}
+        {sample_weight}
 
         Returns
         -------
-        self
-            The fitted estimator.
+        {self}
 
         Raises
         ------
-        ValueError
-            If a parameter, X, y or the weights make no sense; the message says what to do. The
-            estimator is then as it was before.
+        {ValueError}
 
         Examples
         --------
@@ -761,8 +603,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
-            The rows to predict.
+        {X:rows}
 
         Returns
         -------
@@ -779,7 +620,7 @@ class BudgetedSVR(StreamedRegressor, _Budgeted):
 
 
 def _ways(old: KernelModel, budget: int, maintenance: str | None) -> tuple[str, ...]:
-    """The ways to make a model smaller that were asked for, or those there are; refuses what cannot be."""
+    """The ways to make a model smaller: the one that was asked for, or all that can be used; refuses any other."""
     merges = old.kernel.is_gaussian and budget > 1
     if maintenance not in (None, "project") and not (maintenance == "merge" and merges):
         raise ValueError(
@@ -826,9 +667,9 @@ def average(models: list[Any], budget: int | None = None) -> Any:
     Parameters
     ----------
     models : list of fitted BudgetedSVC or BudgetedSVR
-        With the same γ, features and classes, trained on other examples each.
+        Estimators with the same γ, features and classes, each trained on other examples.
     budget : int, optional
-        Most vectors; by default those of the first.
+        Largest number of vectors; by default that of the first estimator.
 
     Returns
     -------
@@ -848,6 +689,7 @@ def average(models: list[Any], budget: int | None = None) -> Any:
 
 
 @heeded()
+@documented
 def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     """Return a copy of a trained kernel machine with at most ``budget`` support vectors.
 
@@ -860,8 +702,7 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     model : fitted estimator
         An SVC, SVR, BudgetedSVC, BudgetedSVR or IncrementalSVC. Its kernel must be one of vectors,
         neither precomputed nor a callable.
-    budget : int
-        The largest number of support vectors.
+    {budget}
     maintenance : {"merge", "project"} or None, default=None
         "merge" makes new vectors, for the kernel "rbf" only, and holds all of them in memory. "project"
         takes old ones. None tries both where it can, and keeps what loses less.
@@ -901,10 +742,16 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
             f"or the last step of a pipeline, got {model!r}"
         )
     ways = _ways(old, budget, maintenance)
-    small, n = copy.copy(model), shape(old.vectors)[0]
-    if n <= budget:
-        small.degradation_ = small.relative_degradation_ = 0.0
-        return small
+    if shape(old.vectors)[0] > budget:
+        return _compressed(model, old, budget, ways)
+    small = copy.copy(model)
+    small.degradation_ = small.relative_degradation_ = 0.0
+    return small
+
+
+def _compressed(model: Any, old: KernelModel, budget: int, ways: tuple[str, ...]) -> Any:
+    """A copy of an exact kernel machine with the vectors that :func:`reduced` finds, to predict with."""
+    small = copy.copy(model)
     kept, coefficients, lost, norm2 = reduced(old.kernel, old.vectors, old.coef, budget, ways)
     kept = as_matrix(kept).astype(dtype_of(old.vectors))
     rows = as_rows(kept)

@@ -1,8 +1,9 @@
-"""Cross-validated scores of kernel classifiers over a grid of C and γ: on a GPU all folds and C of a γ at once."""
+"""Cross-validated scores of kernel classifiers over a grid of C and γ. A GPU trains all folds and C of a γ at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,16 @@ from sklearn.model_selection import check_cv
 
 from ..arguments import positive
 from ..backends.tensors import hosted, taken
-from ..core.blas import one_blas_thread
-from ..core.interrupts import Interrupts, heeded
-from ..core.kernels import class_of
-from ..core.pairs import add_votes, first_pair
-from ..core.rows import checked_sparse
+from ..core.kernels.kernels import class_of
+from ..core.rows.rows import checked_sparse
+from ..core.threads.blas import one_blas_thread
+from ..core.threads.interrupts import Interrupts, at_once, heeded, told, unless_told
+from .fit.jobs import Binaries, run_on_device
+from .fit.labels import class_weights
+from .fit.parameters import documented
+from .fit.session import Session
+from .fit.voting import count_votes, pieces_of, with_scores
 from .kernel import SVC
-from .labels import class_weights
-from .machine import Task
-from .multiclass import Binaries
-from .sides import run_side_by_side
 
 
 @dataclass
@@ -81,6 +82,7 @@ class SVMGrid:
 
 @heeded()
 @one_blas_thread()
+@documented
 def svm_grid(
     X: Any,
     y: Any,
@@ -99,20 +101,16 @@ def svm_grid(
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (n, n_features)
-        The examples, as in :meth:`SVC.fit`.
-    y : array of shape (n,)
-        The class labels.
-    Cs : sequence of float
-        The values of C.
+    {X:path}
+    {y:labels}
+    {Cs}
     gammas : sequence of float, "scale" or "auto", default=("scale",)
         The values of γ. On a GPU "scale" is that of all examples, held-out ones among them.
     cv : int, cross-validation generator or an iterable, default=5
         The folds, as in scikit-learn. A number makes stratified folds.
     sample_weight : array of shape (n,) or None, default=None
         The weights of the examples, for training. Scores count examples.
-    **parameters : values
-        Further parameters of :class:`SVC`.
+    {parameters}
 
     Returns
     -------
@@ -133,6 +131,32 @@ def svm_grid(
     (2, 2, 3)
     >>> model = SVC(**grid.best_params).fit(X, y)
     """
+    _check_grid(Cs, gammas, parameters)
+    Cs, gammas = [positive("each of Cs", C) for C in Cs], list(gammas)
+    X, y, sample_weight = checked_sparse(taken(X)), hosted(y), hosted(sample_weight, "sample_weight")
+    with at_once():
+        folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
+    scores, gaps = np.full((2, len(gammas), len(Cs), len(folds)), np.nan)
+    _fill(parameters, gammas, X, np.asarray(y), Cs, folds, sample_weight, scores, gaps)
+    return SVMGrid(Cs, gammas, scores, gaps)
+
+
+def _fill(
+    parameters: dict[str, Any], gammas: list[Any], X: Any, y: np.ndarray, Cs: list[float],
+    folds: list[tuple[np.ndarray, np.ndarray]], sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
+) -> None:  # fmt: skip
+    """Fill the scores and gaps of all machines, γ by γ, on the GPU or in turn; after Ctrl-C some stay NaN."""
+    with Interrupts():
+        for g, gamma in enumerate(gammas):
+            model = SVC(gamma=gamma, **parameters)
+            model._check_parameters()
+            across = _on_device if model._trains_side_by_side() else _in_turn
+            if not across(model, X, y, Cs, folds, sample_weight, scores[g], gaps[g]):
+                return
+
+
+def _check_grid(Cs: Any, gammas: Any, parameters: dict[str, Any]) -> None:
+    """Refuse parameters that a grid sets itself, and values that are no sequences."""
     for name in ("C", "gamma", "lam", "early_stopping", "checkpoint", "warm_start"):
         if parameters.get(name):
             raise ValueError(
@@ -141,25 +165,16 @@ def svm_grid(
     for name, values in (("Cs", Cs), ("gammas", gammas)):
         if isinstance(values, (int, float, str)) or len(values) == 0:
             raise ValueError(f"{name} must be a sequence, got {values!r}: give a list such as [0.1, 1, 10]")
-    Cs, gammas = [positive("each of Cs", C) for C in Cs], list(gammas)
-    X, y, sample_weight = checked_sparse(taken(X)), hosted(y), hosted(sample_weight, "sample_weight")
-    folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
-    scores, gaps = np.full((2, len(gammas), len(Cs), len(folds)), np.nan)
-    with Interrupts() as interrupts:
-        for g, gamma in enumerate(gammas):
-            model = SVC(gamma=gamma, **parameters)
-            model._check_parameters()
-            across = _on_device if model._trains_side_by_side() else _in_turn
-            if not across(model, X, np.asarray(y), Cs, folds, sample_weight, scores[g], gaps[g], interrupts):
-                break
-    return SVMGrid(Cs, gammas, scores, gaps)
 
 
 def _in_turn(
     model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]],
-    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray, interrupts: Interrupts,
+    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
 ) -> bool:  # fmt: skip
-    """scores, gaps (n_Cs × n_folds) ← of machines that start from the one before in their fold; False on Ctrl-C."""
+    """Fill scores and gaps, of shape (n_Cs, n_folds), in place; returns False after Ctrl-C.
+
+    In each fold a machine starts from the machine of the next smaller C.
+    """
     table = isinstance(model.kernel, str) and class_of(model.kernel).is_table
     for k, (train, test) in enumerate(folds):
         s = None if sample_weight is None else np.asarray(sample_weight)[train]
@@ -170,16 +185,16 @@ def _in_turn(
             own._fit(known, y[train], s, None if last is None else last._duals() * (own.C / last.C))
             if own.stop_reason_ == "interrupted":
                 return False
-            score = np.mean(own.predict(new) == y[test])
-            if interrupts.seen:
+            found = unless_told(partial(own.predict, new))
+            if found is None:
                 return False
-            scores[c, k], last = score, own
+            scores[c, k], last = np.mean(found == y[test]), own
             gaps[c, k] = _largest_gap(own.certificate_)
     return True
 
 
 def _largest_gap(certificates: Any) -> float:
-    """The largest relative gap of the certificates of a machine; NaN where there is none."""
+    """The largest relative gap of a machine's certificates; NaN where one is missing."""
     if certificates is None:
         return np.nan
     several = [certificates] if hasattr(certificates, "gap") else list(certificates)
@@ -188,21 +203,20 @@ def _largest_gap(certificates: Any) -> float:
 
 def _on_device(
     model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]],
-    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray, interrupts: Interrupts,
+    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
 ) -> bool:  # fmt: skip
-    """As :func:`_in_turn`, all machines side by side.
+    """As :func:`_in_turn`, with all machines side by side on a GPU.
 
-    Every problem has all examples, those that it does not train on with weight 0: so the responses of training have
-    the scores of the held-out ones.
+    Every problem has all examples. The held-out ones have weight 0, so that training computes their scores, too.
     """
-    task, binaries = model._given(X, y, sample_weight)
+    session, binaries = model._laid_out(X, y, sample_weight)
     whole = [_fold(model, binaries, train) for train, _ in folds]
-    parts = [part for C in Cs for own in whole for part in _parts(task, own, C)]
+    parts = [part for C in Cs for own in whole for part in _parts(session, own, C)]
     from ..backends.workspace import Problems
 
-    problems = Problems(task.whole, parts, [np.arange(task.whole.n)] * len(parts))
-    solver, outcome = run_side_by_side(model, task, problems)
-    if interrupts.seen:
+    problems = Problems(session.whole, parts, [np.arange(session.whole.n)] * len(parts))
+    solver, outcome = run_on_device(session, problems)
+    if told():
         return False
     certificates, place, count = solver.certificates(problems, outcome.state), 0, len(binaries)
     for c in range(len(Cs)):
@@ -215,13 +229,13 @@ def _on_device(
                 ]
             )
             scores[c, k] = np.mean(_decided(values, model) == binaries.codes[test])
-            gaps[c, k] = np.nan if task.indefinite else _largest_gap(certificates[own])
+            gaps[c, k] = np.nan if session.indefinite else _largest_gap(certificates[own])
             place = own.stop
     return True
 
 
 def _fold(model: SVC, binaries: Binaries, train: np.ndarray) -> Binaries:
-    """The same problems with the weights that they have in a fold: 0 for what is held out."""
+    """The problems of a fold, with weight 0 for the examples that are held out."""
     own = binaries.take(train)
     weights = np.zeros(binaries.codes.size)
     weights[train] = own.weights if own.weights.size else 1.0
@@ -234,25 +248,25 @@ def _fold(model: SVC, binaries: Binaries, train: np.ndarray) -> Binaries:
     return replace(binaries, weights=weights, of_class=of_class, weighted=True)
 
 
-def _parts(task: Task, binaries: Binaries, C: float) -> list[Any]:
-    """The binary problems as ones of all examples."""
+def _parts(session: Session, binaries: Binaries, C: float) -> list[Any]:
+    """The binary problems of a machine, each on all examples."""
     n, parts = binaries.codes.size, []
     for k in range(len(binaries)):
         chosen, y, s = binaries.binary(k)
         signs, weights = np.ones(n), np.zeros(n)
         signs[chosen], weights[chosen] = y, s
-        parts.append(replace(task.whole, y=signs, sample_weight=weights, lam=1.0 / (C * n)))
+        parts.append(replace(session.whole, y=signs, sample_weight=weights, lam=1.0 / (C * n)))
     return parts
 
 
 def _decided(scores: np.ndarray, model: SVC) -> np.ndarray:
-    """Codes of the classes, from the scores of all binary problems."""
+    """The predicted codes, from the scores of all binary problems."""
     if scores.shape[0] == 1:
         return (scores[0] > 0.0).astype(np.int64)
     if not model._in_pairs():
         return scores.argmax(axis=0)
     k = model.classes_.size
-    votes, sums = np.zeros((k, scores.shape[1])), np.zeros((k, scores.shape[1]))
-    for i in range(k - 1):
-        add_votes(np.ascontiguousarray(scores[first_pair(i, k) : first_pair(i + 1, k)]), i, votes, sums)
-    return (votes + sums / (3.0 * (np.abs(sums) + 1.0)) if model.break_ties else votes).argmax(axis=0)
+    counted = np.empty((scores.shape[1], 2, k))
+    count_votes(pieces_of(scores, k), k, counted)
+    votes, sums = counted[:, 0], counted[:, 1]
+    return (with_scores(votes, sums) if model.break_ties else votes).argmax(axis=1)

@@ -1,9 +1,9 @@
 """Successive halving: the C and γ of a machine, from errors on held-out rows.
 
-A grid of candidates is trained on few rows; the best of them, one in ``factor``, go on to ``factor`` times as many,
-until the last few have all rows. The rows of a rung are among those of the next, and have each class in its proportion.
-On a rung the machines of one γ are trained from the smallest C to the largest, each from the solution of the one
-before, and their certificates say how near to the optimum they are whose errors are compared.
+A grid of candidates is trained on few rows. The best of them, one in ``factor``, go on to ``factor`` times as many
+rows, until the last few have all rows. The rows of a rung are among the rows of the next rung, and have each class in
+its proportion. On a rung the machines of one γ are trained from the smallest C to the largest, each from the solution
+of the one before. Their certificates say how near to the optimum the machines are whose errors are compared.
 
 Jamieson, Talwalkar: Non-stochastic best arm identification and hyperparameter optimization. AISTATS 2016. Here a budget
 is a number of rows, and what a candidate costs on a rung is what its training takes.
@@ -21,15 +21,14 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from ..arguments import positive, whole
-from .fitting import now
+from .fit.fitting import now
 
-#: Of a time limit, the share for the search; the rest is for training the best on all rows.
-FOR_SEARCH = 0.6
+FOR_SEARCH = 0.6  # share of a time limit for the search; the rest is for training the best candidate on all rows
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate on a rung; ``gamma`` is None for machines without, ``relative_gap`` where nothing is proven."""
+    """A candidate on a rung. ``gamma`` is None for machines without γ, ``relative_gap`` where nothing is proven."""
 
     C: float
     gamma: float | None
@@ -39,20 +38,20 @@ class Tried:
 
     @property
     def rank(self) -> tuple[float, float, float]:
-        """By error; of equal ones the smaller C, which is the simpler machine, and then the smaller γ."""
+        """The order of candidates: by error, then the smaller C, which is the simpler machine, then the smaller γ."""
         return self.error, self.C, self.gamma or 0.0
 
 
 @dataclass
 class Rung:
-    """What was tried on so many rows; ``whole`` if every candidate that was to be."""
+    """The candidates tried on so many rows; ``whole`` says that none was left out."""
 
     rows: int
     tried: list[Tried] = field(default_factory=list)
     whole: bool = False
 
     def best(self, count: int = 1) -> list[Tried]:
-        """The first ones by rank."""
+        """The best candidates by rank."""
         return sorted(self.tried, key=lambda each: each.rank)[:count]
 
 
@@ -65,14 +64,14 @@ class Search:
 
     @property
     def best(self) -> Tried | None:
-        """The best of the last whole rung; of what was tried where there is none; None if nothing was."""
+        """The best of the last whole rung; without a whole rung, of the last one; None if nothing was tried."""
         known = [rung for rung in self.rungs if rung.tried]
         finished = [rung for rung in known if rung.whole]
         return (finished or known)[-1].best()[0] if known else None
 
 
 def sizes(n: int, candidates: int, factor: int, min_rows: int) -> list[int]:
-    """Rows of the rungs: all of them on the last, where about ``factor`` candidates are left or fewer.
+    """The number of rows of each rung. The last has all rows, and about ``factor`` candidates or fewer.
 
     >>> sizes(27000, 27, 3, 500)
     [3000, 9000, 27000]
@@ -83,7 +82,7 @@ def sizes(n: int, candidates: int, factor: int, min_rows: int) -> list[int]:
 
 
 def nested(y: np.ndarray, labels: bool, rng: np.random.Generator) -> np.ndarray:
-    """An order of the rows whose every beginning has each class in its proportion; the first rows are one of each."""
+    """An order of the rows in which the first rows, however many, have each class in its proportion."""
     order = rng.permutation(y.size)
     if not labels:
         return order
@@ -95,7 +94,7 @@ def nested(y: np.ndarray, labels: bool, rng: np.random.Generator) -> np.ndarray:
 
 
 def error_of(model: Any, X: Any, y: np.ndarray) -> float:
-    """The share of wrong labels, or the root of the mean square error."""
+    """The share of wrong labels of a classifier; the root of the mean square error of a regressor."""
     predicted = model.predict(X)
     if is_classifier(model):
         return float(np.mean(predicted != y))
@@ -156,26 +155,40 @@ def successive_halving(
     if whole("factor", factor) < 2:
         raise ValueError(f"factor must be 2 or more, got {factor}")
     whole("min_rows", min_rows)
-    left = [(positive("each of Cs", C), gamma) for gamma in gammas for C in sorted(set(Cs))]
-    if not left:
+    grid = _candidates(Cs, gammas)
+    deadline = math.inf if max_seconds is None else now() + positive("max_seconds", max_seconds)
+    order = nested(training[1], is_classifier(model), np.random.default_rng(random_state))
+    rungs = [np.sort(order[:rows]) for rows in sizes(order.size, len(grid), factor, min_rows)]
+    return _search(model, training, held, grid, rungs, factor, deadline, said)
+
+
+def _candidates(Cs: Sequence[float], gammas: Sequence[float | None]) -> list[tuple[float, float | None]]:
+    """All pairs (C, γ), for each γ from the smallest C on."""
+    grid = [(positive("each of Cs", C), gamma) for gamma in gammas for C in sorted(set(Cs))]
+    if not grid:
         raise ValueError("the search has no candidates: give Cs and gammas")
-    X, y = training
-    order = nested(y, is_classifier(model), np.random.default_rng(random_state))
-    search, deadline = Search(), math.inf if max_seconds is None else now() + positive("max_seconds", max_seconds)
-    for rows in sizes(y.size, len(left), factor, min_rows):
-        rung = Rung(rows)
+    return grid
+
+
+def _search(
+    model: Any, training: tuple[Any, np.ndarray], held: tuple[Any, np.ndarray], left: list[Any],
+    chosen: list[np.ndarray], factor: int, deadline: float, said: Callable[[int, Tried], Any],
+) -> Search:  # fmt: skip
+    """Try the candidates that are ``left`` on each set of ``chosen`` rows; the best of a rung go on to the next."""
+    search, (X, y) = Search(), training
+    for rows in chosen:
+        rung = Rung(rows.size)
         search.rungs.append(rung)
-        chosen = np.sort(order[:rows])
         try:
-            for tried in _climb(model, X[chosen], y[chosen], held, left, deadline):
+            for tried in _climb(model, X[rows], y[rows], held, left, deadline):
                 rung.tried.append(tried)
-                said(rows, tried)
+                said(rows.size, tried)
         except KeyboardInterrupt:
             search.stop_reason = "interrupted"
-            return search
+            break
         if len(rung.tried) < len(left) or rung.tried[-1].stop_reason == "max_seconds":
             search.stop_reason = "max_seconds"
-            return search
+            break
         if all(each.error == math.inf for each in rung.tried):
             raise ValueError(rung.tried[0].stop_reason.removeprefix("failed: "))
         rung.whole = True
@@ -187,9 +200,9 @@ def successive_halving(
 def _climb(
     model: Any, X: Any, y: np.ndarray, held: tuple[Any, np.ndarray], left: list[Any], deadline: float
 ) -> Iterator[Tried]:
-    """The candidates on a rung as they are tried: for each γ from the smallest C on, warm-started, until time is up.
+    """Try the candidates on a rung, for each γ from the smallest C on, warm-started, until time is up.
 
-    Ctrl-C raises: a machine that was interrupted has no error to go by.
+    Ctrl-C raises KeyboardInterrupt, because the error of an interrupted machine says nothing.
     """
     for gamma in dict.fromkeys(gamma for _, gamma in left):
         machine = clone(model).set_params(warm_start=True, **({} if gamma is None else {"gamma": gamma}))
@@ -198,7 +211,7 @@ def _climb(
             machine.set_params(C=C, max_seconds=seconds)
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the gap says what did not converge
+                    warnings.simplefilter("ignore")  # the gap says which machines did not converge
                     machine.fit(X, y)
             except (ValueError, ArithmeticError) as bad:
                 yield Tried(C, gamma, math.inf, None, "failed: " + " ".join(str(bad).split()))
@@ -211,7 +224,7 @@ def _climb(
 
 
 def proven_gap(model: Any) -> float | None:
-    """The relative duality gap that a model's certificate proves; the largest of several, None without one."""
+    """The largest relative duality gap of a model's certificates; None where one is missing."""
     found: Any = getattr(model, "certificate_", None)
     gaps = [found] if hasattr(found, "relative_gap") else list(found or [])
     if not gaps or any(each is None for each in gaps):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
@@ -13,10 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
 from ..arguments import not_negative, one_of, positive, whole
-from ..core import losses
-from ..core.kernels import class_of
-from ..core.panels import way_of
-from ..core.rows import CSRRows, DenseRows, as_matrix, dtype_of, take_rows
+from ..core.kernels.kernels import class_of
+from ..core.kernels.matrix import largest_value
+from ..core.kernels.panels import way_of
+from ..core.losses import losses
+from ..core.rows.rows import CSRRows, DenseRows, as_matrix, dtype_of, take_rows
+from ..core.threads.interrupts import told, unless_told
 from ..files import savable
 from ..history import History
 from ..models import KernelModel
@@ -26,37 +30,38 @@ from ..problems.objective import Certificate
 from ..problems.precision import settled
 from ..running import run
 from ..schemas import ANYTHING, Array, Own, Row, Whole, Within
-from ..solvers.tracking import State
+from ..solvers.tracking.state import TrackerState
+from ..stopping import certified, short_of_tol, without_proof
 from ..warning import warn
-from .fitting import Shown, Turn, all_or_nothing, check_solver, settled_gamma, with_callbacks
-from .labels import class_weights, weighted
-from .multiclass import targets_of
-from .saving import learnt
-from .streaming import GrowingClassifier, KernelStream, weights_of_part
+from .fit.checking import check_solver
+from .fit.fitting import Shown, Turn, all_or_nothing, now, with_callbacks
+from .fit.labels import class_weights, weighted
+from .fit.multiclass import targets_of
+from .fit.parameters import documented
+from .fit.proof import Exact
+from .fit.saving import learnt
+from .fit.streaming import KernelStream, StreamedClassifier
 
-#: Examples of partial_fit between looks at Ctrl-C.
-SLICE = 256
-#: Rows that are not needed any more are given up when there are this many times those that are, and so many more.
+SLICE = 256  # examples of partial_fit between looks at Ctrl-C
+#: Rows that are no longer needed are given up when all rows are IDLE times the needed ones and IDLE_ROWS more.
 IDLE, IDLE_ROWS = 2, 256
-#: finish solves the problem of the vectors to so many times the tolerance before it looks at the others.
-ROUGHER = 10.0
-#: A repair lets examples join the vectors so many times at most; gaps below the second number are rounding.
-MOST_TURNS, ROUNDING = 20, 1e-7
+ROUGHER = 10.0  # finish solves the problem of the vectors to so many times its tolerance before it takes the others
+MOST_TURNS = 20  # how often a repair lets examples join the vectors
+ROUNDING = 1e-7  # a normalised gap below this is rounding, which no repair closes
 HINGE = losses.Single(losses.Hinge())
 
 
 class Solved(NamedTuple):
-    """A binary problem solved: dual variables, responses, what is proven, why it ended and after how long."""
+    """A binary problem solved: dual variables, responses, why SMO ended and after how many seconds."""
 
     beta: np.ndarray
     f: np.ndarray
-    certificate: Certificate
     stop_reason: str
     seconds: float
 
 
 class Made:
-    """An attribute that is made of what was learnt when it is asked for, and kept in ``_made``; it can be set."""
+    """An attribute that is computed from the state when it is asked for, and kept in ``_made``. It can be set."""
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
         self.make, self.__doc__, self.name = make, make.__doc__, make.__name__
@@ -83,27 +88,37 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class Growing(KernelProblem):
-    """The problem of the examples so far: C is a number that does not depend on how many they are, to the bit."""
+    """The problem of the examples so far. C does not depend on the number of examples, to the bit."""
 
     cost: float = 1.0
 
     @property
     def C(self) -> float:  # type: ignore[override]
-        """The trade-off as it was given."""
+        """The parameter C as the user gave it."""
         return self.cost
 
 
 def gaps_of(problem: KernelProblem, beta: np.ndarray, f: np.ndarray, bias: np.ndarray) -> tuple[float, np.ndarray]:
-    """(P − D)/ΣC of dual variables with their responses, and what each example adds to P − D, of shape (outputs, n)."""
+    """(P − D)/ΣC at dual variables with their responses, and the share of each example in P − D, (outputs, n)."""
     e = problem.signs - f - bias[:, None]
     caps = np.array([problem.caps_of(q) for q in range(problem.n_outputs)])
     room = np.where(e > 0.0, np.maximum(problem.signs, 0.0), np.minimum(problem.signs, 0.0)) * caps - beta
     return float(np.sum(room * e) / max(caps.sum(), np.finfo(float).tiny)), room * e
 
 
+def _check_repair(repair: Any) -> None:
+    """Refuse a ``repair`` that is neither "auto" nor a gap ≥ 0."""
+    if isinstance(repair, str) and repair == "auto":
+        return
+    if isinstance(repair, (str, bool, type(None))):
+        raise ValueError(f"repair must be 'auto' or a gap ≥ 0, got {repair!r}")
+    not_negative("repair", repair)
+
+
 def appended(old: np.ndarray, n: int, new: np.ndarray) -> np.ndarray:
-    """An array whose first n entries are those of ``old`` and the next ones new; in the memory of the old one where
-    that has room behind them, which nobody uses.
+    """An array with the first n entries of ``old``, followed by ``new``.
+
+    It is the old array, changed in place, if that has room behind its first n entries.
     """
     total = n + new.shape[0]
     if total > old.shape[0]:
@@ -121,10 +136,10 @@ def appended(old: np.ndarray, n: int, new: np.ndarray) -> np.ndarray:
 )  # fmt: skip
 @dataclass(frozen=True)
 class Archive:
-    """The examples that are remembered, in the order in which they were seen; arrays have room behind the first n.
+    """The remembered examples, in the order in which they were seen; the arrays have room behind the first n.
 
-    ``codes`` are the places of labels among the classes, ``weights`` all that multiplies C, ``numbers`` those of
-    arrival, ``y`` the signs of shape (n, outputs).
+    ``codes`` are the places of labels among the classes, ``weights`` the factors of C, ``numbers`` the places in the
+    order of arrival, ``y`` the signs, of shape (n, outputs).
     """
 
     rows: Any
@@ -136,7 +151,7 @@ class Archive:
 
     @classmethod
     def of(cls, rows: Any, outputs: int) -> Archive:
-        """An empty one for rows like these."""
+        """An empty archive for rows like these."""
         rows = take_rows(rows, np.empty(0, np.int64))
         return cls(rows, np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64), np.empty((0, outputs)), 0)
 
@@ -154,7 +169,7 @@ class Archive:
         return CSRRows(rows.data[:entries], rows.indices[:entries], rows.indptr[: n + 1], rows.n_features)
 
     def extended(self, rows: Any, codes: np.ndarray, weights: np.ndarray, numbers: np.ndarray, y: Any) -> Archive:
-        """With more examples behind these."""
+        """The archive with more examples behind these."""
         n, own = self.n, self.rows
         new: Any
         if isinstance(own, DenseRows):
@@ -173,13 +188,13 @@ class Archive:
         )  # fmt: skip
 
     def taken(self, kept: np.ndarray) -> Archive:
-        """A copy of some of them."""
+        """A copy with some of the examples."""
         return Archive(
             take_rows(self.X, kept), self.codes[kept], self.weights[kept], self.numbers[kept], self.y[kept], kept.size
         )
 
     def recoded(self, codes: np.ndarray, y: np.ndarray) -> Archive:
-        """With other classes."""
+        """The archive with other codes and signs."""
         return replace(self, codes=codes, y=y)
 
 
@@ -188,13 +203,15 @@ _MODEL = Own(KernelModel, d="d")
 
 @savable(
     **learnt(
-        "classes_", "_preparation", "_trained_kernel", _archive=Within(Archive), _state=Within(State),
+        "classes_", "_preparation", "_trained_kernel", "_gamma", goes_on_with=("_kind",),
+        _archive=Within(Archive), _state=Within(TrackerState),
         _preparation=Own(Preparation, d="d"), _made=Row({"_model": _MODEL}, rest=ANYTHING, needs=()),
         _model=_MODEL,
         _kind=Row({}, rest=ANYTHING, needs=("C", "intercept", "algorithm", "memory", "window", "budget")),
     )
 )  # fmt: skip
-class IncrementalSVC(GrowingClassifier, KernelStream):
+@documented
+class IncrementalSVC(StreamedClassifier, KernelStream):
     """Kernel classification that follows the SVM of all examples so far, one example at a time.
 
     After each example it is close to the minimum of ::
@@ -208,26 +225,16 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     Parameters
     ----------
-    C : float, default=1.0
-        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
-        smaller one a wider margin.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian"}, default="rbf"
-        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is tanh(γ⟨x,
-        z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁).
-    gamma : {"scale", "auto"} or float, default="scale"
-        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), "auto" is 1/n_features.
-        It is settled by the first call of ``fit`` or ``partial_fit``.
-    degree : int, default=3
-        The degree of the kernel "poly". Other kernels do not look at it.
-    coef0 : float, default=0.0
-        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
+    {C}
+    {kernel:rows}
+    {gamma}
+        The first call of ``fit`` or ``partial_fit`` settles the value.
+    {degree}
+    {coef0}
     solver : "auto" or Tracker, default="auto"
         The method that learns an example. "auto" is ``Tracker()``; ``Tracker(reprocess=3)`` sets its
         options.
-    intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
-        What is done about the intercept. "unregularized" leaves it free, as LIBSVM does. "regularized"
-        adds 1 to the kernel. "none" leaves it out. "auto" is "unregularized" where the solver can do
-        that, else "regularized".
+    {intercept:kernel}
     memory : {"all", "support"}, default="all"
         Which examples are remembered: all, or the support vectors and those that may become some soon.
         ``finish``, ``unlearn`` and ``duality_gap`` speak of the examples that are remembered.
@@ -239,74 +246,51 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         not remembered, so that the machine is about that of the last examples, as many as vectors or
         twice as many. It suits streams that drift; on others whose classes overlap :class:`BudgetedSVC`
         is much better.
-    class_weight : dict, "balanced" or None, default=None
-        The weights of the classes, by label. "balanced" gives all classes the same total weight; in
-        ``partial_fit`` it weighs an example by the counts seen up to it. None weighs every example the
-        same.
+    {class_weight}
+        In ``partial_fit`` "balanced" uses the counts of the classes seen so far.
     cache_size : float, default=200
         The memory for kernel values, in megabytes.
-    max_iter : int, default=1
-        The number of passes that ``fit`` makes over the examples.
-    max_seconds : float or None, default=None
-        A wall-clock limit for ``fit``. The model at that time is kept, and examples it has not seen are
-        not remembered.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where predictions are computed. "cuda" uses a GPU, "auto" uses one if there is one. Training is
-        always on the CPU.
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers, for the order in which ``fit`` sees the examples and for the
-        solver's draws. None is a fixed seed here.
-    checkpoint : str, path or None, default=None
-        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
-        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
-        from it. A file of other data or other parameters is refused.
-    checkpoint_every : float, default=60
-        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
-    callbacks : callable, list of callables or None, default=None
-        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
-        Returning ``True`` stops the training.
-    verbose : int, default=0
-        1 shows a progress bar on standard error, 0 shows nothing.
+    {max_iter:passes}
+    {max_seconds}
+        Examples that ``fit`` has not seen by then are not remembered.
+    {device:predictions}
+    {random_state:fixed}
+        It decides the order in which ``fit`` sees the examples, and the solver's draws.
+    {checkpoint}
+    {checkpoint_every}
+    {callbacks}
+    {verbose}
 
     Attributes
     ----------
     support_ : ndarray of shape (n_support,)
-        The numbers of the support vectors. Examples are numbered from 0 on as they arrive, those of
-        ``fit`` by their rows.
+        The numbers of the support vectors. Examples are numbered from 0 in the order of arrival, those
+        of ``fit`` by their rows.
     support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
         The support vectors, in the order of ``support_``.
-    n_support_ : ndarray of shape (n_classes,)
-        The number of support vectors of each class.
+    {n_support_}
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
         The coefficients of the support vectors.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        The intercepts, one per binary problem.
-    coef_ : ndarray of shape (n_problems, n_features)
-        The weights of the features, a row per binary problem. It exists for ``kernel="linear"`` only.
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
-    gamma_ : float
-        The value of γ in use, which ``gamma="scale"`` takes from the data. It exists for the kernels
-        that have a γ.
+    {intercept_:classes}
+    {coef_:kernel}
+    {classes_}
+    {gamma_}
     n_samples_seen_ : int
         The number of examples that have arrived.
     online_error_ : float
         The share of the examples that was predicted wrongly when it arrived, before it was learnt.
     certificate_ : Certificate, list of them or None
-        What :meth:`finish` has proven, one certificate for each binary problem. It is None before, and
-        when examples have come or gone since.
+        The result of :meth:`finish`, one certificate for each binary problem. It is None before, and
+        after examples have been added or removed.
     history_ : History
         One row per checkpoint, with ``seconds``, ``visits``, ``online_error``, ``kernel_evals`` and
         others. ``objective`` takes the loss of each example when it was visited.
     stop_reason_ : str
         Why training ended: "max_iter", "max_seconds", "callback", "interrupted" (Ctrl-C),
         "partial_fit", or after :meth:`finish` "tol".
-    n_iter_ : int
-        The number of epochs done, rounded up.
-    n_features_in_ : int
-        The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features. It exists only if X was a frame whose columns have text as names.
+    {n_iter_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -332,18 +316,11 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
     True
     """
 
-    divisible = True
     TRAINING = (*KernelStream.TRAINING, "_archive", "_arrived")
     tol = 0.0
     lam = None
     _seed = 0
-    _weights_of_part = staticmethod(weights_of_part)
 
-    memory: str
-    window: int | None
-    budget: int | None
-    cache_size: float
-    certificate_: Any
     _archive: Archive
     _preparation: Preparation
 
@@ -401,10 +378,10 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
     def _intercept(self) -> str:
         if self.intercept != "auto":
             return self.intercept
-        return "unregularized" if self._configured().free_bias else "regularized"
+        return "unregularized" if self._configured().capabilities.free_intercept else "regularized"
 
     def _kind_now(self) -> dict[str, Any]:
-        """What a running model keeps."""
+        """The parameters that a running model must keep."""
         solver = self._configured()
         limits = {"window": solver.window, "budget": solver.budget}
         kind = {"C": float(self.C), "intercept": self._intercept(), "algorithm": solver.algorithm}
@@ -416,7 +393,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         self, X: Any, codes: np.ndarray, weights: np.ndarray, class_weight: np.ndarray | None,
         numbers: np.ndarray | None = None,
     ) -> Growing:  # fmt: skip
-        """The problem of all examples that are remembered and these new ones."""
+        """The problem of all remembered examples and these new ones."""
         kernel, k = self._kernel(X), self.classes_.size
         if not hasattr(self, "_state"):
             self._kind = self._kind_now()
@@ -467,7 +444,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
     def _slices(self, solver: Any, problem: Growing) -> list[tuple[Any, int]]:
         state = getattr(self, "_state", None)
-        new = problem.n - (0 if state is None else state.known)
+        new = problem.n - (0 if state is None else int(state.progress["known"]))
         return [(solver, min(new - first, SLICE)) for first in range(0, new, SLICE)]
 
     def _adopt_part(self, solver: Any, problem: Growing, state: Any, passes: float, seconds: float) -> None:
@@ -475,8 +452,8 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         self._settle(solver, state)
 
     def _settle(self, solver: Any, state: Any) -> None:
-        """Take over a state that has seen the first examples of the archive; the others were not learnt."""
-        known = len(self._archive.numbers[: state.known])
+        """Adopt a state that has seen the first examples of the archive, and drop the examples that it has not."""
+        known = len(self._archive.numbers[: state.progress["known"]])
         self._archive = replace(self._archive, n=known)
         self._arrived = max(self._arrived, int(self._archive.numbers[:known].max(initial=-1)) + 1)
         self._state, self.certificate_ = state, None
@@ -494,7 +471,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         return np.arange(max(0, n - (window or n)), n)
 
     def _give_up_rows(self, solver: Any, at_once: bool) -> None:
-        """Take examples that are not remembered out of the archive: now, or when they are many."""
+        """Remove examples that are not remembered from the archive: at once, or when there are many."""
         everything = self._kind["memory"] == "all" and self._kind["budget"] is None and self._kind["window"] is None
         most = self._state.count if self._kind["window"] is None else self._kind["window"]
         if everything or not (at_once or self._archive.n > IDLE * most + IDLE_ROWS):
@@ -502,12 +479,6 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         kept = self._remembered()
         if kept.size < self._archive.n:
             self._archive, self._state = self._archive.taken(kept), solver.renumbered(self._state, kept)
-
-    def _measured(self, solver: Any, problem: Growing, state: Any, stopped: bool) -> dict[str, float] | None:
-        # rows are kept: a stream of single examples gets one at each doubling
-        if stopped or state.counters.visits >= 2 * self.history_.last("visits"):
-            return solver.evaluate(problem, state, None)
-        return None
 
     def _with_classes(self, places: np.ndarray, n_classes: int) -> None:
         archive, sources = self._archive, np.full(n_classes, -1)
@@ -526,23 +497,17 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
-            The examples, dense or CSR, float32 or float64.
-        y : array of shape (n,)
-            The class labels, of any type.
-        sample_weight : array of shape (n,) or None, default=None
-            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+        {X:examples}
+        {y:labels}
+        {sample_weight}
 
         Returns
         -------
-        self
-            The fitted estimator.
+        {self}
 
         Raises
         ------
-        ValueError
-            If a parameter, X, y or the weights make no sense; the message says what to do. The
-            estimator is then as it was before.
+        {ValueError}
 
         Examples
         --------
@@ -583,8 +548,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
         Returns
         -------
-        self
-            The fitted estimator.
+        {self}
 
         Examples
         --------
@@ -604,49 +568,110 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
             raise ValueError("finish needs examples, and none is remembered: learn some first")
         self._state.drop_workspace()  # its memory is SMO's now
         problem, state = self._problem(self._trained_kernel), self._state.again()
-        narrow, outputs = self._narrowed(problem), range(problem.n_outputs)
-        # first among the vectors, whose responses are known: those of the others take all kernel values with them
-        near, slots = replace(state, beta=state.beta.copy(), e=state.e.copy()), state.vectors
-        left: list[Any] = [max_seconds] * len(outputs)
-        interrupted = False
-        for q in outputs if slots.size else ():
-            part = self._binary(narrow, q).take(state.example[slots])
-            found = self._solved(part, state.beta[q, slots], part.y - state.e[q, slots], ROUGHER * tol, max_seconds)
-            near.beta[q, slots], near.e[q, slots] = found.beta, part.y - found.f
-            if found.stop_reason == "interrupted":  # what comes next only proves where it stands
-                left, interrupted = [1e-3] * len(left), True
-                break
-            if max_seconds is not None:
-                left[q] = max(max_seconds - found.seconds, 1e-3)
+        narrow = self._narrowed(problem)
+        near, left, interrupted = self._among_vectors(narrow, state, ROUGHER * tol, max_seconds)
         beta, f = solver.duals(problem, near), solver.responses(narrow, near)
-        certificates, reasons = [], []
-        for q in outputs:
-            found = self._solved(self._binary(narrow, q), beta[q], f[q], tol, left[q])
-            beta[q], f[q] = found.beta, found.f
-            certificates.append(found.certificate)
-            reasons.append(found.stop_reason)
-            if found.stop_reason == "interrupted":
-                left, interrupted = [1e-3] * len(left), True
         self._undo = "forget"  # vectors change in place
-        solver.adopt(problem, state, beta, f)
+        certificates, reasons = self._closed(solver, problem, state, beta, f, tol, left, interrupted)
         self._state = state
         self._forget_made()
-        definite = self._trained_kernel.is_definite
-        self.certificate_ = None if not definite else certificates[0] if len(certificates) == 1 else certificates
-        ends = (reason for reason in reasons if reason != "tol")
-        self.stop_reason_ = "interrupted" if interrupted else next(ends, "tol")
+        self.certificate_ = certificates[0] if len(certificates) == 1 else certificates
+        if not self._trained_kernel.is_definite:
+            self.certificate_ = None
+        ends = [reason for reason in reasons if reason != "tol"]
+        self.stop_reason_ = "interrupted" if interrupted or "interrupted" in ends else next(iter(ends), "tol")
         self._undo = "keep"
+        self._warn_of_certificates(tol, reasons, certificates)
         return self
 
-    def _solved(self, part: KernelProblem, beta: np.ndarray, f: np.ndarray, tol: float, seconds: Any) -> Solved:
-        """The solution of a binary problem, from dual variables with known responses."""
-        smo = solvers.make("kernel", "smo", tol=max(tol, 1e-12), onward=True)
+    def _among_vectors(
+        self, narrow: Growing, state: Any, tol: float, max_seconds: float | None
+    ) -> tuple[Any, list[Any], bool]:  # fmt: skip
+        """(state, seconds that are left for each output, whether Ctrl-C was heard) after SMO on the vectors alone.
+
+        The responses of the vectors are known. Those of the other examples take all kernel values with them.
+        """
+        near, slots = replace(state, beta=state.beta.copy(), e=state.e.copy()), state.vectors
+        left: list[Any] = [max_seconds] * narrow.n_outputs
+        for q in range(narrow.n_outputs) if slots.size else ():
+            part = self._binary(narrow, q).take(state.example[slots])
+            found = self._solved(part, state.beta[q, slots], part.y - state.e[q, slots], tol, max_seconds)
+            near.beta[q, slots], near.e[q, slots] = found.beta, part.y - found.f
+            if found.stop_reason == "interrupted":  # what comes next only proves where it stands
+                return near, [1e-3] * len(left), True
+            if max_seconds is not None:
+                left[q] = max(max_seconds - found.seconds, 1e-3)
+        return near, left, False
+
+    def _closed(
+        self, solver: Any, problem: Growing, state: Any, beta: np.ndarray, f: np.ndarray, tol: float, left: list[Any],
+        interrupted: bool,
+    ) -> tuple[list[Certificate | None], list[str]]:  # fmt: skip
+        """(certificates, why training ended) of all binary problems, solved from dual variables with their responses.
+
+        The state adopts the solutions. Where float32 kernel values leave a gap, training goes on from the point reached
+        with values in float64.
+        """
+        narrow, everything = self._narrowed(problem), np.arange(problem.n)
+        certificates: list[Certificate | None] = [None] * problem.n_outputs
+        reasons, unproven = ["tol"] * problem.n_outputs, list(range(problem.n_outputs))
+        for bits, goal in ((32, tol), (64, 0.5 * tol)):  # the other half is for rounding
+            on = narrow
+            if bits == 64:
+                on = replace(problem, X=self._exact(problem).rows(everything), dtype=np.dtype(np.float64))
+            for q in unproven:
+                found = self._solved(self._binary(on, q), beta[q], f[q] if bits == 32 else None, goal, left[q])
+                beta[q], f[q], reasons[q] = found.beta, found.f, found.stop_reason
+                if found.stop_reason == "interrupted":
+                    left, interrupted = [1e-3] * len(left), True
+                elif left[q] is not None:
+                    left[q] = max(left[q] - found.seconds, 1e-3)
+            solver.adopt(problem, state, beta, f)
+            model, beta = solver.model(problem, state), solver.duals(problem, state)
+            if not problem.kernel.is_definite:
+                break
+            for q in unproven:
+                part, own = self._binary(narrow, q), slice(q, q + 1)
+                single = replace(model, coef=model.coef[own], intercept=model.intercept[own])
+                known = part.certificate(beta[own], f[own], single.intercept)
+                exact = self._exact(problem, 0.0 if interrupted else left[q])
+                certificates[q] = proven = exact.certificate(
+                    [part], single, known, tol, (f[own] + single.intercept, 1.0)
+                )
+                if proven is not None:
+                    reasons[q] = certified(reasons[q], proven.relative_gap, tol, tight=True)
+                else:
+                    reasons[q] = "interrupted" if interrupted or told() else "max_seconds"
+            unproven = [q for q in unproven if reasons[q] == "precision"]
+            if interrupted or not unproven:
+                break
+        return certificates, reasons
+
+    def _exact(self, problem: Growing, left: float | None = None) -> Exact:
+        """What computes scores of the remembered examples in float64, within so many seconds."""
+        preparation, everything = replace(self._preparation, exponent=0), np.arange(problem.n)  # they were scaled
+        largest = largest_value(problem.kernel, problem.X)
+        deadline = math.inf if left is None else now() + left
+        return Exact(preparation, problem.kernel, as_matrix(problem.X), everything, largest, deadline=deadline)
+
+    def _warn_of_certificates(self, tol: float, reasons: list[str], certificates: list[Certificate | None]) -> None:
+        """Warn of the gap that was reached if rounding allows none of ``tol``, and of certificates without time."""
+        pairs = zip(reasons, certificates, strict=True)
+        gaps = [found.relative_gap for reason, found in pairs if reason == "precision" and found is not None]
+        if gaps:
+            remedy = "raise tol, lower C, or scale the data or gamma"
+            warn(short_of_tol("IncrementalSVC.finish", max(gaps), tol, remedy), ConvergenceWarning)
+        if None in certificates and self._trained_kernel.is_definite:
+            warn(without_proof("IncrementalSVC.finish", "interrupted" in reasons), ConvergenceWarning)
+
+    def _solved(self, part: KernelProblem, beta: np.ndarray, f: np.ndarray | None, tol: float, seconds: Any) -> Solved:
+        """The solution of a binary problem, from dual variables and their responses, if these are known."""
+        smo = solvers.make("kernel", "smo", tol=max(tol, 1e-13), onward=True)
         start = smo.init(part, self._generator(), duals=beta[None], responses=f)
         outcome = run(smo, part, state=start, max_epochs=1000, max_seconds=seconds, tol=tol, history=History())
         return Solved(
-            smo.duals(part, outcome.state)[0], outcome.state.f, smo.certificate(part, outcome.state),
-            outcome.stop_reason, outcome.history.last("seconds"),
-        )  # fmt: skip
+            smo.duals(part, outcome.state)[0], outcome.state.f, outcome.stop_reason, outcome.history.last("seconds")
+        )
 
     def _narrowed(self, problem: Growing) -> Growing:
         """The problem with rows in the precision that the tracker computes in."""
@@ -656,7 +681,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         return problem
 
     def _binary(self, problem: Growing, q: int) -> KernelProblem:
-        """Output q as a problem of its own."""
+        """The binary problem of output q."""
         return replace(problem, y=np.ascontiguousarray(problem.signs[q]))
 
     @all_or_nothing
@@ -677,8 +702,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
         Returns
         -------
-        self
-            The fitted estimator.
+        {self}
 
         Raises
         ------
@@ -687,6 +711,9 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
 
         Notes
         -----
+        Ctrl-C ends the repair, with a warning and ``stop_reason_`` "interrupted"; the examples are taken back all the
+        same.
+
         A repair takes the kernel values of all remembered examples with all support vectors, as :meth:`duality_gap`
         does: give examples together, not one by one. Where no support vector goes, there is nothing to repair.
 
@@ -699,10 +726,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         """
         check_is_fitted(self)
         self._refuse_without_state("unlearn")
-        if repair != "auto":
-            if isinstance(repair, str):
-                raise ValueError(f"repair must be 'auto' or a gap ≥ 0, got {repair!r}")
-            not_negative("repair", repair)
+        _check_repair(repair)
         solver = self._configured()
         self._give_up_rows(solver, at_once=True)
         places = self._places(indices)
@@ -711,43 +735,65 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         beta, f, narrow = solver.duals(problem, state), None, self._narrowed(problem)
         repairs = repair != 0 and kept.size > 0 and bool(np.any(beta[:, places]))
         if repairs and repair == "auto":
-            f = solver.responses(narrow, state)
-            repair = gaps_of(problem, beta, f, solver.bias(problem, state))[0]
-        self._undo = "forget"  # vectors change in place
+            f = unless_told(lambda: solver.responses(narrow, state))
+            repair = np.nan if f is None else gaps_of(problem, beta, f, solver.bias(problem, state))[0]
+        start = self._without(solver, problem, narrow, state, places, kept, None if f is None else (beta, f))
+        if repairs:
+            self._repair(solver, float(repair), start)
+        return self
+
+    def _without(
+        self, solver: Any, problem: Growing, narrow: Growing, state: Any, places: np.ndarray, kept: np.ndarray,
+        start: tuple[np.ndarray, np.ndarray] | None,
+    ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+        """Forget the examples at these places; (dual variables, responses) of the kept ones, if ``start`` has them."""
+        self._undo, f = "forget", None  # vectors change in place
         solver.bind(problem, state)
         solver.forget(problem, state, places)
-        if f is not None:
-            beta, f = solver.duals(problem, state), solver.responses(narrow, state, (beta, f))
+        if start is not None:
+            beta, f = solver.duals(problem, state), unless_told(lambda: solver.responses(narrow, state, start))
         self._archive, self._state = self._archive.taken(kept), solver.renumbered(state, kept)
         self.certificate_ = None
         self._forget_made()
         self._undo = "keep"
-        if repairs:
-            self._repair(solver, float(repair), None if f is None else (beta[:, kept], f[:, kept]))
-        return self
+        return None if f is None else (beta[:, kept], f[:, kept])
 
     def _repair(self, solver: Any, gap: float, start: tuple[np.ndarray, np.ndarray] | None) -> None:
-        """Let the examples that lack something join the vectors, and REPROCESS, until the normalised gap is at most so
-        large; ``start`` has dual variables whose responses are known.
+        """Let the examples that violate their optimality condition join the vectors, and REPROCESS.
+
+        The repair ends when the normalised gap is at most ``gap``, or with Ctrl-C. ``start`` has dual variables and
+        their responses, if they are known.
         """
         problem, state = self._problem(self._trained_kernel), self._state
         plain, narrow = replace(solver, average=False), self._narrowed(problem)
+
+        def look(used: Any, start: Any) -> tuple[float, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+            """(gap, share of each example in it, where the repair goes on: a mean goes on at its last point)."""
+            beta, f = used.duals(problem, state), used.responses(narrow, state, start)
+            found, lacks = gaps_of(problem, beta, f, solver.bias(problem, state))
+            if used.average and found > gap:
+                beta, f = plain.duals(problem, state), plain.responses(narrow, state, (beta, f))
+            return found, lacks, (beta, f)
+
         for turn in range(1 + MOST_TURNS):
-            used = plain if turn else solver
-            f = used.responses(narrow, state, start)
-            start = used.duals(problem, state), f
-            found, lacks = gaps_of(problem, *start, solver.bias(problem, state))
+            seen = unless_told(partial(look, plain if turn else solver, start))
+            if seen is None:
+                warn(
+                    "Ctrl-C ended unlearn before the model was repaired: the examples are taken back, and the gap may "
+                    "be larger than before; call finish(tol), which goes on to the optimum",
+                    ConvergenceWarning,
+                )
+                return
+            found, lacks, start = seen
             if found <= max(gap, ROUNDING) or turn == MOST_TURNS:
                 break
-            if used.average:
-                start = plain.duals(problem, state), plain.responses(narrow, state, start)
             moved = state.counters.updates
             self._undo = "forget"
             plain.adopt(problem, state, *start, np.any(lacks > 0.0, axis=0))
             plain.repair(problem, state, 0.5 * gap)
             self._forget_made()
             self._undo = "keep"
-            if state.counters.updates == moved:
+            if state.counters.updates == moved and not told():
                 break
         if found > max(gap, ROUNDING):
             warn(
@@ -757,7 +803,7 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
             )
 
     def _places(self, indices: Any) -> np.ndarray:
-        """The places in the archive of examples given by number; refuses those that are not remembered."""
+        """The places in the archive of the examples with these numbers. Forgotten examples are refused."""
         given = np.atleast_1d(np.asarray(indices))
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
             raise TypeError(f"indices must be the numbers of examples, integers ≥ 0, got {indices!r}")
@@ -858,13 +904,11 @@ class IncrementalSVC(GrowingClassifier, KernelStream):
         check_is_fitted(self)
         return np.asarray(self._model.coef @ self.support_vectors_)
 
-    gamma_ = property(settled_gamma)
-
     @property
     def n_samples_seen_(self) -> int:
         """Examples that have arrived."""
         check_is_fitted(self)
-        return self._state.came
+        return int(self._state.progress["came"])
 
     @property
     def online_error_(self) -> float:

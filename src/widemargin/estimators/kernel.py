@@ -5,24 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..arguments import flag, not_negative, one_of
 from ..backends.tensors import as_given
-from ..core import losses
-from ..core.kernels import class_of
+from ..core.kernels.kernels import class_of
+from ..core.losses import losses
+from ..core.rows.distant import local
 from ..files import savable
-from .fitting import Shown, Turn, all_or_nothing, with_callbacks
-from .labels import Numeric, class_weights
-from .machine import MACHINE, KernelMachine, Task
-from .multiclass import Binaries, Decomposed
+from ..models import PairsModel
+from ..problems.layout import finite_scores
+from .fit.fitting import all_or_nothing, with_callbacks
+from .fit.jobs import Binaries, Results, one_by_one
+from .fit.labels import Labelled, Numeric, class_weights
+from .fit.machine import MACHINE, KernelMachine
+from .fit.multiclass import train
+from .fit.parameters import documented
+from .fit.session import Job, Session
+from .fit.voting import has_many_pairs, votes_of, with_scores
 
 
 @savable(**MACHINE)
-class SVC(Decomposed):
+@documented
+class SVC(Labelled, KernelMachine):
     """Kernel support vector classification with a proven duality gap.
 
     For two classes it minimises ::
@@ -35,19 +45,11 @@ class SVC(Decomposed):
 
     Parameters
     ----------
-    C : float, default=1.0
-        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
-        smaller one a wider margin.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
-        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is tanh(γ⟨x,
-        z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁). With "precomputed" X is the matrix of kernel
-        values. A callable gets two sets of rows and returns their kernel values.
-    gamma : {"scale", "auto"} or float, default="scale"
-        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), "auto" is 1/n_features.
-    degree : int, default=3
-        The degree of the kernel "poly". Other kernels do not look at it.
-    coef0 : float, default=0.0
-        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
+    {C}
+    {kernel:any}
+    {gamma}
+    {degree}
+    {coef0}
     solver : {"auto", "smo", "sbp", "sdca", "pegasos", "perceptron"} or a configured solver, default="auto"
         The method that trains. "auto" is "smo", the exact one. "sbp", the Stochastic Batch Perceptron,
         has a good classifier soonest and then goes on to the same optimum;
@@ -57,89 +59,56 @@ class SVC(Decomposed):
         How more than two classes are told apart: one classifier per pair of classes, as in LIBSVM, or
         one per class against the rest. With "sbp" the latter are trained together and share every
         kernel row.
-    intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
-        What is done about the intercept. "unregularized" leaves it free, as LIBSVM does. "regularized"
-        adds 1 to the kernel. "none" leaves it out. "auto" is "unregularized" where the solver can do
-        that ("smo", "sbp"), else "regularized".
-    class_weight : dict, "balanced" or None, default=None
-        The weights of the classes, by label. "balanced" gives all classes the same total weight. None
-        weighs every example the same.
-    cache_size : float or "auto", default="auto"
-        The memory for kernel rows, in megabytes. "auto" is 200, or half of the free memory of the GPU
-        that is trained on. Values between variables at work take up to an eighth of it more, or 4.
+    {intercept:kernel}
+        These solvers are "smo" and "sbp".
+    {class_weight}
+    {cache_size}
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         The shape of the scores of one-vs-one classifiers: (n, n_classes) or (n, n_pairs).
     break_ties : bool, default=False
         Whether equal votes of one-vs-one classifiers are decided by their scores. Otherwise the first
         class wins.
-    lam : float or None, default=None
-        The factor λ = 1/(C n) of each binary problem. If it is given, ``C`` is not looked at.
-    tol : float, default=1e-3
-        The relative duality gap (P − D)/P at which training stops.
-    max_iter : int, default=1000
-        The largest number of epochs of each binary problem. An epoch visits as many variables as there
-        are examples.
-    max_seconds : float or None, default=None
-        A wall-clock limit for the whole call, compilation and evaluation included. The model at that
-        time is kept, and ``stop_reason_`` says "max_seconds".
-    early_stopping : bool, default=False
-        Whether to hold out ``validation_fraction`` of the examples and to stop when their weighted
-        error has not improved at ``n_iter_no_change`` checkpoints in a row. The best model seen is
-        kept.
-    validation_fraction : float, default=0.1
-        The share of the examples that ``early_stopping`` holds out, between 0 and 1.
-    n_iter_no_change : int, default=3
-        The number of checkpoints without improvement after which ``early_stopping`` ends the training.
-    warm_start : bool, default=False
-        Whether ``fit`` starts from the dual variables of the last fit. It reaches the same optimum with
-        less work where data or parameters have changed a little. It needs as many examples in the same
-        order, the same classes, and "smo", "sdca" or "sbp".
+    {lam}
+        The value is that of each binary problem.
+    {tol:exact}
+    {max_iter:epochs}
+        The limit is that of each binary problem.
+    {max_seconds}
+    {early_stopping}
+    {validation_fraction}
+    {n_iter_no_change}
+    {warm_start:kernel}
+        It also needs the same classes, and "smo", "sdca" or "sbp".
     n_jobs : int or None, default=None
         The number of threads, −1 for all processors. They share the kernel values, or train pairs of
-        classes side by side, unless somebody is told how it goes (``callbacks``, ``verbose``). It does
-        not change the result.
+        classes side by side unless ``callbacks`` or ``verbose`` are set. Their number does not change
+        the result.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where to train and predict. "cuda" does both on a GPU, by torch (``pip install
         'widemargin[gpu]'``), with the solver "smo" or "sbp". "auto" does so where there is a GPU and
-        one of these solvers. Tensors on the GPU are read where they stand.
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers, for the order in which examples are looked at and for what
-        ``early_stopping`` holds out. None is a fixed seed here, so that two fits to the same data give
-        the same model.
-    checkpoint : str, path or None, default=None
-        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
-        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
-        from it. A file of other data or other parameters is refused.
-    checkpoint_every : float, default=60
-        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
-    callbacks : callable, list of callables or None, default=None
-        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
-        Returning ``True`` stops the training.
-    verbose : int, default=0
-        1 shows a progress bar on standard error, 0 shows nothing.
+        one of these solvers. Tensors on the GPU are used without a copy.
+    {random_state:fixed}
+        It decides the order of the examples and what ``early_stopping`` holds out.
+    {checkpoint}
+    {checkpoint_every}
+    {callbacks}
+    {verbose}
 
     Attributes
     ----------
     support_ : ndarray of shape (n_support,)
         The rows of the support vectors in the training data, ordered by class.
-    support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
-        The support vectors. It is empty for a precomputed kernel.
-    n_support_ : ndarray of shape (n_classes,)
-        The number of support vectors of each class.
+    {support_vectors_:kernel}
+    {n_support_}
     dual_coef_ : ndarray of shape (n_classes − 1, n_support) or (n_classes, n_support)
         The coefficients of the support vectors, in scikit-learn's layout. With ``multi_class="ovr"``
         and more than two classes there is a row per class.
     intercept_ : ndarray of shape (n_problems,)
         The intercepts of the binary problems.
-    coef_ : ndarray of shape (n_problems, n_features)
-        The weights of the features, a row per binary problem. It exists for ``kernel="linear"`` only.
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
-    shape_fit_ : tuple of int
-        The shape of the training data.
-    gamma_ : float
-        The value of γ in use, which ``gamma="scale"`` takes from the data. It exists for the kernels
-        that have a γ.
+    {coef_:kernel}
+    {classes_}
+    {shape_fit_}
+    {gamma_}
     certificate_ : Certificate, sequence of them or None
         The primal value, the dual value and the gap between them, which bounds how far the objective is
         above its minimum, for the exact kernel. There is one for each binary problem. It is None for an
@@ -149,16 +118,11 @@ class SVC(Decomposed):
         One row per checkpoint, with the columns ``problem`` (the number of the binary problem),
         ``seconds``, ``objective``, ``gap``, ``kernel_evals`` and other counters of work.
         ``history_["gap"]`` is a column, ``history_.to_frame()`` a pandas frame.
-    stop_reason_ : str
-        Why training ended: "tol", "max_iter", "max_seconds", "early_stopping", "precision"
-        (rounding allows no gap as small as ``tol``), "stalled" (rounding allows no progress), "callback" or
-        "interrupted" (Ctrl-C).
+    {stop_reason_:kernel}
     n_iter_ : ndarray of shape (n_problems,)
         The number of rounds ("smo") or steps of each binary problem.
-    n_features_in_ : int
-        The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features. It exists only if X was a frame whose columns have text as names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -170,6 +134,8 @@ class SVC(Decomposed):
 
     Notes
     -----
+    The loss is the hinge; :class:`LinearSVC` has others.
+
     For probabilities wrap it: ``CalibratedClassifierCV(SVC())``.
 
     Examples
@@ -249,24 +215,17 @@ class SVC(Decomposed):
 
         Parameters
         ----------
-        X : array, sparse matrix or tensor of shape (n, n_features)
-            The examples, dense or CSR, float32 or float64. With a precomputed kernel it is K(X, X), of
-            shape (n, n). Tensors on a GPU need ``device="cuda"`` or "auto".
-        y : array of shape (n,)
-            The class labels, of any type.
-        sample_weight : array of shape (n,) or None, default=None
-            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+        {X:kernel}
+        {y:labels}
+        {sample_weight}
 
         Returns
         -------
-        self
-            The fitted estimator.
+        {self}
 
         Raises
         ------
-        ValueError
-            If a parameter, X, y or the weights make no sense; the message says what to do. The
-            estimator is then as it was before.
+        {ValueError}
 
         Examples
         --------
@@ -278,22 +237,103 @@ class SVC(Decomposed):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, start: Any = None) -> Any:
-        """Train, from the β of a path's last machine or its solver's state, if it is given; returns the last state."""
-        return self._train(*self._given(X, y, sample_weight, start))
+        """Train, from the β of a path's last machine or its solver's state, if given; returns the last state."""
+        session, binaries = self._laid_out(X, y, sample_weight, start)
+        return train(session, binaries)  # makes jobs, runs and proves them, sets the attributes
 
-    def _given(self, X: Any, y: Any, sample_weight: Any, start: Any = None) -> tuple[Task, Binaries]:
-        """What a fit trains on, checked and prepared."""
+    def _laid_out(self, X: Any, y: Any, sample_weight: Any, start: Any = None) -> tuple[Session, Binaries]:
+        """The examples checked, the labels encoded, the rows laid out for the kernel."""
         started, X, y, weights = self._begin(X, y, sample_weight)
         codes = self._encode(y, goes_on=self.warm_start and hasattr(self, "support_"))
         self._check_weights(codes, weights)
-        counts = np.bincount(codes).astype(float)
-        of_class = class_weights(self.class_weight, self.classes_, counts)
+        of_class = class_weights(self.class_weight, self.classes_, np.bincount(codes).astype(float))
         weighted = weights.size > 0 or self.class_weight is not None
-        task = self._task(X, y, started, self._n_rows_of_duals(), start)
-        return task, Binaries(codes, weights, of_class, weighted, self._in_pairs())
+        binaries = Binaries(codes, weights, of_class, weighted, self._in_pairs())
+        return self._session(X, y, started, binaries.n_rows, start), binaries
+
+    def _in_pairs(self) -> bool:
+        return self.classes_.size > 2 and self.multi_class == "ovo"
+
+    # -- predicting
+
+    @as_given
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores of rows.
+
+        For two classes a positive score means ``classes_[1]``. For more, the scores of one-vs-one
+        classifiers are votes, with the scores of the pairs deciding between equals, unless
+        ``decision_function_shape="ovo"`` asks for the pairs themselves.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n,), (n, n_classes) or (n, n_pairs)
+            The scores.
+
+        Examples
+        --------
+        >>> from widemargin import SVC
+        >>> model = SVC(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+        >>> (model.decision_function([[0.0], [3.0]]) > 0.0).tolist()
+        [False, True]
+        """
+        check_is_fitted(self)
+        if self._in_pairs() and self.decision_function_shape == "ovr":
+            return self._votes(X)[1]
+        return super().decision_function(X)
+
+    @as_given
+    def predict(self, X: Any) -> Any:
+        """Return the predicted labels.
+
+        They are decided by the sign of the score for two classes, by the votes of the pairs, or by the
+        highest score against the rest.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, n_features)
+            The rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The labels, from ``classes_``.
+
+        Examples
+        --------
+        >>> from widemargin import SVC
+        >>> model = SVC(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"])
+        >>> model.predict([[0.0], [3.0]]).tolist()
+        ['no', 'yes']
+        """
+        check_is_fitted(self)
+        if self._in_pairs():
+            return self.classes_[self._votes(X)[int(self.break_ties)].argmax(axis=1)]
+        return super().predict(X)
+
+    def _votes(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Votes of the pairs for each class, and the same with their scores deciding between equals."""
+        votes, sums = np.hsplit(finite_scores(partial(votes_of, self), self._to_score(X)), 2)
+        return votes, with_scores(votes, sums)
+
+    def _scores_on_device(self, model: Any) -> bool:
+        return super()._scores_on_device(model) and not has_many_pairs(model)
+
+    def _scored(self, model: Any, X: Any) -> np.ndarray:
+        """As of all kernel machines; a GPU has a coefficient for each pair and vector, or none if they are too many."""
+        if has_many_pairs(model):
+            X = local(X)
+        elif isinstance(model, PairsModel) and self._scores_there(model, X):
+            model = model.whole()
+        return super()._scored(model, X)
 
 
 @savable(**MACHINE)
+@documented
 class SVR(Numeric, KernelMachine):
     """Kernel support vector regression with an ε-tube and a proven duality gap.
 
@@ -306,102 +346,58 @@ class SVR(Numeric, KernelMachine):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
-        The kernel. "rbf" is exp(−γ‖x − z‖²), "poly" is (γ⟨x, z⟩ + coef0)^degree, "sigmoid" is tanh(γ⟨x,
-        z⟩ + coef0), "laplacian" is exp(−γ‖x − z‖₁). With "precomputed" X is the matrix of kernel
-        values. A callable gets two sets of rows and returns their kernel values.
-    gamma : {"scale", "auto"} or float, default="scale"
-        The factor γ of the kernel. "scale" is 1/(n_features × variance of X), "auto" is 1/n_features.
-    degree : int, default=3
-        The degree of the kernel "poly". Other kernels do not look at it.
-    coef0 : float, default=0.0
-        The constant term of the kernels "poly" and "sigmoid". Other kernels do not look at it.
-    C : float, default=1.0
-        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
-        smaller one a wider margin.
-    epsilon : float, default=0.1
-        The half-width of the tube, in units of y. Errors up to this size cost nothing.
+    {kernel:any}
+    {gamma}
+    {degree}
+    {coef0}
+    {C}
+    {epsilon}
     solver : {"auto", "smo", "sdca"} or a configured solver, default="auto"
         The method that trains: those of :class:`SVC` that solve the ε-insensitive loss. "auto" is
         "smo".
-    intercept : {"auto", "unregularized", "regularized", "none"}, default="auto"
-        What is done about the intercept. "unregularized" leaves it free, as LIBSVM does. "regularized"
-        adds 1 to the kernel. "none" leaves it out. "auto" is "unregularized" where the solver can do
-        that ("smo"), else "regularized".
-    cache_size : float or "auto", default="auto"
-        The memory for kernel rows, in megabytes. "auto" is 200, or half of the free memory of the GPU
-        that is trained on. Values between variables at work take up to an eighth of it more, or 4.
-    lam : float or None, default=None
-        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
-    tol : float, default=1e-3
-        The relative duality gap (P − D)/P at which training stops.
-    max_iter : int, default=1000
-        The largest number of epochs. An epoch visits as many variables as there are examples.
-    max_seconds : float or None, default=None
-        A wall-clock limit for the whole call, compilation and evaluation included. The model at that
-        time is kept, and ``stop_reason_`` says "max_seconds".
-    warm_start : bool, default=False
-        Whether ``fit`` starts from the dual variables of the last fit. It reaches the same optimum with
-        less work where data or parameters have changed a little. It needs as many examples in the same
-        order.
+    {intercept:kernel}
+        This solver is "smo".
+    {cache_size}
+    {lam}
+    {tol:exact}
+    {max_iter:epochs}
+    {max_seconds}
+    {warm_start:kernel}
     n_jobs : int or None, default=None
-        The number of threads that compute kernel values, −1 for all processors. It does not change the
-        result.
+        The number of threads that compute kernel values, −1 for all processors. Their number does not
+        change the result.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where to train and predict. "cuda" does both on a GPU, by torch (``pip install
         'widemargin[gpu]'``), with the solver "smo". "auto" does so where there is a GPU and that
-        solver. Tensors on the GPU are read where they stand.
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers, for the order in which examples are looked at. None is a fixed
-        seed here, so that two fits to the same data give the same model.
-    checkpoint : str, path or None, default=None
-        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
-        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
-        from it. A file of other data or other parameters is refused.
-    checkpoint_every : float, default=60
-        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
-    callbacks : callable, list of callables or None, default=None
-        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
-        Returning ``True`` stops the training.
-    verbose : int, default=0
-        1 shows a progress bar on standard error, 0 shows nothing.
+        solver. Tensors on the GPU are used without a copy.
+    {random_state:fixed}
+        It decides the order of the examples.
+    {checkpoint}
+    {checkpoint_every}
+    {callbacks}
+    {verbose}
 
     Attributes
     ----------
     support_ : ndarray of shape (n_support,)
         The rows of the support vectors in the training data.
-    support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
-        The support vectors. It is empty for a precomputed kernel.
+    {support_vectors_:kernel}
     n_support_ : ndarray of shape (1,)
         The number of support vectors.
     dual_coef_ : ndarray of shape (1, n_support)
         The coefficients of the support vectors.
-    intercept_ : ndarray of shape (1,)
-        The intercept.
+    {intercept_}
     coef_ : ndarray of shape (1, n_features)
         The weights of the features. It exists for ``kernel="linear"`` only.
-    shape_fit_ : tuple of int
-        The shape of the training data.
-    gamma_ : float
-        The value of γ in use, which ``gamma="scale"`` takes from the data. It exists for the kernels
-        that have a γ.
-    certificate_ : Certificate or None
-        The primal value, the dual value and the gap between them, which bounds how far the objective is
-        above its minimum, for the exact kernel. It is None for an indefinite kernel, and where time ran
-        out before its value was known.
-    history_ : History
-        One row per checkpoint, with the columns ``seconds``, ``epochs``, ``steps``, ``objective``,
-        ``gap`` and the counters of work. ``history_["objective"]`` is a column, ``history_.to_frame()``
-        a pandas frame.
-    stop_reason_ : str
-        Why training ended: "tol", "max_iter", "max_seconds", "precision" (rounding allows no gap as small as
-        ``tol``), "stalled" (rounding allows no progress), "callback" or "interrupted" (Ctrl-C).
-    n_iter_ : int
-        The number of epochs done, rounded up.
-    n_features_in_ : int
-        The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features. It exists only if X was a frame whose columns have text as names.
+    {shape_fit_}
+    {gamma_}
+    {certificate_:exact}
+        It is None for an indefinite kernel, and where time ran out before its value was known.
+    {history_}
+    {stop_reason_:kernel}
+    {n_iter_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -420,8 +416,6 @@ class SVR(Numeric, KernelMachine):
     >>> model.stop_reason_
     'tol'
     """
-
-    epsilon: float
 
     def __init__(
         self,
@@ -463,24 +457,17 @@ class SVR(Numeric, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix or tensor of shape (n, n_features)
-            The examples, dense or CSR, float32 or float64. With a precomputed kernel it is K(X, X), of
-            shape (n, n). Tensors on a GPU need ``device="cuda"`` or "auto".
-        y : array of shape (n,)
-            The targets, numbers.
-        sample_weight : array of shape (n,) or None, default=None
-            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+        {X:kernel}
+        {y:targets}
+        {sample_weight}
 
         Returns
         -------
-        self
-            The fitted estimator.
+        {self}
 
         Raises
         ------
-        ValueError
-            If a parameter, X, y or the weights make no sense; the message says what to do. The
-            estimator is then as it was before.
+        {ValueError}
 
         Examples
         --------
@@ -489,19 +476,21 @@ class SVR(Numeric, KernelMachine):
         'tol'
         """
         started, X, y, weights = self._begin(X, y, sample_weight)
-        task = self._task(X, y, started, 1)
+        session = self._session(X, y, started, 1)
         target = losses.Single(losses.EpsilonInsensitive(float(self.epsilon)))
-        problem = replace(task.whole, y=y, target=target, lam=self._lam(y.size), sample_weight=weights)
-        solver, rng, shown = self._configured(), task.rng, Shown(X, y, self._partly)
-        state = self._state_from(solver, problem, rng, None if task.start is None else task.start[0])
-        limits = Turn(started, task.deadline)
-        outcome, certificate, is_guess = self._proven(
-            task, solver, problem, np.arange(y.size), limits, shown, rng=rng, state=state
-        )
+        problem = replace(session.whole, y=y, target=target, lam=self._lam(y.size), sample_weight=weights)
+        start = None if session.start is None else session.start[0]
+        job = Job(0, np.arange(y.size), problem, session.rng, start)
+        [(_, solved)] = one_by_one(session, [job], 1)
+        assert solved is not None  # the first job always runs
+        outcome, certificate, of_sample = solved
         reason, epochs = outcome.stop_reason, max(1, math.ceil(outcome.history.last("epochs")))
-        self._conclude(task, outcome.history, reason, epochs, [certificate], [reason], is_guess)
+        results = Results(
+            outcome.history, reasons=[reason], certificates=[certificate], rounds=epochs, of_sample=of_sample
+        )
+        self._conclude(session, results, reason)
         model, one_class = outcome.model, np.zeros(y.size, np.intp)
-        self._adopt(task, one_class, model.support, model.coef, model.intercept)
+        self._adopt(X, session.whole, one_class, model.support, model.coef, model.intercept, session.errors)
         return self
 
     @as_given
@@ -510,8 +499,7 @@ class SVR(Numeric, KernelMachine):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
-            The rows to predict.
+        {X:rows}
 
         Returns
         -------

@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from .. import solvers
 from ..arguments import flag, not_negative, one_of, positive, threads
 from ..backends.tensors import as_given
-from ..core import losses
-from ..core.rows import as_matrix, as_rows, take_rows
-from ..core.sources import Remote, TwoWays, is_source
+from ..core.losses import losses
+from ..core.rows.rows import as_matrix, as_rows, take_rows
+from ..core.rows.sources import Remote, TwoWays, is_source
 from ..files import savable
 from ..history import History
 from ..models import LinearModel
@@ -33,30 +33,35 @@ from ..schemas import FLOATS, Array, Own
 from ..solvers.protocol import State
 from ..stopping import TELLING, certified
 from ..warning import warn
-from . import choosing
-from .fitting import Shown, Turn, all_or_nothing, check_rows, check_solver, check_source, held_out, with_callbacks
-from .labels import weighted
-from .multiclass import target_of, targets_of
-from .saving import learnt
-from .streaming import Streamed, StreamedClassifier, StreamedRegressor
+from .fit import choosing
+from .fit.checking import check_rows, check_sample_weight, check_solver, check_source, held_out
+from .fit.fitting import Shown, TrainedByRun, Turn, all_or_nothing, with_callbacks
+from .fit.labels import weighted
+from .fit.multiclass import target_of, targets_of
+from .fit.nested import refuse_twice
+from .fit.parameters import documented
+from .fit.saving import learnt
+from .fit.streaming import StreamedClassifier, StreamedRegressor
 
-#: The solver that "auto" turns to where the exact ones cannot go: streams, joint losses, other intercepts.
+#: What "auto" stands for where the exact solvers cannot be used: in streams, for joint losses, for other intercepts.
 ANY = "pegasos"
-#: The one that it turns to where data is reached by row and by column only.
+#: What "auto" stands for where data is reached by row and by column only.
 REMOTE = "simba"
-#: The one that it turns to where features are few and the largest is so many times the size of the median one, where
-#: dual ascent would take longer (:mod:`.choosing`), and where that cannot prove anything.
-ROBUST, FEW_FEATURES, UNLIKE = "interior", 200, 100.0
+#: What "auto" stands for where dual ascent would take longer (:mod:`widemargin.estimators.fit.choosing`) or proves
+#: nothing, and where there are few features of very different sizes.
+ROBUST = "interior"
+FEW_FEATURES = 200  # features. With more, sizes do not decide: a step of the interior point grows with their cube
+UNLIKE = 100.0  # size of the largest feature over that of the median one, above which dual ascent crawls
 
 
 def _as_it_is(model: LinearModel) -> LinearModel:
-    """The model."""
+    """The model, whose coordinates are the user's."""
     return model
 
 
 def _is_logistic(estimator: Any) -> bool:
     """Whether the loss is the logistic one, so that scores are log-odds; raises if not."""
-    if estimator.loss != "log":
+    if losses.name_of(estimator.loss) != "log":
         raise AttributeError(
             f"probabilities need loss='log', got {estimator.loss!r}, whose scores are no log-odds: set it, or use "
             "CalibratedClassifierCV"
@@ -70,11 +75,13 @@ _COEF, _INTERCEPT = Array("outputs", "d", dtype=FLOATS, order=False), Array("out
 _STATE = Own(State, outputs="outputs")
 
 
-class _Linear(Streamed):
+class _Linear(TrainedByRun):
     """What the linear classifier and regressor share."""
 
-    loss: str
-    _seen: float
+    loss: Any
+    divisible = False
+    grows = False
+    _weights_of_part = staticmethod(check_sample_weight)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -90,13 +97,13 @@ class _Linear(Streamed):
 
     @staticmethod
     def _layout(X: Any) -> dict[str, Any]:
-        """The data as a problem takes it."""
+        """The data as arguments of a problem."""
         if isinstance(X, TwoWays):
             return {"X": X.by_rows, "columns": X.by_columns}
         return {"X": X if isinstance(X, Remote) else as_rows(X)}
 
     def _solver(self, exact: bool, robust: bool = False, remote: bool = False) -> Any:
-        """The solver in use; "auto" is an exact one where it can be, else the one that takes anything."""
+        """The configured solver; "auto" is an exact one if it can be used, else the one that takes anything."""
         if not isinstance(self.solver, str):
             solver = self.solver
         else:
@@ -104,7 +111,7 @@ class _Linear(Streamed):
             if name == "auto":
                 name = REMOTE if remote else ROBUST if robust else ANY if not exact else name
             solver = solvers.make("linear", name)
-        if remote and not solver.remote:
+        if remote and not solver.capabilities.remote:
             raise ValueError(
                 f"X is reached by row and by column only, and {type(solver).__name__} makes passes over it: use "
                 "solver='simba', or read X as a whole"
@@ -119,7 +126,7 @@ class _Linear(Streamed):
         return solver
 
     def _wants_robust(self, problem: Problem, exact: bool) -> bool:
-        """Whether "auto" is the interior point: ``exact`` is whether dual ascent can solve the problem."""
+        """Whether "auto" is the interior point; ``exact`` says whether dual ascent can solve the problem."""
         if self.solver != "auto":
             return False
         try:
@@ -134,7 +141,7 @@ class _Linear(Streamed):
         return choosing.RULE.prefers_interior(facts, self.max_iter) if exact else facts.work <= choosing.MOST_WORK
 
     def _exactly(self, problem: Problem, state: Any) -> bool:
-        """Whether the solver that "auto" prefers can solve the problem, and go on from the last fit's state."""
+        """Whether the solver that "auto" prefers can solve the problem and go on from the last fit's state."""
         preferred = solvers.make("linear")
         try:
             preferred.check(problem)
@@ -143,7 +150,7 @@ class _Linear(Streamed):
         return state is None or preferred.can_go_on(problem, state)
 
     def _check_features(self, problem: Problem) -> None:
-        """Refuse features that are too large to compute with, and warn of those that C cannot use."""
+        """Refuse features that are too large to compute with, and warn of features that are too small for C."""
         loss, y, slope = losses.scalar_loss(problem.target), problem.y, 1.0
         if loss.lipschitz == math.inf:
             slope = loss.smoothness * (1.0 if problem.n_outputs > 1 else max(1.0, float(np.abs(y).max())))
@@ -158,64 +165,72 @@ class _Linear(Streamed):
 
     def _fit_problem(self, problem: Problem, started: float, X: Any, y: Any, labels: np.ndarray | None) -> None:
         """Train on a problem; go on from the last state when ``warm_start`` asks for it."""
-        remote = isinstance(problem.X, Remote)
         if problem.is_open:
             self._check_features(problem)
         rng = self._generator()
-        validation = None
-        if self.early_stopping:
-            if remote:
-                raise ValueError(
-                    "early_stopping holds rows out, and X is reached by row and by column only: switch it off"
-                )
-            training, holdout = held_out(rng, problem.n, self.validation_fraction, labels, problem.sample_weight)
-            validation, problem = problem.take(holdout), problem.take(training)
-        state = getattr(self, "_state", None) if self.warm_start else None
-        if state is not None and not state.resumes:
-            state = None  # an interior point of another problem is no start
-        coordinates = None if self.warm_start or remote else Coordinates.of(problem)
-        given, outer = None, _as_it_is
-        if coordinates is not None:
-            given, problem, outer = problem, coordinates.inner(problem), coordinates.outer
-            validation = None if validation is None else coordinates.inner(validation)
-        if remote:
-            solver = self._solver(exact=False, remote=True)
-        else:
-            exact = self._exactly(problem, state)
-            solver = self._solver(exact, state is None and self._wants_robust(problem, exact))
-            if problem.columns is not None and not solver.remote:  # passes want rows, each in one piece
-                problem = replace(problem, X=as_rows(as_matrix(problem.X)), columns=None)
-        history = None
-        if state is not None and solver.resumes:
+        # 1) the examples that are held out, and coordinates in which rows stand around the origin
+        problem, validation = self._held_out(problem, labels, rng)
+        given, outer = problem, _as_it_is
+        moved = None if self.warm_start or isinstance(problem.X, Remote) else Coordinates.of(problem)
+        if moved is not None:
+            problem, outer = moved.inner(problem), moved.outer
+            validation = None if validation is None else moved.inner(validation)
+        # 2) the solver, and the state that it goes on from
+        solver, problem, last = self._solver_for(problem)
+        state = history = None
+        if last is not None:
             # copies: a fit that fails leaves the old state as it was
-            state, history = self._go_on(solver, problem, copy.deepcopy(state), rng), History(list(self.history_))
-        else:
-            state = None
+            state, history = self._go_on(solver, problem, copy.deepcopy(last), rng), History(list(self.history_))
+        # 3) the run; scores in the user's own coordinates are rounded more, which the rest of tol is for
         shown = Shown(X, y, lambda model: self._attributes(outer(model)), lambda model: self._finished(outer(model)))
-        outcome = self._run(
-            solver, problem, Turn(started), shown, state=state, rng=rng, validation=validation, history=history
-        )
-        self._state = outcome.state
-        model = outer(outcome.model)
+        turn = Turn(started, tol=None if moved is None else 0.5 * float(self.tol))
+        outcome = self._run(solver, problem, turn, shown, state=state, rng=rng, validation=validation, history=history)
+        # 4) the attributes, the state in the user's coordinates, and the certificate
+        self._state, model = outcome.state, outer(outcome.model)
         self._adopt(model)
-        if given is not None:  # who goes on does so in the user's coordinates
+        if moved is not None:
             self._state = self._at_last_weights(solvers.make("linear", "pegasos"), given, outcome.state, rng)
-        self._certify(solver, problem, given, model, outcome)
+        self._certify(solver, problem, None if moved is None else given, model, outcome)
         if not outcome.state.resumes:
             outcome.state.drop_workspace()  # nobody goes on from it
         gap = None if self.certificate_ is None else self.certificate_.relative_gap
         self._warn_if_unfinished(replace(outcome, stop_reason=self.stop_reason_), gap)
 
+    def _held_out(
+        self, problem: Problem, labels: np.ndarray | None, rng: np.random.Generator
+    ) -> tuple[Problem, Problem | None]:  # fmt: skip
+        """(the problem to train on, the problem of the examples that early stopping holds out or None)."""
+        if not self.early_stopping:
+            return problem, None
+        if isinstance(problem.X, Remote):
+            raise ValueError("early_stopping holds rows out, and X is reached by row and by column only: switch it off")
+        training, chosen = held_out(rng, problem.n, self.validation_fraction, labels, problem.sample_weight)
+        return problem.take(training), problem.take(chosen)
+
+    def _solver_for(self, problem: Problem) -> tuple[Any, Problem, Any]:
+        """(solver, the problem with rows as the solver reads them, the last fit's state to go on from or None)."""
+        state = getattr(self, "_state", None) if self.warm_start else None
+        if state is not None and not state.resumes:
+            state = None  # an interior point of another problem is no start
+        if isinstance(problem.X, Remote):
+            solver = self._solver(exact=False, remote=True)
+        else:
+            exact = self._exactly(problem, state)
+            solver = self._solver(exact, state is None and self._wants_robust(problem, exact))
+            if problem.columns is not None and not solver.capabilities.remote:  # passes want rows, each in one piece
+                problem = replace(problem, X=as_rows(as_matrix(problem.X)), columns=None)
+        return solver, problem, state if solver.state_class.resumes else None
+
     def _certify(
         self, solver: Any, problem: Problem, given: Problem | None, model: LinearModel, outcome: Outcome
     ) -> None:
-        """Set the certificate of the model that was learnt, and the reason that it allows.
+        """Set the certificate of the model that was learnt, and correct the reason for which training ended.
 
-        ``problem`` is the one that was solved, ``given`` as the user posed it where that has other coordinates.
+        ``problem`` was solved; ``given`` is the problem in the user's coordinates, None where these are the same.
         """
         known = "gap" in outcome.history.rows[-1] and outcome.state.tight
-        # whoever is out of patience does not wait for a dual value; the best that was seen stands, or the trivial one
-        dual = max(outcome.dual, 0.0)
+        # after a time limit or Ctrl-C nobody waits for a dual value: the best that was seen stands, or zero
+        dual = max(float(outcome.dual), 0.0)
         self.certificate_ = Certificate(outcome.objective, dual, outcome.objective - dual)
         if not solver.certifies(problem):
             self.certificate_ = None
@@ -225,8 +240,9 @@ class _Linear(Streamed):
                 found = (
                     solver.certificate(problem, outcome.state) if last else problem.certificate(outcome.W, outcome.b)
                 )
-                dual = max(dual, found.dual)
-                self.certificate_ = Certificate(found.primal, dual, found.primal - dual)
+                if found is not None:
+                    dual = max(dual, found.dual)
+                    self.certificate_ = Certificate(found.primal, dual, found.primal - dual)
             except KeyboardInterrupt:
                 self.stop_reason_ = "interrupted"
         if self.certificate_ is None:
@@ -249,7 +265,7 @@ class _Linear(Streamed):
             )
 
     def _go_on(self, solver: Any, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
-        """The last fit's state, bound to the problem; for a solver that "auto" turned to, one at the last weights."""
+        """The last fit's state, bound to the problem; or one at the last weights, if "auto" is another solver now."""
         own = isinstance(state, solver.state_class)
         if not own and self.solver != "auto":
             raise ValueError("warm_start cannot change the solver: set warm_start=False to start anew")
@@ -266,11 +282,17 @@ class _Linear(Streamed):
         return state
 
     def _at_last_weights(self, solver: Any, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
-        """A state at the weights of another solver, as many steps old as that made visits."""
+        """A solver's state at the weights that another solver has learnt, with the counters of its state."""
         model = LinearModel(np.atleast_2d(self.coef_), self.intercept_)
         return solver.init(problem, rng, model, replace(state.counters))
 
-    # -- streams
+    # -- streams: see :mod:`.fit.streaming`
+
+    def _has_way_back(self, state: Any) -> bool:
+        return False
+
+    def _measured(self, solver: Any, problem: Problem, state: Any, stopped: bool) -> dict[str, float]:
+        return {}
 
     def _can_stream(self) -> bool:
         """Whether the solver can learn from parts; "auto" streams with the solver that takes anything."""
@@ -279,7 +301,8 @@ class _Linear(Streamed):
             if solver not in solvers.REGISTRY["linear"]:
                 return True  # "auto", or what ``fit`` will refuse in a sentence
             solver = solvers.solver_class("linear", solver)
-        if not getattr(solver, "streams", True):
+        able = getattr(solver, "capabilities", None)
+        if able is not None and not able.streams:
             name = solver.__name__ if isinstance(solver, type) else type(solver).__name__
             raise AttributeError(f"partial_fit needs the solver {ANY!r}: {name} keeps a variable for each example")
         return True
@@ -303,9 +326,16 @@ class _Linear(Streamed):
         if isinstance(state, solver.state_class):
             return solver, replace(state)
         rng = self._generator()
-        return solver, solver.init(problem, rng) if state is None else self._at_last_weights(
-            solver, problem, state, rng
-        )
+        if state is not None:
+            return solver, self._at_last_weights(solver, problem, state, rng)
+        if Coordinates.of(problem) is not None:
+            warn(
+                f"{type(self).__name__}: these rows lie far from the origin for their spread, and a stream is not "
+                "centred, so little can be learnt: subtract the same row, such as the mean of the first part, from all "
+                "that is learnt and predicted",
+                UserWarning,
+            )
+        return solver, solver.init(problem, rng)
 
     def _slices(self, solver: Any, problem: Problem) -> list[tuple[Any, int]]:
         rest = problem.n % solver.batch_size
@@ -336,6 +366,7 @@ def _blocks(shape: tuple[int, int]) -> list[np.ndarray]:
 
 
 @savable(**learnt("classes_", "coef_", "intercept_", coef_=_COEF, intercept_=_INTERCEPT, _state=_STATE))
+@documented
 class LinearSVC(StreamedClassifier, _Linear):
     """Linear support vector classification at any scale.
 
@@ -349,108 +380,54 @@ class LinearSVC(StreamedClassifier, _Linear):
 
     Parameters
     ----------
-    C : float, default=1.0
-        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
-        smaller one a wider margin.
-    loss : {"hinge", "squared_hinge", "log"}, default="hinge"
-        The loss ℓ of an example: max(0, 1 − z), its square, or log(1 + exp(−z)) at the margin z. "log"
-        is logistic regression, and gives probabilities.
+    {C}
+    {loss:binary}
     solver : {"auto", "sdca", "interior", "pegasos", "simba"} or a configured solver, default="auto"
         The method that trains. "auto" takes "sdca" or "interior", whichever should arrive sooner, and
         "pegasos" where neither can be used. "sdca" is dual coordinate ascent: exact, with a proven gap,
         for ``multi_class="ovr"`` and all intercepts but "exact" and "search". "interior" is an
         interior-point method: exact, unmoved by the sizes of features and by a large C, for few
-        features and any loss but "log". "pegasos" is stochastic gradient descent: it has all intercepts
-        and the joint losses, and is what ``partial_fit`` uses. "simba" reads one row and one column per
-        step, for features that are expensive to look at, and has the hinge only. A solver object sets
-        the options of a method: ``Pegasos(batch_size=16)``.
+        features and all losses but the joint and the Huberised ones. "pegasos" is stochastic gradient
+        descent: it has all intercepts and the joint losses, and is what ``partial_fit`` uses. "simba"
+        reads one row and one column per step, for features that are expensive to look at, and has the
+        hinge only. A solver object sets the options of a method: ``Pegasos(batch_size=16)``.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         How more than two classes are told apart. "ovr" trains one classifier per class against the
         rest. "crammer_singer" trains one joint loss: the multi-class hinge for ``loss="hinge"``, the
         multi-class log-loss for ``loss="log"``.
-    intercept : {"regularized", "none", "unregularized", "exact", "search"}, default="regularized"
-        What is done about the intercept b. "regularized" makes it the weight of a constant feature, as
-        LIBLINEAR does. "none" leaves it out. "unregularized" has no penalty on b: exactly by
-        "sdca" and "interior", by sub-gradient steps in "pegasos". "exact" minimises over b inside each mini-batch
-        of "pegasos" and is meant for large ones. "search" is an outer search over b.
-    class_weight : dict, "balanced" or None, default=None
-        The weights of the classes, by label. "balanced" gives all classes the same total weight.
-        Against the rest, the weight is that of the class's own examples. None weighs every example the
-        same.
+    {intercept:linear}
+    {class_weight}
+        Where a class is trained against the rest, each example keeps the weight of its own class.
     cost_matrix : array of shape (n_classes, n_classes) or None, default=None
         The costs of errors, for ``multi_class="crammer_singer"`` with ``loss="hinge"``. Entry [r, y] is
         the cost of predicting class r where class y is true.
-    lam : float or None, default=None
-        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
-    tol : float, default=1e-3
-        The relative duality gap at which training stops. "pegasos", whose gap closes slowly, also stops
-        when the objective changed by less than this share of itself while the number of epochs doubled:
-        ``stop_reason_`` is then "settled". 0 switches it off.
-    max_iter : int, default=1000
-        The largest number of epochs. An epoch looks at as many examples as there are.
-    max_seconds : float or None, default=None
-        A wall-clock limit for the whole call, compilation and evaluation included. The model at that
-        time is kept, and ``stop_reason_`` says "max_seconds".
-    max_feature_reads : int or None, default=None
-        The largest number of stored entries of X that the solver may read, which
-        ``history_["feature_reads"]`` counts. The model at that time is kept.
-    early_stopping : bool, default=False
-        Whether to hold out ``validation_fraction`` of the examples and to stop when their weighted
-        error has not improved at ``n_iter_no_change`` checkpoints in a row. The best model seen is
-        kept.
-    validation_fraction : float, default=0.1
-        The share of the examples that ``early_stopping`` holds out, between 0 and 1.
-    n_iter_no_change : int, default=3
-        The number of checkpoints without improvement after which ``early_stopping`` ends the training.
-    warm_start : bool, default=False
-        Whether ``fit`` goes on from the weights of the last fit.
-    n_jobs : int or None, default=None
-        The number of threads of "sdca" on sparse data with more features than examples; −1 is all
-        processors. The result depends on their number, within ``tol``, and never on timing. Everything
-        else uses one thread, but for the products of "interior" on 400 features or more, which have those
-        of BLAS.
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers. The same integer gives the same model again; None draws a new seed
-        in each call.
-    checkpoint : str, path or None, default=None
-        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
-        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
-        from it. A file of other data or other parameters is refused.
-    checkpoint_every : float, default=60
-        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
-    callbacks : callable, list of callables or None, default=None
-        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
-        Returning ``True`` stops the training.
-    verbose : int, default=0
-        1 shows a progress bar on standard error, 0 shows nothing.
+    {lam}
+    {tol:linear}
+    {max_iter:epochs}
+    {max_seconds}
+    {max_feature_reads}
+    {early_stopping}
+    {validation_fraction}
+    {n_iter_no_change}
+    {warm_start:linear}
+    {n_jobs:linear}
+    {random_state}
+    {checkpoint}
+    {checkpoint_every}
+    {callbacks}
+    {verbose}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        The weights of the features: one row for two classes, else one row per class.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        The intercepts, one per row of ``coef_``.
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
-    history_ : History
-        One row per checkpoint, with the columns ``seconds``, ``epochs``, ``steps``, ``objective``,
-        ``gap`` and the counters of work. ``history_["objective"]`` is a column, ``history_.to_frame()``
-        a pandas frame.
-    certificate_ : Certificate or None
-        The primal value, the dual value and the gap between them, which bounds how far the objective is
-        above its minimum. The dual value is lowered by what rounding may have added to the gap. The gap
-        is at most ``tol`` of the objective where ``stop_reason_`` is "tol". The certificate is None
-        after ``partial_fit`` and where the solver proves nothing.
-    stop_reason_ : str
-        Why training ended: "tol", "settled" (the objective no longer changed, at a gap above ``tol``),
-        "max_iter", "max_seconds", "max_feature_reads", "early_stopping", "precision" (rounding allows no
-        gap as small as ``tol``), "callback", "interrupted" (Ctrl-C) or "partial_fit".
-    n_iter_ : int
-        The number of epochs done, rounded up.
-    n_features_in_ : int
-        The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features. It exists only if X was a frame whose columns have text as names.
+    {coef_:classes}
+    {intercept_:classes}
+    {classes_}
+    {history_}
+    {certificate_:linear}
+    {stop_reason_:linear}
+    {n_iter_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -484,7 +461,7 @@ class LinearSVC(StreamedClassifier, _Linear):
         self,
         C: float = 1.0,
         *,
-        loss: str = "hinge",
+        loss: Any = "hinge",
         solver: Any = "auto",
         multi_class: str = "ovr",
         intercept: str = "regularized",
@@ -512,14 +489,14 @@ class LinearSVC(StreamedClassifier, _Linear):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        one_of("loss", self.loss, losses.BINARY)
+        loss = losses.as_loss(self.loss, losses.BINARY)
         one_of("multi_class", self.multi_class, ("ovr", "crammer_singer"))
-        if self.multi_class == "crammer_singer" and self.loss not in losses.JOINT:
+        if self.multi_class == "crammer_singer" and loss.name not in losses.JOINT:
             raise ValueError(
                 f"multi_class='crammer_singer' has the losses {', '.join(map(repr, losses.JOINT))}, got {self.loss!r}: "
                 "choose one of them or multi_class='ovr'"
             )
-        if self.cost_matrix is not None and (self.multi_class != "crammer_singer" or self.loss != "hinge"):
+        if self.cost_matrix is not None and (self.multi_class != "crammer_singer" or loss.name != "hinge"):
             raise ValueError("cost_matrix needs multi_class='crammer_singer' and loss='hinge': set both, or drop it")
 
     def _problem_of_part(self, X: Any, codes: np.ndarray, weights: np.ndarray, class_weight: np.ndarray) -> Problem:
@@ -549,21 +526,16 @@ class LinearSVC(StreamedClassifier, _Linear):
             The examples. float32 and float64 data, dense in C order or CSR, is used without a copy.
             Data that is reached by row and by column only (:class:`widemargin.Source`) is learnt by
             "simba"; :class:`widemargin.TwoWays` holds a matrix in both layouts.
-        y : array of shape (n,)
-            The class labels, of any type.
-        sample_weight : array of shape (n,) or None, default=None
-            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+        {y:labels}
+        {sample_weight}
 
         Returns
         -------
-        self
-            The fitted estimator.
+        {self}
 
         Raises
         ------
-        ValueError
-            If a parameter, X, y or the weights make no sense; the message says what to do. The
-            estimator is then as it was before.
+        {ValueError}
 
         Examples
         --------
@@ -591,8 +563,7 @@ class LinearSVC(StreamedClassifier, _Linear):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
-            The rows to predict.
+        {X:rows}
 
         Returns
         -------
@@ -624,8 +595,7 @@ class LinearSVC(StreamedClassifier, _Linear):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
-            The rows to predict.
+        {X:rows}
 
         Returns
         -------
@@ -648,6 +618,7 @@ class LinearSVC(StreamedClassifier, _Linear):
 
 
 @savable(**learnt("coef_", "intercept_", coef_=Array("d", dtype=FLOATS), intercept_=_INTERCEPT, _state=_STATE))
+@documented
 class LinearSVR(StreamedRegressor, _Linear):
     """Linear support vector regression at any scale.
 
@@ -660,91 +631,43 @@ class LinearSVR(StreamedRegressor, _Linear):
 
     Parameters
     ----------
-    epsilon : float, default=0.0
-        The half-width of the tube, in units of y. Errors up to this size cost nothing.
-    C : float, default=1.0
-        How closely the training set is fitted, a number > 0. A larger value allows fewer errors, a
-        smaller one a wider margin.
-    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
-        The loss of an example: how far its error is outside the tube, or the square of that.
+    {epsilon}
+    {C}
+    {loss:regression}
     solver : {"auto", "sdca", "interior", "pegasos", "simba"} or a configured solver, default="auto"
         The method that trains, as in :class:`LinearSVC`. "auto" takes "sdca" or "interior", which stop
         at a proven gap, and "pegasos" where neither can be used. "simba" is for classification and is
         refused.
-    intercept : {"regularized", "none", "unregularized", "exact", "search"}, default="regularized"
-        What is done about the intercept b. "regularized" makes it the weight of a constant feature, as
-        LIBLINEAR does. "none" leaves it out. "unregularized" has no penalty on b: exactly by
-        "sdca" and "interior", by sub-gradient steps in "pegasos". "exact" minimises over b inside each mini-batch
-        of "pegasos" and is meant for large ones. "search" is an outer search over b.
-    lam : float or None, default=None
-        The factor λ of the regulariser, λ = 1/(C n). If it is given, ``C`` is not looked at.
-    tol : float, default=1e-3
-        The relative duality gap at which training stops. "pegasos", whose gap closes slowly, also stops
-        when the objective changed by less than this share of itself while the number of epochs doubled:
-        ``stop_reason_`` is then "settled". 0 switches it off.
-    max_iter : int, default=1000
-        The largest number of epochs. An epoch looks at as many examples as there are.
-    max_seconds : float or None, default=None
-        A wall-clock limit for the whole call, compilation and evaluation included. The model at that
-        time is kept, and ``stop_reason_`` says "max_seconds".
-    max_feature_reads : int or None, default=None
-        The largest number of stored entries of X that the solver may read, which
-        ``history_["feature_reads"]`` counts. The model at that time is kept.
+    {intercept:linear}
+    {lam}
+    {tol:linear}
+    {max_iter:epochs}
+    {max_seconds}
+    {max_feature_reads}
     early_stopping : bool, default=False
         Whether to hold out ``validation_fraction`` of the examples and to stop when their weighted mean
         absolute error has not improved at ``n_iter_no_change`` checkpoints in a row. The best model
         seen is kept.
-    validation_fraction : float, default=0.1
-        The share of the examples that ``early_stopping`` holds out, between 0 and 1.
-    n_iter_no_change : int, default=3
-        The number of checkpoints without improvement after which ``early_stopping`` ends the training.
-    warm_start : bool, default=False
-        Whether ``fit`` goes on from the weights of the last fit.
-    n_jobs : int or None, default=None
-        The number of threads of "sdca" on sparse data with more features than examples; −1 is all
-        processors. The result depends on their number, within ``tol``, and never on timing. Everything
-        else uses one thread, but for the products of "interior" on 400 features or more, which have those
-        of BLAS.
-    random_state : int, Generator, RandomState or None, default=None
-        The source of random numbers. The same integer gives the same model again; None draws a new seed
-        in each call.
-    checkpoint : str, path or None, default=None
-        A file from which a fit that was killed goes on, bit for bit. It is written while ``fit`` runs
-        and removed at its end. After Ctrl-C or ``max_seconds`` it stays, and the next ``fit`` goes on
-        from it. A file of other data or other parameters is refused.
-    checkpoint_every : float, default=60
-        The least number of seconds between two writes of ``checkpoint``. 0 writes as often as possible.
-    callbacks : callable, list of callables or None, default=None
-        Functions that are called at each checkpoint with a :class:`widemargin.running.Progress`.
-        Returning ``True`` stops the training.
-    verbose : int, default=0
-        1 shows a progress bar on standard error, 0 shows nothing.
+    {validation_fraction}
+    {n_iter_no_change}
+    {warm_start:linear}
+    {n_jobs:linear}
+    {random_state}
+    {checkpoint}
+    {checkpoint_every}
+    {callbacks}
+    {verbose}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-        The weights of the features.
-    intercept_ : ndarray of shape (1,)
-        The intercept.
-    history_ : History
-        One row per checkpoint, with the columns ``seconds``, ``epochs``, ``steps``, ``objective``,
-        ``gap`` and the counters of work. ``history_["objective"]`` is a column, ``history_.to_frame()``
-        a pandas frame.
-    certificate_ : Certificate or None
-        The primal value, the dual value and the gap between them, which bounds how far the objective is
-        above its minimum. The dual value is lowered by what rounding may have added to the gap. The gap
-        is at most ``tol`` of the objective where ``stop_reason_`` is "tol". The certificate is None
-        after ``partial_fit`` and where the solver proves nothing.
-    stop_reason_ : str
-        Why training ended: "tol", "settled" (the objective no longer changed, at a gap above ``tol``),
-        "max_iter", "max_seconds", "max_feature_reads", "early_stopping", "precision" (rounding allows no
-        gap as small as ``tol``), "callback", "interrupted" (Ctrl-C) or "partial_fit".
-    n_iter_ : int
-        The number of epochs done, rounded up.
-    n_features_in_ : int
-        The number of features seen in ``fit`` or in the first ``partial_fit``.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features. It exists only if X was a frame whose columns have text as names.
+    {coef_}
+    {intercept_}
+    {history_}
+    {certificate_:linear}
+    {stop_reason_:linear}
+    {n_iter_}
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -768,7 +691,7 @@ class LinearSVR(StreamedRegressor, _Linear):
         *,
         epsilon: float = 0.0,
         C: float = 1.0,
-        loss: str = "epsilon_insensitive",
+        loss: Any = "epsilon_insensitive",
         solver: Any = "auto",
         intercept: str = "regularized",
         lam: float | None = None,
@@ -792,12 +715,16 @@ class LinearSVR(StreamedRegressor, _Linear):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         not_negative("epsilon", self.epsilon)
-        one_of("loss", self.loss, losses.REGRESSION)
+        self._loss()
+        refuse_twice(self, "loss", "epsilon")
+
+    def _loss(self) -> Any:
+        return losses.as_loss(self.loss, losses.REGRESSION, float(self.epsilon))
 
     def _problem_of_part(self, X: Any, y: np.ndarray, weights: np.ndarray) -> Problem:
         """The problem of more examples; λ is that of all examples seen by then."""
         self._seen += y.size
-        target = losses.Single(losses.REGRESSION[self.loss](float(self.epsilon)))
+        target = losses.Single(self._loss())
         return Problem(
             y=y, target=target, lam=self._lam(int(self._seen)), sample_weight=weights, intercept=self.intercept,
             **self._layout(X),
@@ -815,23 +742,18 @@ class LinearSVR(StreamedRegressor, _Linear):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
-            The examples. float32 and float64 data, dense in C order or CSR, is used without a copy.
-        y : array of shape (n,)
-            The targets, numbers.
-        sample_weight : array of shape (n,) or None, default=None
-            The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
+        {X:examples}
+            Data in C order or in CSR is used without a copy.
+        {y:targets}
+        {sample_weight}
 
         Returns
         -------
-        self
-            The fitted estimator.
+        {self}
 
         Raises
         ------
-        ValueError
-            If a parameter, X, y or the weights make no sense; the message says what to do. The
-            estimator is then as it was before.
+        {ValueError}
 
         Examples
         --------
@@ -850,8 +772,7 @@ class LinearSVR(StreamedRegressor, _Linear):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, n_features)
-            The rows to predict.
+        {X:rows}
 
         Returns
         -------

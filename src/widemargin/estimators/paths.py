@@ -1,4 +1,4 @@
-"""Paths of kernel SVMs, each from the solution of the one before, and the Pareto front that they are on."""
+"""Paths of kernel SVMs, each from the solution of the one before, and the Pareto front on which they lie."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import numpy as np
 
 from ..arguments import not_negative, positive
 from ..backends.tensors import hosted, taken
-from ..core.blas import one_blas_thread
-from ..core.interrupts import Interrupts, heeded
+from ..core.threads.blas import one_blas_thread
+from ..core.threads.interrupts import Interrupts, heeded
 from ..solvers import make
-from .fitting import check_sample_weight
+from .fit.checking import check_sample_weight
+from .fit.labels import class_weights
+from .fit.multiclass import train_on_device
+from .fit.parameters import documented
 from .kernel import SVC
-from .labels import class_weights
-from .sides import Sides
 
 
 @heeded()
 @one_blas_thread()
+@documented
 def svm_path(X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, **parameters: Any) -> list[SVC]:
     """Fit an :class:`SVC` for each of a sequence of C, each from the solution of the one before.
 
@@ -29,16 +31,12 @@ def svm_path(X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, **parameters
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (n, n_features)
-        The examples, as in :meth:`SVC.fit`.
-    y : array of shape (n,)
-        The labels, of two classes.
-    Cs : sequence of float
-        The values of C, in any order. They are trained from the smallest to the largest.
-    sample_weight : array of shape (n,) or None, default=None
-        The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
-    **parameters : values
-        Further parameters of :class:`SVC`.
+    {X:path}
+    {y:two}
+    {Cs}
+        They may come in any order, and are trained from the smallest to the largest.
+    {sample_weight}
+    {parameters}
 
     Returns
     -------
@@ -59,6 +57,13 @@ def svm_path(X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, **parameters
     >>> [model.C for model in svm_path(X, y, [0.1, 1.0, 10.0])]
     [0.1, 1.0, 10.0]
     """
+    return _at_Cs(X, y, Cs, sample_weight, parameters)
+
+
+def _at_Cs(
+    X: Any, y: Any, Cs: Any, sample_weight: Any, parameters: dict[str, Any], see: Callable[[SVC], Any] | None = None
+) -> list[SVC]:
+    """The machines of a path over C; ``see`` is called with each machine as soon as it is trained."""
     _refuse_checkpoint(parameters)
     if isinstance(Cs, (int, float)) or len(Cs) == 0:
         raise ValueError(f"Cs must be a sequence of numbers > 0, got {Cs!r}: give a list such as [0.1, 1, 10]")
@@ -80,18 +85,20 @@ def svm_path(X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, **parameters
     def train(C: float, last: SVC | None) -> SVC:
         model = SVC(C=C, **parameters)
         model._fit(X, y, sample_weight, None if last is None else last._duals() * (C / last.C))
+        if see is not None:
+            see(model)
         return model
 
     return _in_turn(Cs, sorted(set(Cs)), train)
 
 
 def _side_by_side(X: Any, y: Any, Cs: list[float], sample_weight: Any, parameters: dict[str, Any]) -> list[SVC]:
-    """A machine for each C, trained on a device at once."""
+    """A machine for each C, all trained on a GPU at once."""
     models = [SVC(C=C, **parameters) for C in Cs]
-    task, binaries = models[0]._given(X, y, sample_weight)
+    session, binaries = models[0]._laid_out(X, y, sample_weight)
     for model in models[1:]:
         model.__dict__.update({**vars(models[0]), **model.get_params(deep=False)})
-    Sides(task, [(model, binaries) for model in models]).train(models[0])
+    train_on_device(session, [(model, binaries) for model in models])
     return models
 
 
@@ -103,7 +110,7 @@ def _refuse_checkpoint(parameters: dict[str, Any]) -> None:
 
 
 def _in_turn(asked: list[float], values: list[float], train: Callable[[float, SVC | None], SVC]) -> list[SVC]:
-    """Models for the values, each trained after the last one, in the order asked for; the first ones after Ctrl-C."""
+    """A machine for each value, trained from the one before, in the order asked for; after Ctrl-C only the first."""
     models: dict[float, SVC] = {}
     last: SVC | None = None
     with Interrupts() as interrupts:
@@ -150,6 +157,7 @@ class ParetoPath:
 
 @heeded()
 @one_blas_thread()
+@documented
 def pareto_path(
     X: Any, y: Any, *, nus: Any = None, Cs: Any = None, sample_weight: Any = None, **parameters: Any
 ) -> ParetoPath:
@@ -162,19 +170,15 @@ def pareto_path(
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (n, n_features)
-        The examples, as in :meth:`SVC.fit`.
-    y : array of shape (n,)
-        The labels, of two classes.
+    {X:path}
+    {y:two}
     nus : sequence of float or None, default=None
         The values of ν ≥ 0, in any order. Give these or ``Cs``.
     Cs : sequence of float or None, default=None
         The values of C > 0, in any order. Give these or ``nus``.
-    sample_weight : array of shape (n,) or None, default=None
-        The weights of the examples, numbers ≥ 0 that are not all zero. None is 1 for each.
-    **parameters : values
-        Further parameters of :class:`SVC`. With ``nus`` the solver is a StochasticBatchPerceptron,
-        whose ν is replaced.
+    {sample_weight}
+    {parameters}
+        With ``nus`` the solver is a StochasticBatchPerceptron, whose ν is replaced.
 
     Returns
     -------
@@ -195,28 +199,36 @@ def pareto_path(
     >>> bool((np.diff(path.norms) > 0).all()), bool((np.diff(path.hinges) < 0).all())
     (True, True)
     """
-    _refuse_checkpoint(parameters)
-    if parameters.get("early_stopping"):
-        raise ValueError(
-            "pareto_path takes no early_stopping: its models go on from each other's examples: leave it out"
-        )
+    _check_front(nus, Cs, parameters)
     X, y, sample_weight = taken(X), hosted(y), hosted(sample_weight, "sample_weight")
-    if (nus is None) == (Cs is None):
-        raise ValueError("pareto_path takes either nus or Cs: give one of them")
+    known: dict[int, tuple[float, float]] = {}
+
+    def see(model: SVC) -> None:  # at once, so that after Ctrl-C only the last machine is left to score
+        known[id(model)] = _point(model, X, y, sample_weight)
+
     if Cs is not None:
-        models = svm_path(X, y, Cs, sample_weight=sample_weight, **parameters)
+        models = _at_Cs(X, y, Cs, sample_weight, parameters, see)
     else:
-        if np.ndim(nus) != 1 or len(nus) == 0:
-            raise ValueError(f"nus must be a sequence of numbers ≥ 0, got {nus!r}: give a list such as [0.1, 0.01]")
-        models = _at_nus(X, y, [not_negative("each of nus", nu) for nu in nus], sample_weight, parameters)
-    points = [_point(model, X, y, sample_weight) for model in models]
+        models = _at_nus(X, y, nus, sample_weight, parameters, see)
+    points = [known.get(id(model)) or _point(model, X, y, sample_weight) for model in models]
     norms, hinges = (np.array(column) for column in zip(*points))
     with np.errstate(divide="ignore", invalid="ignore"):
         return ParetoPath(norms, hinges, np.where(norms > 0.0, hinges / norms, np.inf), models)
 
 
+def _check_front(nus: Any, Cs: Any, parameters: dict[str, Any]) -> None:
+    """Refuse parameters that a front cannot have, and both or neither of nus and Cs."""
+    _refuse_checkpoint(parameters)
+    if parameters.get("early_stopping"):
+        raise ValueError(
+            "pareto_path takes no early_stopping: its models go on from each other's examples: leave it out"
+        )
+    if (nus is None) == (Cs is None):
+        raise ValueError("pareto_path takes either nus or Cs: give one of them")
+
+
 def _point(model: SVC, X: Any, y: Any, sample_weight: Any) -> tuple[float, float]:
-    """(‖w‖, mean weighted hinge) of a model, from its scores."""
+    """(‖w‖, mean weighted hinge) of a machine, computed from its scores."""
     labels = np.asarray(y)
     own = labels == model.classes_[1]
     counts = np.array([np.count_nonzero(~own), np.count_nonzero(own)], float)
@@ -229,8 +241,13 @@ def _point(model: SVC, X: Any, y: Any, sample_weight: Any) -> tuple[float, float
     return math.sqrt(max(norm2, 0.0)), float(np.mean(weights * slack))
 
 
-def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: dict[str, Any]) -> list[SVC]:
-    """Models from the largest ν to the smallest."""
+def _at_nus(
+    X: Any, y: Any, nus: Any, sample_weight: Any, parameters: dict[str, Any], see: Callable[[SVC], Any]
+) -> list[SVC]:
+    """The machines of a path over ν, from the largest value to the smallest."""
+    if np.ndim(nus) != 1 or len(nus) == 0:
+        raise ValueError(f"nus must be a sequence of numbers ≥ 0, got {nus!r}: give a list such as [0.1, 0.01]")
+    nus = [not_negative("each of nus", nu) for nu in nus]
     if np.unique(y).size != 2:
         labels = np.unique(y)
         raise ValueError(
@@ -248,6 +265,7 @@ def _at_nus(X: Any, y: Any, nus: list[float], sample_weight: Any, parameters: di
         nonlocal start
         model = SVC(solver=replace(base, nu=nu), **parameters)
         start = model._fit(X, y, sample_weight, start)
+        see(model)
         return model
 
     return _in_turn(nus, sorted(set(nus), reverse=True), train)

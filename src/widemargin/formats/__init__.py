@@ -1,4 +1,4 @@
-"""Models in files of any format: one function that reads them all, one that writes them all.
+"""Model files of several formats: :func:`load` reads all of them, :func:`export` writes all of them.
 
 >>> import os, tempfile
 >>> import numpy as np
@@ -10,8 +10,8 @@
 ...     print(load(path).predict([[2.0]]))
 [1]
 
-Each format is one file here: a name, suffixes, what fits it, and what does not, in a sentence. All of them speak of a
-:class:`.machine.Machine`, which is what a fitted estimator computes.
+Each format is one module here, which writes and reads a :class:`.machine.Machine`, the function that a fitted estimator
+computes, and refuses with a sentence what the format cannot represent.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
-from ..estimators.saving import SavedEstimator
+from ..estimators.fit.fitting import TrainedByRun
 from .text import READERS
 
-#: Formats that can be written, each with the ending of a file's name that stands for it.
+#: Formats that can be written, and the suffix of each.
 FORMATS = {"npz": ".npz", "libsvm": ".libsvm", "liblinear": ".liblinear", "onnx": ".onnx"}
 
 
@@ -37,12 +37,12 @@ def export(model: Any, path: str | os.PathLike[str], format: str | None = None) 
     model : fitted estimator
         The estimator to write.
     path : str or path
-        The name of the file. The old file stays until the new one is whole.
+        The name of the file. The old file stays until the new one is complete.
     format : {"npz", "libsvm", "liblinear", "onnx"} or None, default=None
-        "npz" is this library's own, as ``model.save(path)`` writes it, and the only one that training
-        goes on from. "libsvm" and "liblinear" are the text of those programs. "onnx" is a graph with
-        the input ``X`` and the outputs ``label`` and ``scores``; a regressor has ``scores`` alone. None
-        goes by the ending of the name.
+        "npz" is this library's own, as ``model.save(path)`` writes it, and the only one from which
+        training can continue. "libsvm" and "liblinear" are the text of those programs. "onnx" is a
+        graph with the input ``X`` and the outputs ``label`` and ``scores``; a regressor has only
+        ``scores``. None takes the format of the suffix.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def export(model: Any, path: str | os.PathLike[str], format: str | None = None) 
             )
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}, got {format!r}")
-    if not isinstance(model, SavedEstimator):
+    if not isinstance(model, TrainedByRun):
         raise TypeError(f"export takes a fitted estimator of widemargin, got {model!r:.100}")
     if format == "npz":
         model.save(path)
@@ -83,9 +83,9 @@ def export(model: Any, path: str | os.PathLike[str], format: str | None = None) 
 
 
 def load(path: str | os.PathLike[str], cls: type = object, *, n_features: int | None = None) -> Any:
-    """Read a file: an estimator, a model, a solver's state or whatever else was saved.
+    """Read a file: an estimator, a model, a solver's state or any other saved object.
 
-    Model text of LIBSVM and LIBLINEAR is recognised, and becomes an estimator that predicts.
+    Model text of LIBSVM and LIBLINEAR is recognised and becomes an estimator that predicts.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def load(path: str | os.PathLike[str], cls: type = object, *, n_features: int | 
     cls : type, default=object
         The class that the object must have.
     n_features : int or None, default=None
-        The number of features of LIBSVM's text, which does not tell. None takes those it names.
+        The number of features of LIBSVM's text, which does not contain it. None takes the largest index.
 
     Returns
     -------

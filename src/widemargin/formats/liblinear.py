@@ -1,7 +1,7 @@
-"""LIBLINEAR's model text (Fan and others, 2008): ``solver_type``, …, ``w`` and a line of weights for each feature.
+"""LIBLINEAR's model text (Fan and others, 2008): ``solver_type``, …, ``w`` and one line of weights for each feature.
 
-Weights stand by feature, one for each label in a line; of two classes one, positive for the first label. ``bias`` B ≥ 0
-is the value of one feature more, whose weights are the last line; our intercepts are written as the weights of B = 1.
+A line has one weight for each label; for two classes one weight, positive for the first label. ``bias`` B ≥ 0 is the
+value of an additional feature, whose weights are the last line; our intercepts are written as its weights with B = 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..files import replacing
 from .machine import Machine, estimator_of, linear_machine, machine_of
 from .text import Text, Wrong, integer, number, read_labels, real, several, single, written_labels
 
-#: LIBLINEAR's solvers by our losses and ways to tell classes apart.
+#: LIBLINEAR's solvers by our ``loss`` and ``multi_class``.
 WRITTEN = {
     ("hinge", "ovr"): "L2R_L1LOSS_SVC_DUAL",
     ("squared_hinge", "ovr"): "L2R_L2LOSS_SVC",
@@ -24,7 +24,7 @@ WRITTEN = {
     ("epsilon_insensitive", "ovr"): "L2R_L1LOSS_SVR_DUAL",
     ("squared_epsilon_insensitive", "ovr"): "L2R_L2LOSS_SVR",
 }
-#: Our losses by LIBLINEAR's solvers; what is regularised, and how it is solved, does not matter to a model.
+#: Our ``loss`` and ``multi_class`` by LIBLINEAR's solvers; regularisation and method do not matter to a model.
 READ = {solver: kind for kind, solver in WRITTEN.items()} | {
     "L2R_L2LOSS_SVC_DUAL": ("squared_hinge", "ovr"),
     "L1R_L2LOSS_SVC": ("squared_hinge", "ovr"),
@@ -39,7 +39,7 @@ KEYS = ("solver_type", "nr_class", "label", "nr_feature", "bias", "rho")
 
 
 def write(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a linear machine as LIBLINEAR's model text; refuses what LIBLINEAR does not have."""
+    """Write a linear model as LIBLINEAR's model text; refuses what LIBLINEAR cannot represent."""
     machine = machine_of(model)
     if machine.kernel is not None and not machine.kernel.is_linear:
         raise ValueError(
@@ -54,10 +54,11 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
     machine = linear_machine(machine)
     kind = machine.loss, machine.multi_class
     if kind not in WRITTEN:
-        raise ValueError(
-            f"LIBLINEAR has no joint loss of {machine.loss!r} for several classes: train with multi_class='ovr', or "
-            "export to .npz or .onnx"
-        )
+        joint = machine.multi_class == "crammer_singer"
+        what = f"loss {machine.loss!r}: train with another loss"
+        if joint:
+            what = f"joint loss of {machine.loss!r} for several classes: train with multi_class='ovr'"
+        raise ValueError(f"LIBLINEAR has no {what}, or export to .npz or .onnx")
     lines = [f"solver_type {WRITTEN[kind]}"]
     if machine.classes is None:
         lines.append("nr_class 2")

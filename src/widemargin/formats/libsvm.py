@@ -1,9 +1,9 @@
-"""LIBSVM's model text (Chang and Lin, 2011): ``svm_type``, ``kernel_type``, …, ``SV`` and a line for each vector.
+"""LIBSVM's model text (Chang and Lin, 2011): ``svm_type``, ``kernel_type``, …, ``SV`` and one line for each vector.
 
-A score is Σ coef k(x, vector) − rho; of two classes it is positive for the first label, of more each pair has one. A
-line is ``coef … index:value …`` with indices from 1 on; of a precomputed kernel ``coef … 0:number``, the number of the
-example from 1 on. A file does not say how many features there are, so that the last one is written in the first vector
-even where it is zero.
+A score is Σ coef k(x, vector) − rho. For two classes it is positive for the first label; more classes have one score
+for each pair. A line is ``coef … index:value …`` with indices from 1 on, or ``coef … 0:number`` for a precomputed
+kernel, with the number of the example from 1 on. A file does not tell the number of features, so the first vector is
+written with the last feature even if that is 0.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ..files import replacing
 from .machine import Machine, estimator_of, kernel_of_word, machine_of, word_of
 from .text import LARGEST, Text, Wrong, integer, number, read_labels, real, several, single, written_labels
 
-#: LIBSVM's own words for kernels, which are the names of our classes in small letters.
+#: LIBSVM's names of kernels, which are the names of our classes in small letters.
 KERNEL_TYPES = "linear, polynomial, rbf, sigmoid, precomputed"
-#: Its types of machines, and whether they tell classes apart.
+#: LIBSVM's types of models, and whether they are classifiers.
 SVM_TYPES = {"c_svc": True, "nu_svc": True, "epsilon_svr": False, "nu_svr": False}
 KEYS = (
     "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA", "probB",
@@ -33,7 +33,7 @@ KEYS = (
 
 
 def write(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a kernel machine as LIBSVM's model text; refuses what LIBSVM does not have."""
+    """Write a kernel model as LIBSVM's model text; refuses what LIBSVM cannot represent."""
     machine = machine_of(model)
     if machine.kernel is None:
         raise ValueError(
@@ -68,7 +68,7 @@ def _header(machine: Machine) -> list[str]:
     own |= {key: str(given[key]) for key in ("degree",) if key in given}
     own |= {key: number(given[key]) for key in ("gamma", "coef0") if key in given}
     own |= {"nr_class": str(2 if classes is None else classes.size), "total_sv": str(machine.n_vectors)}
-    own["rho"] = " ".join(number(0.0 - b) for b in machine.intercept)  # and no −0
+    own["rho"] = " ".join(number(0.0 - b) for b in machine.intercept)  # 0 − b avoids −0
     if classes is not None:
         labels = written_labels(classes, "LIBSVM")
         own["label"] = " ".join(labels if machine.in_pairs else labels[::-1])
@@ -78,13 +78,13 @@ def _header(machine: Machine) -> list[str]:
 
 
 def _signs(machine: Machine) -> tuple[int, int]:
-    """Vectors of the first label, whose coefficients are positive, and of the second."""
+    """Numbers of vectors of the first label, whose coefficients are positive, and of the second."""
     positive = int(np.count_nonzero(machine.coef[0] > 0.0))
     return positive, machine.n_vectors - positive
 
 
 def _first_label_first(machine: Machine) -> Machine:
-    """The vectors of two classes by the signs of their coefficients, positive ones first."""
+    """Order the vectors of two classes by the signs of their coefficients, positive first."""
     if machine.classes is None or machine.in_pairs:
         return machine
     order = np.argsort(machine.coef[0] <= 0.0, kind="stable")
@@ -98,7 +98,7 @@ def _taken(machine: Machine, order: np.ndarray) -> Machine:
 
 
 def _vectors(machine: Machine) -> Any:
-    """The text of each vector."""
+    """The text of each vector, without coefficients."""
     if machine.kernel.is_table:
         yield from (f"0:{place + 1}" for place in machine.support.tolist())
         return
@@ -119,9 +119,9 @@ def _vectors(machine: Machine) -> Any:
 
 
 def read(path: str | os.PathLike[str], n_features: int | None = None) -> Any:
-    """An :class:`SVC` or :class:`SVR` that predicts as LIBSVM's model text says.
+    """Read LIBSVM's model text as an :class:`SVC` or :class:`SVR` that predicts.
 
-    Labels stay in the file's order, by which LIBSVM decides between classes with equal votes.
+    Labels stay in the order of the file, by which LIBSVM decides between classes with equal votes.
     """
     with Text(path) as text:
         header = text.header(KEYS, "SV")
@@ -152,7 +152,7 @@ def read(path: str | os.PathLike[str], n_features: int | None = None) -> Any:
         "", coef, 0.0 - np.array(rho), width, classes, is_class and k > 2, kernel, vectors, support, counts
     )
     if is_class and k == 2 and classes is not None and counts is not None:
-        # ours stand by class, and a positive score is for the second
+        # our vectors are ordered by class, and a positive score is for the second class
         order = np.concatenate([np.arange(counts[0], total), np.arange(counts[0])])
         machine = replace(_taken(machine, order), classes=classes[::-1].copy(), counts=counts[::-1])
     return estimator_of(machine, "LIBSVM")
@@ -175,7 +175,7 @@ def _kernel(header: dict[str, list[str]]) -> Any:
 
 
 def _read_vectors(text: Text, rows: int, is_table: bool, n_features: int | None) -> tuple[np.ndarray, Any, Any]:
-    """(coefficients of shape (rows, vectors), CSR matrix, columns of a precomputed kernel) of the lines left."""
+    """(coefficients of shape (rows, vectors), CSR matrix, columns of a precomputed kernel) of the remaining lines."""
     coef: list[list[float]] = []
     data: list[float] = []
     indices: list[int] = []
@@ -207,7 +207,7 @@ def _read_vectors(text: Text, rows: int, is_table: bool, n_features: int | None)
 
 
 def _number_of(words: list[str], most: int) -> int:
-    """The place of an example in a precomputed kernel, from ``0:number``."""
+    """The column of a precomputed kernel, from ``0:number``."""
     if len(words) != 1 or not words[0].startswith("0:"):
         raise Wrong("a vector of a precomputed kernel must be 0:number")
     value = real(words[0][2:], "the number of an example")

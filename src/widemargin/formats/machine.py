@@ -1,7 +1,7 @@
-"""What a fitted estimator computes, in the numbers that a user gives and sees: the one thing that formats speak of.
+"""The function that a fitted estimator computes, in the user's own units: what all formats read and write.
 
 Scores are Σ_v coef[o, v] k(x, v) + b_o over support vectors, or ⟨coef[o], x⟩ + b_o over features. A regularised
-intercept is a part of b; rows that were centred, scaled or rounded to train on are back where they were.
+intercept is included in b, and vectors are as the user gave them, not centred, scaled or rounded as for training.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.kernels import KERNELS
-from ..core.rows import as_matrix
+from ..core.kernels.kernels import KERNELS
+from ..core.losses.losses import name_of
+from ..core.rows.rows import as_matrix
 from ..estimators.kernel import SVC, SVR
 from ..estimators.linear import LinearSVC, LinearSVR
 from ..models import KernelModel, PairsModel
@@ -24,27 +25,29 @@ from ..problems.layout import SPARSE_BELOW, Preparation, scaled_kernel
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine to write; or one that was read.
+    """A model to write, or one that was read.
 
     Attributes
     ----------
     name : str
-        The estimator's class, for sentences.
-    coef : ndarray of shape (outputs, vectors), or (outputs, features) where there is no kernel
-        Of pairs, in the layout of :mod:`widemargin.core.pairs`.
+        The class of the estimator, for sentences.
+    coef : ndarray of shape (outputs, vectors), or (outputs, features) without a kernel
+        For pairs of classes, in the layout of :mod:`widemargin.core.kernels.pairs`.
     intercept : ndarray of shape (outputs,)
     n_features : int
     classes : ndarray, or None for a regression
-        One output, positive for the second of two; or one for each, of which the highest wins; or pairs, which vote.
+        Two classes have one output, positive for the second class. More classes have one output each, the highest of
+        which wins, or one for each pair, which votes.
     in_pairs : bool
+        Whether outputs are pairs of classes.
     kernel : a kernel, or None for weights of features
     vectors : ndarray or CSR matrix of the support vectors; None for a precomputed kernel
     support : ndarray
-        Of a precomputed kernel, the columns of the kernel matrix.
+        For a precomputed kernel, the columns of the kernel matrix.
     counts : ndarray
-        Of pairs, the number of vectors of each class.
+        For pairs, the number of vectors of each class.
     loss, multi_class : str
-        Of a linear machine.
+        Parameters of a linear estimator.
     """
 
     name: str
@@ -77,17 +80,17 @@ class Machine:
 
 
 def machine_of(model: Any) -> Machine:
-    """The machine of a fitted estimator; refuses a kernel that is a function."""
+    """The model of a fitted estimator; refuses a kernel function."""
     check_is_fitted(model)
     name, classes = type(model).__name__, getattr(model, "classes_", None)
     if not hasattr(model, "kernel"):
         coef = np.atleast_2d(model.coef_)
         kind = "ovr" if classes is None else model.multi_class
         return Machine(
-            name, coef, np.broadcast_to(model.intercept_, coef.shape[:1]), coef.shape[1], classes, loss=model.loss,
-            multi_class=kind,
+            name, coef, np.broadcast_to(model.intercept_, coef.shape[:1]), coef.shape[1], classes,
+            loss=name_of(model.loss), multi_class=kind,
         )  # fmt: skip
-    inner = getattr(model, "_model", None)  # one on a budget has its state
+    inner = getattr(model, "_model", None)  # a budgeted estimator has a state instead
     kernel = model._trained_kernel if inner is None else inner.kernel
     if kernel.is_function:
         raise ValueError(
@@ -113,8 +116,9 @@ def machine_of(model: Any) -> Machine:
 
 
 def _by_class(machine: Machine) -> Machine:
-    """Machines of pairs that share all vectors, as in a compressed model: with a copy of a vector for each class that
-    has a pair with it, which is the layout of pairs.
+    """A model whose pairs share all vectors, such as a compressed one, in the layout of pairs.
+
+    A vector is copied for each class that uses it.
     """
     assert machine.classes is not None
     k, of_pairs = machine.classes.size, machine.coef
@@ -135,7 +139,7 @@ def _by_class(machine: Machine) -> Machine:
 
 
 def linear_machine(machine: Machine) -> Machine:
-    """The same with weights of features, where the kernel is linear."""
+    """The same model with weights of features; its kernel must be linear."""
     if machine.kernel is None:
         return machine
     loss = "hinge" if machine.classes is not None else "epsilon_insensitive"
@@ -145,7 +149,7 @@ def linear_machine(machine: Machine) -> Machine:
 
 
 def estimator_of(machine: Machine, program: str, **parameters: Any) -> Any:
-    """An estimator that predicts as the machine; it has no state to go on from."""
+    """An estimator that predicts like the model; it cannot continue training."""
     is_linear, is_class = machine.kernel is None, machine.classes is not None
     cls: Any = (LinearSVC if is_class else LinearSVR) if is_linear else (SVC if is_class else SVR)
     if is_linear:
@@ -190,16 +194,16 @@ def _kernel_estimator(cls: Any, machine: Machine, **parameters: Any) -> Any:
 
 
 def kernel_of_word(word: str) -> Any:
-    """The class of kernels of this name, which is that of the class in small letters; None if there is none."""
+    """The kernel class whose name in small letters is this word; None if there is none."""
     return next((cls for cls in KERNELS.values() if word_of(cls) == word), None)
 
 
 def word_of(kernel: Any) -> str:
-    """The name of a kernel's class in small letters, as other programs write it."""
+    """The name of a kernel's class in small letters, which is what other programs write."""
     return (kernel if isinstance(kernel, type) else type(kernel)).__name__.lower()
 
 
 def dense_vectors(machine: Machine) -> np.ndarray:
-    """The support vectors as a matrix of float64."""
+    """The support vectors as a dense float64 matrix."""
     found = machine.vectors.toarray() if sp.issparse(machine.vectors) else as_matrix(machine.vectors)
     return np.asarray(found, np.float64)

@@ -1,7 +1,7 @@
-"""ONNX: the machine as a graph of plain operators in float64, for any program that runs such graphs.
+"""ONNX: the model as a graph of standard operators in float64, for any program that runs such graphs.
 
-The input is ``X`` of shape (n, features). The outputs are ``scores``, which are those of ``decision_function`` or, of
-a regressor, what it predicts, and ``label``. ``onnx`` is imported here, when something is written, and nowhere else.
+The input is ``X`` of shape (n, features). The outputs are ``scores``, the result of ``decision_function`` (for a
+regressor, of ``predict``), and for a classifier ``label``. The package ``onnx`` is imported only here, while writing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__
 from ..files import replacing
+from ..version import __version__
 from .machine import Machine, dense_vectors, machine_of, word_of
 
-#: The operators of the graph; runtimes of 2022 and later have them.
-OPSET, IR_VERSION = 17, 8
+OPSET, IR_VERSION = 17, 8  # versions of the operators and of the file format, which runtimes have since 2022
 
 
 def write(model: Any, path: str | os.PathLike[str]) -> None:
@@ -36,7 +35,7 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 class _Graph:
-    """Operators one after the other; a value is the name of what an operator puts out."""
+    """The operators of a graph in order; a value is represented by the name of an operator's output."""
 
     def __init__(self, onnx: Any) -> None:
         self.onnx = onnx
@@ -44,19 +43,19 @@ class _Graph:
         self.constants: list[Any] = []
 
     def op(self, kind: str, *inputs: str, name: str = "", **attributes: Any) -> str:
-        """The value of an operator."""
+        """Append an operator; returns the name of its output."""
         name = name or f"{kind.lower()}_{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
     def constant(self, value: Any, dtype: Any = np.float64) -> str:
-        """A constant's name."""
+        """Append a constant; returns its name."""
         name = f"constant_{len(self.constants)}"
         self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(value, dtype), name))
         return name
 
     def texts(self, values: list[str]) -> str:
-        """A constant of texts."""
+        """Append a constant of texts; returns its name."""
         name = f"constant_{len(self.constants)}"
         tensor = self.onnx.helper.make_tensor(
             name, self.onnx.TensorProto.STRING, [len(values)], [value.encode() for value in values]
@@ -67,7 +66,7 @@ class _Graph:
     # -- scores
 
     def scores(self, machine: Machine) -> str:
-        """Scores of shape (n, outputs), of pairs where the machine has these."""
+        """The scores, of shape (n, outputs); outputs may be pairs of classes."""
         coef = machine.of_pairs() if machine.in_pairs else machine.coef
         values = "X"
         if machine.kernel is not None:
@@ -97,7 +96,7 @@ class _Graph:
         return self.op("Tanh", self._shifted(machine))
 
     def _rbf(self, machine: Machine) -> str:
-        """‖x‖² + ‖z‖² − 2⟨x, z⟩ loses digits far from the origin, so that the vectors' mean is made that."""
+        """exp(−γ‖x − z‖²) by inner products of centred rows: far from the origin these would lose digits."""
         Z = dense_vectors(machine)
         centre = Z.mean(axis=0) if len(Z) else np.zeros(machine.n_features)
         Z = Z - centre
@@ -109,7 +108,7 @@ class _Graph:
         return self.op("Exp", self.op("Mul", distances, self.constant(-machine.kernel.gamma)))
 
     def _laplacian(self, machine: Machine) -> str:
-        """Σ |x_k − z_k| feature by feature, so that no more than the kernel values is held."""
+        """exp(−γ Σ |x_k − z_k|), feature by feature, so that memory is that of the kernel values."""
         helper, double = self.onnx.helper, self.onnx.TensorProto.DOUBLE
         body = helper.make_graph(
             [
@@ -135,7 +134,7 @@ class _Graph:
     # -- labels
 
     def decide(self, machine: Machine, scores: str, model: Any) -> str:
-        """Put out the label of the scores; returns the scores of ``decision_function``."""
+        """Append the output ``label``; returns the scores of ``decision_function``."""
         classes: Any = machine.classes
         if classes.size == 2:
             if machine.coef.shape[0] == 2:
@@ -154,7 +153,7 @@ class _Graph:
         return scores
 
     def _vote(self, k: int, scores: str, model: Any) -> tuple[str, str]:
-        """(codes, scores of the classes, or of pairs where the estimator gives these)."""
+        """(class numbers, scores of the classes, or of pairs with ``decision_function_shape="ovo"``)."""
         first, second = np.array(list(combinations(range(k), 2))).T
         ones = np.eye(k)
         double = self.onnx.TensorProto.DOUBLE
@@ -173,7 +172,7 @@ class _Graph:
     # -- the whole
 
     def finished(self, machine: Machine, scores: str) -> Any:
-        """The model, checked."""
+        """The checked ONNX model."""
         onnx, classes = self.onnx, machine.classes
         helper, types = onnx.helper, onnx.TensorProto
         flat = classes is None or classes.size == 2

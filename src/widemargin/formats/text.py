@@ -1,4 +1,4 @@
-"""Model text of other programs: lines with a key and values, and what is wrong with them, by line."""
+"""Model text of other programs: lines with a key and values; errors name the line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-#: The first word of a model text, and the format that it belongs to.
+#: Formats by the first word of the text.
 READERS = {b"svm_type": "libsvm", b"solver_type": "liblinear"}
-#: Whole numbers of those programs are 32-bit ones.
-LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1  # these programs have 32-bit integers
 
 
 def number(value: Any) -> str:
@@ -21,11 +20,11 @@ def number(value: Any) -> str:
 
 
 class Wrong(ValueError):
-    """What is wrong with a line, as a sentence that its place begins."""
+    """What is wrong with a line, as the rest of a sentence that begins with the line's number."""
 
 
 class Text:
-    """The lines of a model text; what is wrong with the last one read is said with its number."""
+    """The lines of a model text; an error within this context names the last line that was read."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.place = os.fspath(path), 0
@@ -42,7 +41,7 @@ class Text:
             raise ValueError(f"{self.path}, line {self.place}: {error}") from error
 
     def __iter__(self) -> Iterator[list[str]]:
-        """The words of each line that is left."""
+        """The words of each remaining line."""
         while self.place < len(self.lines):
             line = self.lines[self.place]
             self.place += 1
@@ -52,7 +51,7 @@ class Text:
                 raise Wrong(f"it is no text, but has the byte {line[error.start]:#04x}") from error
 
     def header(self, known: tuple[str, ...], last: str) -> dict[str, list[str]]:
-        """Values of the keys up to the line that says ``last``; refuses keys that are unknown or repeated."""
+        """The values of all keys before the line ``last``; refuses unknown and repeated keys."""
         found: dict[str, list[str]] = {}
         for words in self:
             if not words:
@@ -106,14 +105,14 @@ def single(header: dict[str, list[str]], key: str) -> str:
 
 
 def several(header: dict[str, list[str]], key: str, count: int) -> list[str]:
-    """So many values of a key."""
+    """The values of a key, which must be so many."""
     if len(header[key]) != count:
         raise Wrong(f"{key!r} must have {count} values, got {len(header[key])}")
     return header[key]
 
 
 def written_labels(classes: np.ndarray, program: str) -> list[str]:
-    """Labels as the program's whole numbers; refuses others."""
+    """Labels as 32-bit integers, as text; refuses other labels."""
     values = classes.tolist()
     if not all(isinstance(v, (bool, int, float)) and v == int(v) and abs(v) <= LARGEST for v in values):
         odd = next(v for v in values if not isinstance(v, (bool, int, float)) or v != int(v) or abs(v) > LARGEST)
@@ -125,7 +124,7 @@ def written_labels(classes: np.ndarray, program: str) -> list[str]:
 
 
 def read_labels(words: list[str]) -> np.ndarray:
-    """The labels of a file; refuses those that are there twice."""
+    """The labels of a file; refuses repeated ones."""
     found = [integer(word, "a label", -LARGEST - 1) for word in words]
     if len(set(found)) < len(found):
         raise Wrong("a label is there twice")

@@ -1,14 +1,16 @@
-"""Other coordinates for dense rows that lie far from the origin, for their spread: the same problem, better posed.
+"""New coordinates for dense rows that lie far from the origin compared with their spread.
 
-Scores of such rows are differences of large numbers, and products of their features are all alike. Both go away without
-a change of the objective, of the dual variables and of either value:
+For example features near 10⁶ that vary by 1. Scores of such rows are differences of large numbers, and the features
+are nearly parallel. New coordinates remove both difficulties and leave the objective, the dual variables and both
+values as they are:
 
-- A *free* intercept takes up a shift: ⟨w, x⟩ + b = ⟨w, x − μ⟩ + (b + ⟨w, μ⟩), and Σ αᵢxᵢ = Σ αᵢ(xᵢ − μ) as Σ αᵢ = 0.
-- Else ‖w‖² (with b², where b is regularised and the weight of a constant feature) does not change under a reflection H
-  of the rows: ⟨w, x⟩ = ⟨Hw, Hx⟩. The one that takes the mean μ to a multiple of an axis, Hμ = ∓‖μ‖e, leaves one feature
-  that is nearly constant, and centred ones: Hx = Hμ + H(x − μ). This problem has no intercept of its own.
+- With a *free* intercept, a shift: ⟨w, x⟩ + b = ⟨w, x − μ⟩ + (b + ⟨w, μ⟩), and Σ αᵢxᵢ = Σ αᵢ(xᵢ − μ) because Σ αᵢ = 0.
+- Otherwise a reflection H, which keeps ‖w‖² (including b² if b is the weight of a constant feature):
+  ⟨w, x⟩ = ⟨Hw, Hx⟩. The reflection that maps the mean μ to an axis, Hμ = ∓‖μ‖e, gives one nearly constant feature and
+  centred others: Hx = Hμ + H(x − μ). The reflected problem has no intercept of its own.
 
-x − μ is exact where a row is within a factor of two of μ, so no digit of the spread is lost.
+x − μ is exact where a row is within a factor of two of μ, so no digit of the spread is lost. Cost: a copy of the rows
+in float64.
 """
 
 from __future__ import annotations
@@ -18,22 +20,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.rows import CSRRows, DenseRows, as_matrix, take_rows
-from ..core.visits import spread
+from ..core.rows.rows import CSRRows, DenseRows, as_matrix, take_rows
+from ..core.sampling.visits import spread
 from ..models import LinearModel
 from .linear import Problem
 
-#: Rows are far out where a feature's mean is more than so many times its standard deviation: products of such features
-#: have half of their digits in common.
-FAR_OUT = 1e4
-#: Rows by which that is told.
-SOME_ROWS = 256
-#: Sparse rows with a smaller share of non-zeros are not far out.
-DENSE_FROM = 0.25
+FAR_OUT = 1e4  # |mean| / standard deviation of a feature above which rows move: products then share half their digits
+SOME_ROWS = 256  # rows that decide whether to move
+DENSE_FROM = 0.25  # share of non-zeros below which sparse rows are never moved: zeros spread them
 
 
 class Coordinates(NamedTuple):
-    """The centre μ, and v of the reflection H = I − 2vvᵀ/‖v‖² with the axis e, as a place; no v is a shift alone."""
+    """The centre μ, and the reflection H = I − 2vvᵀ/‖v‖² to the axis of this index; an empty v is a shift only."""
 
     centre: np.ndarray
     v: np.ndarray
@@ -41,7 +39,7 @@ class Coordinates(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Coordinates | None:
-        """The coordinates that a problem wants; None where it is well posed as it is, or not in memory."""
+        """The coordinates for a problem; None if it is well posed as it is, or not in memory."""
         X, (n, d) = problem.X, (problem.n, problem.d)
         if not problem.is_open or (isinstance(X, CSRRows) and X.data.size < DENSE_FROM * n * d):
             return None
@@ -68,7 +66,7 @@ class Coordinates(NamedTuple):
         return rows - np.outer(rows @ (self.v * (2.0 / (self.v @ self.v))), self.v)
 
     def inner(self, problem: Problem) -> Problem:
-        """The problem in these coordinates, on a copy of its rows in float64."""
+        """The problem in the new coordinates, on a copy of its rows in float64."""
         rows = self._dense(problem.X) - self.centre
         if not self.v.size:
             return replace(problem, X=DenseRows(rows))
@@ -80,7 +78,7 @@ class Coordinates(NamedTuple):
         return replace(problem, X=DenseRows(rows), intercept="none")
 
     def outer(self, model: LinearModel) -> LinearModel:
-        """The model of the problem as it was given, in float64, which it needs."""
+        """A model of the new problem as a model of the given one, in float64."""
         coef = model.coef.astype(np.float64)
         if not self.v.size:
             return LinearModel(coef, model.intercept - coef @ self.centre)

@@ -1,17 +1,23 @@
-"""Kernel problems: the objective of an expansion over examples, several binary problems on them, and kernel values."""
+"""Kernel problems: the objective of w = Σ βᵢΦ(xᵢ), for one or several binary problems on the same examples.
+
+The conventions are those of :mod:`.objective`. A problem also gives the kernel matrix between any two sets of its
+examples (:meth:`KernelProblem.matrix`), certificates and models.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ..core.interrupts import PROMPT
-from ..core.kernel_cache import RowCache
-from ..core.kernel_matrix import KernelMatrix
-from ..core.rows import CSRRows, DenseRows, take_rows
+from ..core.kernels.cache import RowCache
+from ..core.kernels.matrix import KernelMatrix
+from ..core.rows.rows import CSRRows, DenseRows, take_rows
+from ..core.threads.interrupts import PROMPT
 from ..models import KernelModel
+from .bounds import Binary
 from .objective import NO_WEIGHTS, Certificate, Objective, check_lam
 
 FLOAT32 = np.dtype(np.float32)
@@ -19,14 +25,14 @@ FLOAT32 = np.dtype(np.float32)
 
 @dataclass(frozen=True, eq=False)
 class KernelProblem(Objective):
-    """A kernel SVM: the same objective with ⟨w, Φ(x)⟩ for ⟨w, x⟩, and w = Σ σ_vα_v Φ(row v).
+    """A kernel SVM: the objective of a linear problem with ⟨w, Φ(x)⟩ instead of ⟨w, x⟩.
 
     Parameters
     ----------
-    kernel : a kernel of :mod:`widemargin.core.kernels`
-    X : the rows the kernel takes
-    y, lam, sample_weight : as in a linear problem; or, for several binary problems on the same examples, y and the
-        weights of shape (n_problems, n), for solvers that train them together
+    kernel : a kernel of :mod:`widemargin.core.kernels.kernels`
+    X : the rows that the kernel takes
+    y, lam, sample_weight : as in a linear problem. For several binary problems on the same examples, which a solver
+        trains together, y and the weights have the shape (n_problems, n)
     target : Single(Hinge()) or Single(EpsilonInsensitive(ε)), …
     intercept : "none", "regularized" (kernel + 1) or "unregularized"
     cache_bytes : float
@@ -34,11 +40,11 @@ class KernelProblem(Objective):
     threads : int
         Threads that compute kernel values.
     shared : (RowCache, examples), optional
-        Kernel rows shared with other problems, and which of its examples are those of this problem.
+        A cache of kernel rows that other problems use too, and the indices of this problem's examples in it.
     outputs : int
-        Number of scores of one problem whose solver trains them together, with class numbers as y.
+        Number of scores of one problem with class numbers as y, whose solver trains them together.
     dtype : float32 or float64
-        Of the kernel values that solvers keep.
+        The dtype of cached kernel values.
     """
 
     kernel: Any
@@ -70,12 +76,12 @@ class KernelProblem(Objective):
 
     @property
     def n_outputs(self) -> int:  # type: ignore[override]
-        """Number of scores: those of one problem, or of several binary ones."""
+        """Number of scores of a row."""
         return self.outputs if self.y.ndim == 1 else self.y.shape[0]
 
     @property
     def signs(self) -> np.ndarray:
-        """The labels ±1 as (n_outputs, n)."""
+        """The labels ±1, of shape (n_outputs, n)."""
         return np.atleast_2d(self.y)
 
     def weights_of(self, q: int) -> np.ndarray:
@@ -89,7 +95,7 @@ class KernelProblem(Objective):
 
     @property
     def entries_per_row(self) -> int:
-        """Entries of the data that a kernel value is computed from, on average; 0 where they are not looked at here."""
+        """Average number of entries behind a kernel value; 0 for a given matrix and a user's function."""
         if self.kernel.is_table or self.kernel.is_function or not isinstance(self.X, (DenseRows, CSRRows)):
             return 0
         data = self.X.values if isinstance(self.X, DenseRows) else self.X.data
@@ -97,13 +103,14 @@ class KernelProblem(Objective):
 
     @property
     def constant(self) -> float:
-        """Added to every kernel value: 1 for a regularised intercept."""
+        """The constant that is added to every kernel value: 1 for a regularised intercept, else 0."""
         return 1.0 if self.intercept == "regularized" else 0.0
 
     @property
     def values_at_once(self) -> int:
-        """Kernel values that take a twentieth of a second or so: after them a solver lets others look at the clock."""
-        return max(1, PROMPT // max(16, self.entries_per_row))
+        """Kernel values that take about a twentieth of a second; after so many a solver returns to Python."""
+        terms = PROMPT * (32 if isinstance(self.X, DenseRows) else 1)  # dense rows use vector instructions
+        return max(1, terms // max(16, self.entries_per_row))
 
     def rows(self, chosen: np.ndarray) -> Any:
         """A copy of the chosen rows."""
@@ -118,27 +125,23 @@ class KernelProblem(Objective):
         return replace(self, X=X, y=self.signs[q, chosen], sample_weight=s[chosen] if s.size else s, shared=None)
 
     def freed(self) -> KernelProblem:
-        """The problem whose intercept is free, if this one's is a constant feature; else the problem itself.
+        """The problem with a free intercept, if this one's is a constant feature; else the problem itself.
 
-        A constant feature adds its own direction to all Φ(x), along which coordinates and water levels crawl. The free
-        problem's objective is lower by ½λb², so that a lower bound of it is one of this problem's too.
+        A constant feature adds the same component to all Φ(x), in whose direction coordinate steps and water levels
+        converge slowly. The objective of the free problem is lower by ½λb², so its lower bounds hold here too.
         """
         return replace(self, intercept="unregularized") if self.intercept == "regularized" else self
 
     def adopted(self, model: KernelModel) -> tuple[KernelModel, float]:
-        """A model of the :meth:`freed` problem as one of this problem, and by how much the objective is larger here."""
+        """(model, charge): a model of the :meth:`freed` problem for this one, and what that adds to its objective."""
         if self.constant == model.constant:
             return model, 0.0
         intercept = model.intercept - self.constant * model.coef.sum(axis=1)
         charge = 0.5 * self.lam * float(model.intercept @ model.intercept)
         return replace(model, intercept=intercept, constant=self.constant), charge
 
-    def value_at_zero(self) -> float:
-        """The objective of w = 0, b = 0."""
-        return self.value(np.zeros((self.n_outputs, self.n)), np.zeros(self.n_outputs))
-
     def at_zero(self) -> tuple[float, KernelModel]:
-        """The objective of w = 0 with its best bias, and the model."""
+        """(objective, model) of w = 0 with the best bias."""
         nothing, bias, objective = np.zeros(self.n), np.zeros(self.n_outputs), 0.0
         for q in range(self.n_outputs):
             _, bias[q], value = self.best_multiple(nothing, 0.0, q)
@@ -146,7 +149,7 @@ class KernelProblem(Objective):
         return objective, self.model(np.zeros((self.n_outputs, self.n)), bias)
 
     def matrix(self, rows: np.ndarray, columns: np.ndarray) -> Any:
-        """The kernel between two sets of examples, computed by blocks of rows on demand."""
+        """The kernel matrix between two sets of examples, computed by blocks of rows on demand."""
         if self.shared is not None:
             rows_of_all, own = self.shared
             return rows_of_all.part(own[rows], own[columns])
@@ -158,53 +161,28 @@ class KernelProblem(Objective):
         return KernelMatrix(self.kernel, X, Z, dtype=self.dtype, threads=self.threads)
 
     def _rows_or_all(self, chosen: np.ndarray) -> Any:
-        """The chosen rows; X itself, and no copy, where they are all rows in order."""
+        """A copy of the chosen rows, or X itself if these are all rows in order."""
         whole = chosen.size == self.n and np.array_equal(chosen, np.arange(self.n))
         return self.X if whole else self.rows(chosen)
 
     def certificate(self, beta: np.ndarray, f: np.ndarray, bias: np.ndarray) -> Certificate:
-        """Primal and dual of w = Σ βᵢΦ(xᵢ) with responses f, both of shape (outputs, n), and biases.
+        """The certificate of w = Σ βᵢΦ(xᵢ) with responses f, both of shape (outputs, n), and biases.
 
-        The dual point is the best multiple of β in the box. A bias beside a constant feature is a part of that
+        The dual point is the best multiple of β in the box. With a constant feature the bias is a part of that
         feature's weight.
         """
-        norm2 = np.sum(beta * f, axis=1)
-        beside = self.constant * bias * (2.0 * beta.sum(axis=1) + bias)
-        primal, dual = self.value(f + bias[:, None], norm2 + beside), self.dual_of_multiple(beta, norm2)
+        root = math.sqrt(self.lam)  # λ‖w‖² is in the range of float64 for every C; ‖w‖² may overflow
+        part, above = root * beta, root * bias
+        penalty = np.sum(part * (root * f), axis=1)
+        beside = self.constant * above * (2.0 * part.sum(axis=1) + above)
+        primal = 0.5 * float(np.sum(penalty + beside)) + float(self.mean_losses(f + bias[:, None]).sum())
+        dual = self.dual_of_multiple(beta, penalty)
         return Certificate(primal, dual, primal - dual)
 
-    def bounded(
-        self, beta: np.ndarray, scores: np.ndarray, bias: float, error: np.ndarray, largest: float
-    ) -> Certificate:  # fmt: skip
-        """The certificate of w = Σ βᵢΦ(xᵢ) and a bias from scores that are known up to an error each.
-
-        P is not below that of w, and D not above that of a multiple of β, whatever the true scores are within their
-        errors. ``largest`` bounds k(x, x). Sums of n numbers may be wrong by n roundings of the sum of their sizes.
-        A free bias wants Σ β = 0: what rounding leaves of it is taken off the coefficient where that costs least.
-        """
+    def as_binary(self) -> Binary:
+        """The only binary problem, as tables with one row."""
         loss, y, s = self.binary_part(0)
-        f, size, cap, theta, dual = scores - bias, np.abs(beta), self.C * s, 0.0, 0.0
-        missed = np.abs(scores - y) - loss.epsilon if loss.is_regression else 1.0 - y * scores
-        off, rounded = float(size @ error), self.n * float(np.finfo(np.float64).eps)
-        norm2, turned = float(beta @ f), float(size @ np.abs(f))
-        beside = self.constant * bias * (2.0 * float(beta.sum()) + bias)
-        lost = float(cap @ np.maximum(missed + error, 0.0))
-        primal = 0.5 * (max(norm2, 0.0) + off + beside + rounded * turned) + (1.0 + rounded) * lost
-        linear = float(beta @ y) - (loss.epsilon * float(size.sum()) if loss.is_regression else 0.0)
-        used, norm2 = beta != 0.0, norm2 + off + rounded * turned
-        if linear > 0.0 and (loss.is_regression or bool(np.all(beta * y >= 0.0))):
-            theta = float(np.min(cap[used] / size[used]))
-            theta = min(theta, linear / norm2) if norm2 > 0.0 else theta
-            dual = theta * linear - 0.5 * theta**2 * norm2 - rounded * theta * float(size @ np.abs(y))
-            left = theta * float(beta.sum()) if self.has_free_bias else 0.0
-            if left != 0.0:
-                moved = theta * beta - left
-                fits = (np.abs(moved) <= cap) & ((beta * moved > 0.0) | loss.is_regression)
-                slope = np.where(fits, np.abs(y - theta * f) + theta * error, np.inf).min()
-                epsilon = loss.epsilon if loss.is_regression else 0.0
-                dual -= abs(left) * (float(slope) + epsilon) + 0.5 * left**2 * largest
-        primal, dual = self.lam * primal, self.lam * max(dual, 0.0)
-        return Certificate(primal, dual, primal - dual)
+        return Binary(loss, y[None], self.C * s[None], self.lam, self.constant, self.has_free_bias)
 
     def model(self, beta: np.ndarray, bias: np.ndarray) -> KernelModel:
         """The model of w = Σ βᵢΦ(xᵢ) for β of shape (outputs, n)."""

@@ -1,8 +1,10 @@
-"""How data is laid out, scaled and rounded, by how much at most that moves a value, and sentences where none helps.
+"""How rows are scaled, centred, rounded and laid out before a kernel sees them; refusals where that cannot help.
 
-A kernel with a γ does not change when the rows are divided by 2ᵉ and γ is multiplied by 2²ᵉ (Laplacian: 2ᵉ), and a
-power of two changes no digit of a number. So rows whose squares would leave the range of float32 are brought to unit
-size, and all that follows computes as with data of that size.
+Scaling. A kernel with a γ keeps its values when rows are divided by 2ᵉ and γ is multiplied by 2²ᵉ (Laplacian: 2ᵉ), and
+a power of two changes no digit. Rows whose squares would leave the range of float32 are therefore divided to unit size,
+and later code computes as with data of that size. For example, features near 10³⁰ are handled like features near 1.
+
+Centring and rounding: see :class:`Preparation`. Rows to predict get the same treatment as those of training.
 """
 
 from __future__ import annotations
@@ -16,68 +18,57 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.distant import Distant
-from ..core.kernel_matrix import KernelMatrix
-from ..core.kernels import as_kernel, class_of, resolve_gamma
-from ..core.measures import SOME_ENTRIES, Absolute, sizes
-from ..core.rows import CSRRows, DenseRows, as_matrix, as_rows, shape, take_rows
-from ..core.tiles import BESIDE, NEON
-from ..core.visits import spread
+from ..core.intrinsics.tiles import BESIDE, NEON
+from ..core.kernels.kernels import as_kernel, class_of, resolve_gamma, with_gamma
+from ..core.kernels.matrix import KernelMatrix
+from ..core.kernels.measures import SOME_ENTRIES, Absolute, largest_size
+from ..core.rows.distant import Distant
+from ..core.rows.rows import CSRRows, DenseRows, as_matrix, as_rows, shape, take_rows
+from ..core.sampling.visits import spread
 from ..files import savable
 from ..schemas import Array, Whole, maybe
 from ..warning import warn
 from .kernel import KernelProblem
 
-#: Rows stay as they are while the largest entry is between 2⁻³² and 2³²: its square is in the range of float32.
-WITHIN = 32
-#: New rows of kernels of distances are cut off here, where they are far from all examples of training.
-FAR = 2.0**50
-#: Kernel values smaller than this lose digits in float32, or vanish.
-SMALLEST = 2.0**-100
-#: Kernel values that differ by less are equal in float32.
-ALIKE = 2.0**-24
-#: Scores smaller than this vanish among their own rounding and that of smaller weights.
-VANISHING = 2.0**-900
-#: exp(−t) is 0 in float32.
-VANISHES = 104.0
-#: How many times the median feature the largest may be; squared, this is the share that distances have of it.
-UNEQUAL, FEW_ROWS = 1e3, 16
-#: Sums of squares of features are refused beyond this, since scores and weights are multiplied with them.
-OVERFLOWS = 2.0**900
+WITHIN = 32  # rows are scaled if the largest entry is outside of 2^±32: its square must be in the range of float32
+FAR = 2.0**50  # entries of new rows are clipped here for kernels of distances: far from all training examples
+SMALLEST = 2.0**-100  # kernel values below lose digits in float32, or vanish
+ALIKE = 2.0**-24  # kernel values that differ by less are equal in float32
+VANISHING = 2.0**-900  # scores below vanish in float64's rounding and that of smaller weights
+VANISHES = 104.0  # t from which exp(−t) is 0 in float32
+UNEQUAL = 1e3  # largest feature / median feature above which the user is warned: distances see its square
+FEW_ROWS = 16  # rows below which features are not compared
+OVERFLOWS = 2.0**900  # sums of squares above are refused, because scores and weights are multiplied with them
 FLOAT32_LARGEST = float(np.finfo(np.float32).max)
-#: Dense data with a smaller share of non-zeros is handled as CSR: its products are cheaper. Where there are 32 vector
-#: registers dense ones are cheaper still.
+#: Share of non-zeros below which dense data is handled as CSR, whose products are then cheaper. With 32 registers dense
+#: products are cheaper down to a smaller share.
 SPARSE_BELOW = 0.15 if BESIDE > 1 or NEON else 0.25
-#: Rows by which the share is told.
-SOME_ROWS = 1024
-#: Data is rounded to float32 where no kernel value changes by more than this many times 2⁻²⁴.
-MOVED = 32.0
-#: u: the relative error of a number rounded to float32.
-FLOAT32_ROUNDING = 2.0**-24
+SOME_ROWS = 1024  # rows from which the share of non-zeros is estimated
+MOVED = 32.0  # units of 2⁻²⁴; data is rounded to float32 if no kernel value changes by more
 
 
 def largest_entry(X: Any) -> float:
-    """The largest absolute value of an entry of X, 0 if there is none."""
+    """The largest absolute value of an entry of X; 0 if X is empty."""
     if isinstance(X, Distant):
         return X.largest_entry()
     entries = X.values if isinstance(X, DenseRows) else X.data if sp.issparse(X) or isinstance(X, CSRRows) else X
     entries = np.asarray(entries)
     if not entries.size:
         return 0.0
-    few = max(1, SOME_ENTRIES * len(entries) // entries.size)  # so that they are read from memory once
+    few = max(1, SOME_ENTRIES * len(entries) // entries.size)  # parts that stay in cache for both passes
     parts = [entries[first : first + few] for first in range(0, len(entries), few)]
     return float(np.max(np.abs([(part.max(), part.min()) for part in parts])))
 
 
 def exponent_of(X: Any) -> int:
-    """The e for which rows are divided by 2ᵉ; 0 where they stay as they are."""
+    """The exponent e if rows must be divided by 2ᵉ, else 0."""
     largest = largest_entry(X)
     exponent = math.frexp(largest)[1]
     return exponent if largest > 0.0 and abs(exponent) > WITHIN else 0
 
 
 def divided(X: Any, exponent: int) -> Any:
-    """A copy of X divided by 2ᵉ; X itself where e is 0."""
+    """A copy of X divided by 2ᵉ; X itself if e is 0."""
     if exponent == 0:
         return X
     if isinstance(X, Distant):
@@ -89,7 +80,7 @@ def divided(X: Any, exponent: int) -> Any:
 
 
 def times_power(value: float, exponent: int) -> float:
-    """The value times 2ᵉ; infinite, and no error, where it overflows."""
+    """The value times 2ᵉ; infinity where that overflows."""
     try:
         return math.ldexp(value, exponent)
     except OverflowError:
@@ -97,13 +88,14 @@ def times_power(value: float, exponent: int) -> float:
 
 
 def scaled_kernel(name: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> tuple[Any, int, float]:
-    """(kernel of rows divided by 2ᵉ, e, γ of the rows as they are) for a kernel's name or function."""
+    """(kernel of rows divided by 2ᵉ, e, γ of the rows as they are) for a kernel's name, object or function."""
     cls = class_of(name)
     if not cls.has_gamma:
         return as_kernel(name, 1.0, degree, coef0), 0, 1.0
+    gamma = getattr(name, "gamma", gamma)  # of an object
     exponent = exponent_of(X)
     power = cls.power * exponent
-    if isinstance(gamma, str) and gamma == "scale":  # 1/(d var), which is that of a squared length
+    if isinstance(gamma, str) and gamma == "scale":  # 1/(d var), which scales like 1/‖x‖²
         at_unit = resolve_gamma(gamma, divided(X, exponent))
         given, own = times_power(at_unit, -2 * exponent), times_power(at_unit, power - 2 * exponent)
         if not float(np.finfo(float).tiny) <= given < math.inf:
@@ -114,18 +106,19 @@ def scaled_kernel(name: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> tup
     else:
         given = resolve_gamma(gamma, X)
         own = times_power(given, power)
-    return as_kernel(name, min(own, float(np.finfo(float).max)), degree, coef0), exponent, given
+    own = min(own, float(np.finfo(float).max))
+    return as_kernel(with_gamma(name, own), own, degree, coef0), exponent, given
 
 
-def lengths(kernel: Any, rows: Any, threads: int = 1) -> tuple[float, float]:
-    """The largest and the mean of what distances of rows are made of, ‖x‖² or ‖x‖₁; 0 for other kernels."""
-    return sizes(kernel.measure(), rows, threads) if kernel.of_distances else (0.0, 0.0)
+def longest_row(kernel: Any, rows: Any, threads: int = 1) -> float:
+    """The largest size of a row, ‖x‖² or ‖x‖₁; 0 for kernels without distances."""
+    return largest_size(kernel.measure(), rows, threads) if kernel.of_distances else 0.0
 
 
 def check_values(kernel: Any, gamma: float, rows: Any, largest: float, longest: float, X: Any) -> None:
-    """Refuse kernel values beyond float32, above or below; warn of kernels that tell no two examples apart.
+    """Refuse kernel values outside of the range of float32; warn if all examples look alike to the kernel.
 
-    ``largest`` is max |k(x, x)|, ``longest`` the largest of :func:`lengths`, X the data as given.
+    ``largest`` is max |k(x, x)|, ``longest`` the result of :func:`longest_row`, X the data as given.
     """
     if not largest <= FLOAT32_LARGEST:
         up_to = f"data up to {largest_entry(X):.1e}"
@@ -162,7 +155,7 @@ def _check_distances(kernel: Any, gamma: float, rows: Any, longest: float, X: An
 
 
 def new_rows(kernel: Any, X: Any, exponent: int) -> Any:
-    """Rows to predict, divided by 2ᵉ; for kernels of distances cut off far from all examples of training."""
+    """Rows to predict, divided by 2ᵉ; for kernels of distances also clipped at ±FAR."""
     X = divided(X, exponent)
     if kernel.of_distances and largest_entry(X) > FAR:
         if sp.issparse(X):
@@ -172,17 +165,17 @@ def new_rows(kernel: Any, X: Any, exponent: int) -> Any:
 
 
 def moved_by_float32(kernel: Any, X: Any, centre: np.ndarray | None = None) -> float:
-    """By how much at most a kernel value changes when rows are rounded to float32, in units of u = 2⁻²⁴.
+    """A bound, in units of u = 2⁻²⁴, of the change of a kernel value when rows are rounded to float32.
 
-    Rounding moves a row by at most u times its length, so a distance by at most 2uR, where R is the largest
-    length of a row (less the centre), and a value by the kernel's steepness times that. Infinite where an entry is
-    beyond float32.
+    Rounding moves a row by at most u times its length, a distance by at most 2uR, where R is the largest length of a
+    row (less the centre), and a kernel value by the kernel's steepness times that. Infinite if an entry is outside of
+    the range of float32.
     """
     squared, tiny, width = kernel.measure is not Absolute, float(np.finfo(np.float32).tiny), X.shape[1]
     largest = X.sizes(squared, centre)[1] if isinstance(X, Distant) else _largest_size(X, squared, centre)
     if largest > (FLOAT32_LARGEST**2 if squared else FLOAT32_LARGEST):
         return math.inf
-    # entries too small for float32 to keep their relative precision are moved by u times its smallest normal number
+    # an entry below float32's smallest normal number is moved by u times that number
     if squared:
         return 2.0 * kernel.steepness * (math.sqrt(largest) + math.sqrt(width) * tiny)
     return 2.0 * kernel.steepness * (largest + width * tiny)
@@ -201,7 +194,7 @@ def _largest_size(X: Any, squared: bool, centre: np.ndarray | None) -> float:
 
 
 def share_of_nonzeros(X: np.ndarray) -> float:
-    """The share of entries that are not 0, of some rows from the first to the last; 1 if there are none."""
+    """The share of entries that are not 0, in some evenly spaced rows; 1 if X is empty."""
     n = X.shape[0]
     some = X if n <= SOME_ROWS else X[spread(n, SOME_ROWS)]
     return np.count_nonzero(some) / some.size if some.size else 1.0
@@ -210,26 +203,27 @@ def share_of_nonzeros(X: np.ndarray) -> float:
 @savable(centre=maybe(Array("d")), exponent=Whole(-5000, 5000))
 @dataclass
 class Preparation:
-    """How rows are laid out for kernel values: what keeps their precision and costs least.
+    """How rows are laid out for kernel values: the cheapest way that keeps their precision.
 
-    Kernels of distances do not change when a vector is subtracted from all rows, so dense float64 data is centred
-    before it is rounded to float32; that halves memory and doubles speed. Sparse data cannot be centred. Data is
-    rounded only where no kernel value changes by more than :data:`MOVED` roundings of float32, that is where √γ times
-    the largest ‖x‖ is below 18 (Laplacian: γ times the largest ‖x‖₁ below 16; see :func:`moved_by_float32`). Other data
-    stays float64, and dense data with few non-zeros is made CSR only where the same holds. Under a linear kernel a free
-    bias takes up the shift, and dense data is centred too, since kernel rows are kept in float32. Other kernels keep
-    the data.
+    Centring. Kernels of distances keep their values if a vector is subtracted from all rows, so dense float64 data is
+    centred before rounding. With a linear kernel and a free bias, which absorbs the shift, dense data is centred too,
+    because kernel rows are kept in float32. Sparse data is not centred.
+
+    Rounding. For kernels of distances, float64 data is rounded to float32, which halves memory and doubles speed, if no
+    kernel value changes by more than :data:`MOVED` units of 2⁻²⁴: if √γ times the largest ‖x‖ is below 18 (Laplacian: γ
+    times the largest ‖x‖₁ below 16; see :func:`moved_by_float32`). Dense data with few non-zeros becomes CSR under the
+    same condition. Other kernels keep the precision of the data.
     """
 
     centre: np.ndarray | None
     as_float32: bool
     as_csr: bool
-    #: Rows are divided by two to this power first.
+    #: e: rows are divided by 2ᵉ first.
     exponent: int = 0
 
     @classmethod
     def of(cls, kernel: Any, X: Any, free_bias: bool, stays_dense: bool = False) -> Preparation:
-        """The preparation that suits the training data; dense data with few non-zeros may be asked to stay so."""
+        """The preparation for training data X. ``stays_dense``: do not make dense data CSR."""
         if not kernel.of_rows:
             return cls(None, False, False)
         of_distances, wide = kernel.of_distances, X.dtype == np.float64
@@ -248,12 +242,12 @@ class Preparation:
         return cls(X.mean(axis=0, dtype=np.float64) if shiftable else None, False, False)
 
     def steps(self, kernel: Any, dtype: Any) -> tuple[int, float, np.ndarray | None, Any]:
-        """(e, far, centre, dtype): what is done to dense rows of a dtype, as :meth:`Distant.prepared` takes it."""
+        """(e, far, centre, dtype) for dense rows of a dtype: the arguments of :meth:`Distant.prepared`."""
         far = FAR if kernel.of_distances else math.inf
         return self.exponent, far, self.centre, np.float32 if self.as_float32 else dtype
 
     def rows(self, kernel: Any, X: Any, known: bool = False) -> Any:
-        """Return X as the rows that the kernel takes; known ones are those whose exponent this is."""
+        """X as the rows that the kernel takes. ``known``: X is the training data, and need not be clipped."""
         if kernel.is_function:
             return X
         if isinstance(X, Distant):
@@ -267,12 +261,12 @@ class Preparation:
             centred = np.empty(X.shape, np.float32 if self.as_float32 else X.dtype)
             step = max(1, 2**18 // max(1, X.shape[1]))
             with np.errstate(over="ignore"):
-                for first in range(0, X.shape[0], step):  # in blocks that stay in cache
+                for first in range(0, X.shape[0], step):  # blocks that stay in cache
                     part = slice(first, first + step)
                     np.subtract(X[part], self.centre, out=centred[part], casting="same_kind")
             X = centred
         if self.as_float32 and X.dtype != np.float32:
-            with np.errstate(over="ignore"):  # a new row beyond float32 is far from all that were trained on
+            with np.errstate(over="ignore"):  # a new row outside of float32's range is far from all training rows
                 X = X.astype(np.float32)
         return as_rows(X)
 
@@ -285,7 +279,7 @@ def refuse_unless_finite(largest: float) -> None:
 
 
 def finite(scores: np.ndarray, X: Any) -> np.ndarray:
-    """The scores; refuses those that overflowed."""
+    """Return the scores; refuse scores that overflowed."""
     if not np.isfinite(scores).all():
         raise ValueError(
             f"scores overflow for rows of X with entries up to {largest_entry(X):.1e}: scale them as the training data"
@@ -294,7 +288,7 @@ def finite(scores: np.ndarray, X: Any) -> np.ndarray:
 
 
 def finite_scores(score: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
-    """Scores of the rows of X; rows of float32 whose scores overflow are scored in float64, and refused if those do."""
+    """Scores of the rows of X. Float32 rows with overflowing scores are scored in float64, then refused."""
     with np.errstate(over="ignore", invalid="ignore"):
         scores = score(X)
         far = ~np.isfinite(scores).all(axis=1)
@@ -304,7 +298,7 @@ def finite_scores(score: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
 
 
 def warn_if_unequal(X: Any, name: str) -> None:
-    """Warn where one feature is so much larger than half of them that little else is seen; a few rows do not tell."""
+    """Warn if the largest feature is more than UNEQUAL times the median one; not for fewer than FEW_ROWS rows."""
     if X.shape[0] < FEW_ROWS:
         return
     of_features = abs(X).max(axis=0)
@@ -320,20 +314,20 @@ def warn_if_unequal(X: Any, name: str) -> None:
 
 
 def refuse_overflow(most: float, width: int) -> float:
-    """What no sum of the squares of a row exceeds, for entries up to ``most``; a sentence where that overflows."""
+    """An upper bound of ‖x‖² for entries up to ``most``; refuses data where it overflows."""
     largest = float(width) * most * most if most < math.sqrt(OVERFLOWS) else math.inf
     if most > 0.0:
-        largest = max(largest, math.ulp(0.0))  # squares vanish below 1e-162
+        largest = max(largest, math.ulp(0.0))  # squares of numbers below 1e-162 underflow
     if largest > OVERFLOWS:
         raise ValueError(f"X has entries up to {most:.1e}, and sums of their squares overflow: scale the features")
     return largest
 
 
 def check_features(X: Any, C: float, intercept: str, slope: float = 1.0) -> None:
-    """Refuse features whose squares overflow; warn of features that are too small for C, losses having that slope.
+    """Refuse features whose squares overflow; warn of features that are too small for C and the slope of the loss.
 
-    Of most data the sum of all squares says that neither is so, and takes half as long as the largest entry: that one's
-    square is no more than the sum, and no less than the mean.
+    For most data the sum of all squares, which takes half as long to compute as the largest entry, shows that neither
+    is the case: the largest square lies between the mean and the sum of the squares.
     """
     n, width = shape(X)
     if isinstance(X, (DenseRows, CSRRows)):
@@ -343,15 +337,17 @@ def check_features(X: Any, C: float, intercept: str, slope: float = 1.0) -> None
         if squares <= OVERFLOWS and C * slope * n * squares >= ALIKE * entries.size > 0:
             return
     largest = refuse_overflow(largest_entry(X), width)
-    warn_if_too_small(C * slope, n, largest, intercept, X)
+    warn_if_too_small(C, n, largest, intercept, X, slope=slope)
 
 
-def warn_if_too_small(C: float, n: int, largest: float, intercept: str, X: Any, name: str = "features") -> None:
-    """Warn where weights that C allows can move no score: |⟨w, x⟩| ≤ C n max ‖x‖² for losses of slope ≤ 1.
+def warn_if_too_small(
+    C: float, n: int, largest: float, intercept: str, X: Any, name: str = "features", slope: float = 1.0
+) -> None:
+    """Warn if scores stay next to 0 for every w that C allows: |⟨w, x⟩| ≤ C n max ‖x‖² × the slope of the loss.
 
-    ``largest`` is max ‖x‖² or more. Without an intercept such scores have the right signs still, until they vanish.
+    ``largest`` is at least max ‖x‖². Without an intercept small scores still have the right signs until they underflow.
     """
-    most = C * n * largest
+    most = C * slope * n * largest
     if largest > 0.0 and most < (VANISHING if intercept == "none" else ALIKE):
         warn(
             f"with C={C:g} {name} up to {largest_entry(X):.1e} move no score by more than {most:.1e}: scale the "

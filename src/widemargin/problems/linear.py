@@ -1,10 +1,10 @@
-"""Linear problems: the value of weights and a bias, and lower bounds of the least one.
+"""Linear problems: the objective of weights and a bias, and lower bounds of its minimum.
 
-Conventions stand in :mod:`widemargin.problems.objective`. Fenchel duality gives, for any slopes gᵢ in the domain of ℓ*,
+The conventions are those of :mod:`.objective`. Fenchel duality gives, for any slopes gᵢ in the domain of ℓ*,
 
     D(g) = −(1/n) Σ sᵢ ℓ*(gᵢ) − 1/(2λ) ‖(1/n) Σ sᵢ xᵢgᵢᵀ‖²  ≤  min P,
 
-where an unregularised intercept demands Σ sᵢgᵢ = 0 for each output.
+where an unregularised intercept demands Σ sᵢgᵢ = 0 for each output. Each value costs one pass over the data.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import losses
-from ..core.bias import BestBias, best_bias, mixed_slope, smoothed_slopes
 from ..core.borrowing import borrow
-from ..core.dispatch import compiled
-from ..core.rows import (
+from ..core.compiling.dispatch import compiled
+from ..core.losses import losses
+from ..core.losses.bias import BestBias, best_bias, mixed_slope, smoothed_slopes
+from ..core.rows.rows import (
     CSRRows,
     DenseRows,
     as_matrix,
@@ -36,7 +36,7 @@ from .objective import INTERCEPTS, NO_WEIGHTS, Certificate, Objective, check_lam
 
 @compiled
 def _add_losses(X, target, y, s, W, b, z, row, out):
-    """out[c] += Σ sᵢ × the loss of output c on row i; z and row are room for one."""
+    """out[c] += Σ sᵢ × the loss of output c on row i. z and row are working memory, of one number for each output."""
     X, y, s, W, b, z = borrow(X), borrow(y), borrow(s), borrow(W), borrow(b), borrow(z)
     row, out = borrow(row), borrow(out)
     W, outputs = losses.output_columns(target, W), losses.output_count(target, z)
@@ -63,7 +63,7 @@ class Affine(NamedTuple):
 
 @compiled
 def _add_slopes(X, target, y, s, at, width, z, g, out):
-    """out += (Σ sᵢxᵢgᵢᵀ, Σ sᵢgᵢ) for the slopes at ``at``, smoothed over width; returns Σ sᵢℓ*(gᵢ)."""
+    """out += (Σ sᵢxᵢgᵢᵀ, Σ sᵢgᵢ) for the slopes gᵢ at ``at``, averaged over ± width; returns Σ sᵢℓ*(gᵢ)."""
     X, y, s, z, g = borrow(X), borrow(y), borrow(s), borrow(z), borrow(g)
     at, out = borrow(at), borrow(out)
     W, A = losses.output_columns(target, at.W), losses.output_columns(target, out.W)
@@ -97,7 +97,7 @@ def _column_scores(X, w, z, out):
 
 @compiled
 def _add_balanced_slopes(X, loss, y, s, scores, width, best, g, A):
-    """A += Σ sᵢxᵢgᵢ for slopes that sum to zero over the examples; returns Σ sᵢℓ*(gᵢ)."""
+    """A += Σ sᵢxᵢgᵢ for slopes at the best bias, with Σ sᵢgᵢ = 0; returns Σ sᵢℓ*(gᵢ)."""
     X, y, s, scores, g, A = borrow(X), borrow(y), borrow(s), borrow(scores), borrow(g), borrow(A)
     total = 0.0
     for i in range(y.size):
@@ -110,25 +110,27 @@ def _add_balanced_slopes(X, loss, y, s, scores, width, best, g, A):
 
 @dataclass(frozen=True, eq=False)
 class Problem(Objective):
-    """What is minimised, and its value.
+    """A linear problem: the data and the objective.
 
     Parameters
     ----------
     X : DenseRows, CSRRows or Remote
-        The data, canonical (see :func:`widemargin.core.rows.as_rows`), or what fetches it by row and by column.
+        The data, canonical (see :func:`widemargin.core.rows.rows.as_rows`), or an object that fetches single rows and
+        columns.
     y : ndarray of float64, shape (n,)
-        ±1, class indices or real targets, as ``target`` wants them.
+        ±1, class indices or real targets, depending on ``target``.
     target : Single, OneVsRest, MulticlassHinge or MulticlassLog
-        The loss and how the outputs share it.
+        The loss, and how labels become outputs.
     lam : float
         λ, the regularisation.
     sample_weight : ndarray of float64, shape (n,) or (0,)
         Weights sᵢ; empty means all ones.
     intercept : one of INTERCEPTS
+        The treatment of the intercept.
     n_outputs : int
-        Number of scores per row.
+        Number of scores of a row.
     columns : DenseRows or CSRRows, optional
-        The columns of X, as rows, where they are given with it.
+        The columns of X as rows, if the user gave both layouts.
     """
 
     X: Any
@@ -152,7 +154,7 @@ class Problem(Objective):
             )
 
     def _check_sizes(self) -> None:
-        """Compiled loops check no bounds, so everything they index has its size checked here."""
+        """Check the sizes of all arrays that compiled loops index, because these loops check no bounds."""
         n, outputs = self.n, self.n_outputs
         if self.y.shape != (n,):
             raise ValueError(f"y must have one entry for each of {n} rows, got shape {self.y.shape}")
@@ -183,7 +185,7 @@ class Problem(Objective):
 
     @property
     def is_open(self) -> bool:
-        """Whether the data is in memory, where a pass over it is no matter."""
+        """Whether the data is in memory, so that a pass over it is affordable."""
         return self.columns is None and isinstance(self.X, (DenseRows, CSRRows))
 
     @property
@@ -198,7 +200,7 @@ class Problem(Objective):
 
     @property
     def mean_entries(self) -> float:
-        """Stored entries of a row, on average, of data in memory; at least 1."""
+        """Average number of stored entries of a row, at least 1; for data in memory."""
         return max(1.0, (self.X.data.size if isinstance(self.X, CSRRows) else self.X.values.size) / self.n)
 
     @property
@@ -229,15 +231,15 @@ class Problem(Objective):
         return self.penalty(W, b) + float(self.output_losses(W, b).sum())
 
     def at_zero(self) -> tuple[float, LinearModel]:
-        """The objective of w = 0, b = 0, and the model."""
+        """(objective, model) of w = 0, b = 0."""
         W, b = np.zeros((self.d, self.n_outputs), self.dtype), np.zeros(self.n_outputs)
         return float(self._losses_without_features(b).sum()), LinearModel(W.T, b)
 
     def _losses_without_features(self, b: np.ndarray) -> np.ndarray:
-        """The losses of each output at w = 0; the data in memory is not read."""
+        """The losses of each output at w = 0, without reading data in memory."""
         X = self.X
         if isinstance(self.target, losses.Single) and not self.loss.is_regression and not b.any():
-            return np.full(1, losses.value(self.loss, 0.0, 1.0) * self.mean_weight)  # of either label
+            return np.full(1, losses.value(self.loss, 0.0, 1.0) * self.mean_weight)  # the same for both labels
         if isinstance(X, CSRRows):
             X = CSRRows(X.data[:0], X.indices[:0], np.zeros_like(X.indptr), 0)
         elif isinstance(X, DenseRows):
@@ -245,11 +247,10 @@ class Problem(Objective):
         return replace(self, X=X, columns=None).output_losses(np.zeros((shape(X)[1], self.n_outputs), self.dtype), b)
 
     def norm_bound(self, b: np.ndarray) -> np.ndarray:
-        """A radius for each output (one for all if joint) that holds the optimum for a given fixed b.
+        """An upper bound of ‖w‖ at the optimum for fixed b, for each output (for a joint loss one of all).
 
-        λ/2 ‖w*‖² ≤ P(w*) ≤ P(0) holds for every loss. For the hinge with b free
-        or absent, equality of primal and dual improves it to λ‖w*‖² ≤ mean sᵢ,
-        the radius 1/√λ of the paper.
+        λ/2 ‖w*‖² ≤ P(w*) ≤ P(0) holds for every loss. For the hinge with b = 0 equality of primal and dual improves
+        this to λ‖w*‖² ≤ mean sᵢ, the radius 1/√λ of the paper.
         """
         at_zero = self._losses_without_features(b)
         if self.is_joint:
@@ -269,7 +270,7 @@ class Problem(Objective):
         return out
 
     def best_intercept(self, W: np.ndarray | None) -> np.ndarray:
-        """The b that minimises P(W, ·), output by output; no W is 0."""
+        """The b that minimises P(W, ·), for each output; W = None stands for 0."""
         b = np.empty(self.n_outputs)
         for c in range(self.n_outputs):
             loss, y, s = self.binary_part(c)
@@ -297,19 +298,19 @@ class Problem(Objective):
         return total / self.n
 
     def ratio_of_sizes(self, squares: np.ndarray | None = None) -> float:
-        """The root mean square of the largest feature over that of the median one; features of zeros do not count.
+        """Root mean square of the largest feature / that of the median one, without features that are all 0.
 
-        ``squares`` are those of :meth:`column_squares`, where they are known.
+        ``squares`` are those of :meth:`column_squares`, if they are known.
         """
         squares = self.column_squares() if squares is None else squares
         squares = squares[squares > 0.0]
         return math.sqrt(squares.max() / np.median(squares)) if squares.size else 1.0
 
     def gain_of_scaled_step(self, W: np.ndarray, b: np.ndarray, enough: float) -> float:
-        """A share of P(W, b) by which a better point lies below it; a lower bound on what is left to gain.
+        """The relative decrease of P(W, b) by a scaled gradient step: a lower bound of what is left to gain.
 
-        The point is the best of a few steps against the gradient, each feature's part divided by its mean square, which
-        no difference of scales can hide. The first that gains more than ``enough`` is good enough.
+        The step divides each feature's gradient by the feature's mean square, so that features of different sizes
+        count alike. Of five step lengths the best counts; the first with a decrease above ``enough`` ends the search.
         """
         A, a, outputs = np.zeros((self.d, self.n_outputs)), np.zeros(self.n_outputs), self.n_outputs
         z, g, W = np.empty(outputs), np.empty(outputs), np.ascontiguousarray(W)
@@ -336,23 +337,21 @@ class Problem(Objective):
         return (objective - float(least.sum())) / objective if objective > 0.0 else 0.0
 
     def certificate(self, W: np.ndarray, b: np.ndarray, known: float = -math.inf) -> Certificate:
-        """Primal value at (W, b) and the best of a few dual values found from it, and of one that is known.
+        """The certificate of (W, b), with the best of a few dual values and the ``known`` one.
 
-        The dual points are slopes at (W, b), as they are and smoothed: a
-        margin of exactly 1 has any slope in [−1, 0] and the optimum uses them
-        all. A piecewise-linear loss also allows the best multiple in [0, 1].
-        The dual value is lowered by what rounding may have added to the gap.
+        Dual points are the slopes of the losses at (W, b), and averages of slopes over a width: at a margin of exactly
+        1 any slope in [−1, 0] is a sub-gradient, and the optimum uses all of them. For a piecewise-linear loss also
+        multiples in [0, 1] are dual points, and the best one counts. Possible rounding errors lower the dual value.
         """
         W = W.astype(np.float64, copy=False)
         penalty, loss = self.penalty(W, b), float(self.output_losses(W, b).sum())
         primal = penalty + loss
         kinked = losses.scalar_loss(self.target).smoothness == math.inf
         widths = (0.0, 0.3) if kinked and not self.is_joint else (0.0,)
-        # no loss is negative, so 0 is a dual value too
         q = self.squared_lengths()
         drift = rounding_of_sum(self.n) * self._pull(loss, self._mean(q))
         dual = max(known, *(self._dual_from(W, b, width, kinked, drift) for width in widths))
-        dual = max(0.0, dual - self.lost_by_rounding(penalty, b, loss, q))
+        dual = max(0.0, dual - self.lost_by_rounding(penalty, b, loss, q))  # 0 is a bound: no loss is negative
         return Certificate(primal, dual, primal - dual)
 
     def squared_lengths(self) -> np.ndarray:
@@ -367,8 +366,9 @@ class Problem(Objective):
         return float(s @ values) / self.n if s.size else float(values.mean())
 
     def _pull(self, loss: float, square: float) -> float:
-        """(1/n) Σ sᵢ|ℓ'|vᵢ over rows and outputs, at most, for a mean loss and the weighted mean of vᵢ²: by Cauchy's
-        inequality, where the slope of a square is twice its root.
+        """A bound of (1/n) Σ sᵢ|ℓ'|vᵢ over rows and outputs, given the mean loss and the weighted mean of vᵢ².
+
+        By Cauchy's inequality, with |ℓ'| at most its Lipschitz constant, or 2√ℓ for squared losses.
         """
         shape = losses.scalar_loss(self.target)
         most = 1.0
@@ -382,8 +382,9 @@ class Problem(Objective):
         return math.sqrt(steep) * math.sqrt(most * square)
 
     def lost_by_rounding(self, penalty: float, b: np.ndarray, loss: float, q: np.ndarray) -> float:
-        """What rounding may take from the primal value penalty + loss of weights and intercepts, where scores are
-        computed in float64: a score is wrong by a share of ‖xᵢ‖‖w‖ + |b|. ``q`` has the squared lengths of the rows.
+        """A bound of the rounding error of the primal value penalty + loss, with scores in float64.
+
+        The error of a score is at most a share of ‖xᵢ‖‖w‖ + |b|. ``q`` are the squared lengths of the rows.
         """
         X, bias = self.X, float(np.abs(b).max())
         longest = self.d if isinstance(X, DenseRows) else int(np.diff(X.indptr).max(initial=0))
@@ -393,7 +394,7 @@ class Problem(Objective):
         return rounding_of_sum(longest + 1) * moved + rounding_of_sum(self.n) * loss
 
     def _dual_from(self, W: np.ndarray, b: np.ndarray, width: float, scalable: bool, drift: float) -> float:
-        # in float64: a bound must not suffer from a long sum's rounding
+        # float64, because rounding in a long sum would spoil the bound
         A, W = np.zeros((self.d, self.n_outputs)), np.ascontiguousarray(W)
         free = self.has_free_bias
         if free and self.is_joint:

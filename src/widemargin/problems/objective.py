@@ -1,16 +1,17 @@
-"""What is minimised: λ (or C), loss, weights and intercept in one place, and its value as a function of scores.
+"""The objective: λ (or C), loss, weights and intercept, and its value as a function of scores.
 
-Conventions stand here and nowhere else. With rows xᵢ, targets yᵢ, weights sᵢ and scores zᵢ = Wᵀxᵢ + b, the primal is
+All conventions stand here and nowhere else. With rows xᵢ, targets yᵢ, weights sᵢ and scores zᵢ = Wᵀxᵢ + b, the primal
+is
 
     P(W, b) = λ/2 ‖W‖² + (1/n) Σ sᵢ ℓ(zᵢ, yᵢ),        λ = 1/(C n),
 
-labels are ±1 (``Single``), class indices (``OneVsRest`` and the joint losses) or real numbers, and a *regularized*
-intercept is the weight of a constant feature of value 1, so b² stands in ‖W‖². For separate outputs P is the sum over
-outputs. With caps C sᵢ each of them has
+Labels are ±1 (``Single``), class indices (``OneVsRest`` and the joint losses) or real numbers. A *regularized*
+intercept is the weight of a constant feature of value 1, so ‖W‖² includes b². For separate outputs P is the sum over
+outputs. With caps C sᵢ each output has
 
     P = λ (½‖w‖² + Σ C sᵢ ℓ(zᵢ, yᵢ)),        D(β) = λ (−Σ C sᵢ ℓ*(−βᵢ/(C sᵢ)) − ½‖w(β)‖²)  ≤  min P,
 
-for dual variables β with the signs of w = Σ βᵢxᵢ; a free intercept demands Σ βᵢ = 0.
+for dual variables β with the signs of w = Σ βᵢxᵢ. A free intercept demands Σ βᵢ = 0.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import losses
-from ..core.bias import lowest_on_ray, weighted_losses
 from ..core.borrowing import borrow
-from ..core.dispatch import compiled
+from ..core.compiling.dispatch import compiled
+from ..core.losses import losses
+from ..core.losses.bias import lowest_on_ray, weighted_losses
 from ..files import savable
 from ..schemas import Array
 
@@ -35,18 +36,16 @@ INTERCEPTS = ("none", "regularized", "unregularized", "exact", "search")
 #: Sample weights that are all 1.
 NO_WEIGHTS = np.empty(0)
 
-#: u: the relative error of a rounded float64.
-UNIT = 2.0**-53
+UNIT = 2.0**-53  # u, the relative rounding error of float64
 #: A sum of k terms has an error of at most kuΣ|term|, and of at most 10√k uΣ|term| unless rounding errors, taken as
 #: independent and without bias, do what they do with a probability of 2k e⁻⁵⁰ (Higham, Mary, SIAM J. Sci. Comput. 41).
 LIKELY = 10.0
-#: |Σ β| up to this share of Σ |β| is rounding, where a free bias wants 0.
-BALANCED = 1e-9
+BALANCED = 1e-9  # |Σ β| / Σ |β| up to which Σ β counts as 0, as a free bias demands; the rest is rounding
 
 
 @savable()
 class Certificate(NamedTuple):
-    """What is proven of a model: primal value, dual value and their difference.
+    """What is proven about a model: primal value, dual value and their difference.
 
     The objective of the model is at most ``gap`` above its minimum. Fitted estimators have it as
     ``certificate_``.
@@ -82,7 +81,7 @@ class Certificate(NamedTuple):
 
 @savable(primal=Array("problems", finite=False), dual=Array("problems", finite=False))
 class Certificates(Sequence):
-    """The certificates of many binary problems, in the memory of their numbers; read as a list of Certificate.
+    """The certificates of many binary problems, stored as two arrays; a sequence of :class:`Certificate`.
 
     >>> Certificates(np.array([1.0, 2.0]), np.array([0.5, np.nan]))[0].gap
     0.5
@@ -96,7 +95,7 @@ class Certificates(Sequence):
 
     @classmethod
     def of(cls, certificates: Iterable[Certificate | None]) -> Certificates:
-        """The certificates of some problems, given one by one; None where there is none."""
+        """The certificates of some problems, of which some may be None."""
         known = [(math.nan, math.nan) if c is None else c[:2] for c in certificates]
         return cls(*np.array(known, np.float64).reshape(-1, 2).T)
 
@@ -115,7 +114,7 @@ class Certificates(Sequence):
         return None if math.isnan(dual) else Certificate(primal, dual, primal - dual)
 
     def replace(self, k: int, certificate: Certificate | None) -> None:
-        """Put another certificate, or none, in place of that of problem k."""
+        """Set the certificate of problem k, or None."""
         self.primal[k], self.dual[k] = (math.nan, math.nan) if certificate is None else certificate[:2]
 
 
@@ -133,9 +132,9 @@ def add_conjugates(target, y, s, C, alpha, out):
 
 
 class Objective:
-    """The objective of a problem, which has λ, loss (``target``), targets, weights and intercept.
+    """Base of problems: the objective for λ, loss (``target``), targets, weights and intercept.
 
-    Outputs are separate here: a joint loss of several classes has :meth:`errors` only.
+    Methods treat outputs separately; for a joint loss of several classes only :meth:`errors_of` has a meaning.
     """
 
     lam: float
@@ -158,11 +157,11 @@ class Objective:
 
     @property
     def has_free_bias(self) -> bool:
-        """Whether the intercept costs nothing, so that dual variables sum to zero."""
+        """Whether the intercept has no penalty, so that the dual variables sum to zero."""
         return self.intercept in ("unregularized", "exact", "search")
 
     def binary_part(self, q: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        """The loss, the targets and the weights of output q."""
+        """(loss, targets, weights) of output q."""
         s = self.sample_weight[q] if self.sample_weight.ndim == 2 else self.sample_weight
         s = s if s.size else np.ones(self.n)
         if isinstance(self.target, losses.OneVsRest):
@@ -172,7 +171,7 @@ class Objective:
 
     @property
     def scale(self) -> float:
-        """The size of the targets of a regression that have weight; 1 for labels."""
+        """The largest |y| of a regression, among examples with weight; 1 for labels."""
         if not self.loss.is_regression:
             return 1.0
         _, y, s = self.binary_part(0)
@@ -196,13 +195,16 @@ class Objective:
         return np.array([weighted_losses(l, z, 1.0, 0.0, y, s) / self.n for z, (l, y, s) in zip(scores, parts)])
 
     def dual(self, beta: np.ndarray, norm2: np.ndarray) -> float:
-        """D(β) for β of shape (outputs, n) with the ‖w(β)‖² of the outputs; −∞ out of the box."""
+        """D(β) for β of shape (outputs, n), given ‖w(β)‖² of each output; −∞ outside of the box."""
         out = np.zeros(self.n_outputs)
         add_conjugates(self.target, self.y, self.sample_weight, self.C, beta.T, out)
         return self.lam * float(np.sum(out - 0.5 * norm2))
 
-    def dual_of_multiple(self, beta: np.ndarray, norm2: np.ndarray) -> float:
-        """The largest D(θβ), θ ≥ 0, output by output, for the hinge and the ε-insensitive loss; at least 0."""
+    def dual_of_multiple(self, beta: np.ndarray, penalty: np.ndarray) -> float:
+        """The sum over outputs of max D(θβ) over θ ≥ 0, at least 0; for the hinge and the ε-insensitive loss.
+
+        ``penalty`` is λ‖w(β)‖² of each output, which is in the range of float64 for every C; ‖w(β)‖² may overflow.
+        """
         total = 0.0
         for q in range(self.n_outputs):
             (loss, y, s), size, used = self.binary_part(q), np.abs(beta[q]), beta[q] != 0.0
@@ -213,18 +215,20 @@ class Objective:
             balanced = not self.has_free_bias or abs(float(beta[q].sum())) <= BALANCED * float(size.sum())
             if balanced and linear > 0.0:
                 share = float(np.min(self.C * s[used] / size[used]))
-                share = min(share, linear / float(norm2[q])) if norm2[q] > 0.0 else share
-                total += max(0.0, share * linear - 0.5 * share**2 * float(norm2[q]))
-        return self.lam * total
+                linear *= self.lam
+                share = min(share, linear / float(penalty[q])) if penalty[q] > 0.0 else share
+                total += max(0.0, share * (linear - 0.5 * share * float(penalty[q])))
+        return total
 
     def best_multiple(self, f: np.ndarray, norm2: float, q: int = 0) -> tuple[float, float, float]:
-        """(multiple, bias, value in the C-form) of the best multiple of a w with responses f and ‖w‖², for output q."""
+        """(multiple, bias, value in the C-form) of the best multiple of a w with responses f, for output q."""
         loss, y, s = self.binary_part(q)
-        return lowest_on_ray(loss, f, y, self.C * s, norm2, self.has_free_bias)
+        multiple, bias, value = lowest_on_ray(loss, f, y, s, norm2 / self.C, self.has_free_bias)
+        return multiple, bias, self.C * value
 
     def errors_of(self, scores: np.ndarray) -> float:
         """Weighted share of misclassified examples, for scores of shape (n, outputs); for regression the weighted mean
-        absolute error. Of several outputs, one for each class, an example has the weight of its own class's.
+        absolute error. With one output for each class, an example counts with its weight in its own class's output.
         """
         weights = self.sample_weight
         if self.n_outputs > 1:
@@ -241,7 +245,7 @@ class Objective:
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
-    """Σ sᵢvᵢ/Σ sᵢ; empty weights are all ones, and where no example has weight there is nothing to count."""
+    """Σ sᵢvᵢ/Σ sᵢ; empty weights are all 1. If all weights are 0, the mean is 0."""
     if not weights.size:
         return float(np.mean(values))
     total = float(weights.sum())
@@ -249,7 +253,7 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
 
 
 def rounding_of_sum(terms: float) -> float:
-    """The share of Σ |term| by which a sum of so many products in float64 may be wrong, in any order."""
+    """A bound, as a share of Σ |term|, of the error of a float64 sum of so many products in any order."""
     return UNIT * (1.0 + min(float(terms), LIKELY * math.sqrt(terms)))
 
 
@@ -260,6 +264,6 @@ def sum_of_squares(a: np.ndarray) -> float:
 
 
 def check_lam(lam: float) -> None:
-    """Refuse a λ that is no regularisation."""
+    """Refuse a λ that is not a finite number > 0."""
     if not (math.isfinite(lam) and lam > 0):
         raise ValueError(f"lam must be a finite number > 0, got {lam}")

@@ -1,6 +1,9 @@
-"""Problems whose examples lie in parts, in several places perhaps: what all of them together minimise.
+"""Problems whose examples are divided into parts, for example among the workers of a cluster.
 
-Nobody here reads an example. Whoever wants to know something of the examples asks the parts, which reply with sums.
+A problem here reads no example itself. It sends a message to all parts, and each part replies with sums over its own
+examples::
+
+    losses, gradients = parts.sums("at", W)         # calls part.at(W) on every part, and adds the replies
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import losses
+from ..core.losses import losses
 from ..models import LinearModel
 from .kernel import KernelProblem
 from .linear import Problem
@@ -19,13 +22,13 @@ from .objective import Certificate, Objective, check_lam, sum_of_squares
 
 
 class Parts:
-    """Parts of the examples, here or elsewhere, whom a solver asks."""
+    """The parts of the examples, in this process or on workers, as a solver talks to them."""
 
     def __len__(self) -> int:
         raise NotImplementedError
 
     def each(self, method: str, *message: Any) -> Iterator[Any]:
-        """The replies of all parts to one message, one after the other in the order of the parts. To be used up."""
+        """The replies of all parts to one message, in the order of the parts, as an iterator to be exhausted."""
         raise NotImplementedError
 
     def ask(self, method: str, *message: Any) -> list[Any]:
@@ -33,19 +36,21 @@ class Parts:
         return list(self.each(method, *message))
 
     def sums(self, method: str, *message: Any, least: int = 0) -> list[Any]:
-        """The replies of all parts, tuples, in one: of the first ``least`` entries the smallest numbers, of the others
-        the sums, added in the order of the parts. No reply is kept.
+        """The replies of all parts, which are tuples, reduced to one list.
+
+        The first ``least`` entries are minima, the others sums in the order of the parts. Replies are not kept, so that
+        memory is that of two.
         """
         totals: list[Any] = []
         number = 0
-        for reply in self.each(method, *message):  # enumerate would keep the last one
+        for reply in self.each(method, *message):  # enumerate would keep a reference to the last reply
             totals, number = _with_reply(totals, number, reply, least), number + 1
             del reply
         return totals
 
 
 def _with_reply(totals: list[Any], number: int, reply: tuple, least: int) -> list[Any]:
-    """The totals with one more reply; the first one, a part's own, is not changed."""
+    """The totals with one more reply; the first reply, which belongs to a part, is not modified."""
     if number == 0:
         return list(reply)
     for place, value in enumerate(reply):
@@ -59,7 +64,7 @@ def _with_reply(totals: list[Any], number: int, reply: tuple, least: int) -> lis
 
 
 class LocalParts(Parts):
-    """Parts in this process. Elsewhere, anything will do that has these methods."""
+    """Parts in this process. Parts on workers have the same methods."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self.parts = list(parts)
@@ -76,37 +81,37 @@ class LocalParts(Parts):
         return self.ask("state")
 
     def restore(self, states: list[dict[str, np.ndarray]]) -> None:
-        """Take the parts back to their states."""
+        """Set the states of all parts."""
         for part, state in zip(self.parts, states, strict=True):
             part.restore(state)
 
     def close(self) -> None:
-        """Let the parts go."""
+        """Release the parts."""
 
 
 class Here:
-    """Examples in this process, as a problem for each part."""
+    """Examples in this process: one problem for each part."""
 
     def __init__(self, problems: Sequence[Any]) -> None:
         self.problems = list(problems)
 
     def parts(self, make: Callable[[Any, int], Any]) -> LocalParts:
-        """What ``make`` makes of each part's problem and number."""
+        """The parts make(problem, number)."""
         return LocalParts([make(problem, k) for k, problem in enumerate(self.problems)])
 
 
 @dataclass(frozen=True, eq=False)
 class PartsProblem(Objective):
-    """What is minimised over the examples of all parts.
+    """A linear problem over the examples of all parts.
 
     Parameters
     ----------
-    place : where the parts are: ``place.parts(make)`` gives whom to :meth:`LocalParts.ask`
-    n, d, n_outputs, dtype : examples and features, scores of a row, and the numbers in the data
+    place : where the examples are; ``place.parts(make)`` returns the :class:`Parts`
+    n, d, n_outputs, dtype : numbers of examples, features and scores of a row; the dtype of the data
     target, lam, intercept : as in :class:`widemargin.problems.linear.Problem`
-    loss_at_zero : the weighted mean loss of each output where all scores are zero
+    loss_at_zero : the weighted mean loss of each output if all scores are 0
     entries : stored entries of all rows
-    scale : the size of targets, 1 for labels
+    scale : the largest |y| of a regression, 1 for labels
     """
 
     place: Any
@@ -145,7 +150,7 @@ class PartsProblem(Objective):
 
 
 def in_parts(problem: Problem, chosen: Sequence[np.ndarray]) -> PartsProblem:
-    """A problem in one process, its rows dealt out to parts."""
+    """A linear problem of one process, divided into parts with the chosen rows."""
     zero = problem.output_losses(np.zeros((problem.d, problem.n_outputs)), np.zeros(problem.n_outputs))
     return PartsProblem(
         Here([problem.take(rows) for rows in chosen]), problem.n, problem.d, problem.n_outputs, problem.dtype,
@@ -156,7 +161,7 @@ def in_parts(problem: Problem, chosen: Sequence[np.ndarray]) -> PartsProblem:
 
 @dataclass(frozen=True, eq=False)
 class _Few(Objective):
-    """The objective of some examples among n."""
+    """The objective with n examples, of which only some are given."""
 
     lam: float
     n: int  # type: ignore[misc]
@@ -169,11 +174,11 @@ class _Few(Objective):
 
 @dataclass(frozen=True, eq=False)
 class KernelPartsProblem(Objective):
-    """A kernel machine, or several binary ones, over the examples of all parts.
+    """A kernel problem, or several binary ones, over the examples of all parts.
 
     Parameters
     ----------
-    place : where the parts are, each a :class:`.kernel.KernelProblem` of some examples, in their order
+    place : where the examples are, in order; each part is a :class:`.kernel.KernelProblem`
     sizes : examples of each part
     kernel, target, lam, intercept, cache_bytes : as in :class:`.kernel.KernelProblem`
     masses : ndarray of shape (n_problems, 2)
@@ -206,21 +211,24 @@ class KernelPartsProblem(Objective):
 
     @property
     def constant(self) -> float:
-        """Added to every kernel value: 1 for a regularised intercept."""
+        """The constant that is added to every kernel value: 1 for a regularised intercept, else 0."""
         return 1.0 if self.intercept == "regularized" else 0.0
 
     def certificate(
         self, beta: np.ndarray, signs: np.ndarray, weights: np.ndarray, norm2: np.ndarray, hinge: np.ndarray
     ) -> Certificate:
-        """Primal and dual of w = Σ βᵢΦ(xᵢ) over some examples, given their labels and weights, ‖w‖², the constant
-        feature of a regularised bias included, and the mean hinge over all examples."""
+        """The certificate of w = Σ βᵢΦ(xᵢ) over some examples with labels ``signs`` and ``weights``.
+
+        ``norm2`` is ‖w‖², including the constant feature of a regularised bias; ``hinge`` the mean hinge of all
+        examples.
+        """
         few = _Few(self.lam, self.n, self.n_outputs, signs, weights, self.target, self.intercept)
-        primal, dual = float(np.sum(0.5 * self.lam * norm2 + hinge)), few.dual_of_multiple(beta, norm2)
+        primal, dual = float(np.sum(0.5 * self.lam * norm2 + hinge)), few.dual_of_multiple(beta, self.lam * norm2)
         return Certificate(primal, dual, primal - dual)
 
 
 def kernel_in_parts(problem: KernelProblem, chosen: Sequence[np.ndarray]) -> KernelPartsProblem:
-    """A kernel problem in one process, its rows dealt out to parts."""
+    """A kernel problem of one process, divided into parts with the chosen rows."""
     s = problem.sample_weight
     parts = [
         replace(problem, X=problem.rows(k), y=problem.signs[:, k], sample_weight=s[..., k] if s.size else s)

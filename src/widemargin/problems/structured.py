@@ -1,4 +1,4 @@
-"""Structured outputs: examples of any kind, known through an argmax oracle only."""
+"""Structured outputs: examples of any kind, which the problem knows only through an argmax oracle."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import losses
-from ..core.rows import DenseRows
+from ..core.losses import losses
+from ..core.rows.rows import DenseRows
 from .objective import NO_WEIGHTS, check_lam, sum_of_squares
 
 
@@ -22,7 +22,7 @@ class StructuredProblem:
     Parameters
     ----------
     examples : sequence of (x, y)
-        Anything the oracle understands.
+        Anything that the oracle takes.
     oracle : callable (w, x, y) → (difference, cost)
         Finds the ŷ that attains the maximum for the weights w (an array of
         ``n_features``) and returns φ(x, y) − φ(x, ŷ) as a dense vector, and δ(ŷ, y).
@@ -63,7 +63,7 @@ class StructuredProblem:
         return self.n_features
 
     def answers(self, w: np.ndarray, chosen: np.ndarray) -> tuple[DenseRows, np.ndarray]:
-        """The oracle's answers at w for the chosen examples: rows of differences, and costs."""
+        """(differences, costs) that the oracle returns at w for the chosen examples."""
         rows, costs = np.empty((len(chosen), self.d)), np.empty(len(chosen))
         for r, i in enumerate(chosen):
             difference, costs[r] = self.oracle(w, *self.examples[i])
@@ -80,5 +80,5 @@ class StructuredProblem:
         return 0.5 * self.lam * sum_of_squares(W) + float(np.mean(costs - rows.values @ W[:, 0]))
 
     def norm_bound(self, b: np.ndarray) -> np.ndarray:
-        """A radius that holds the optimum, √(2 P(0)/λ)."""
+        """An upper bound of ‖w‖ at the optimum, √(2 P(0)/λ)."""
         return np.sqrt([2.0 * self.primal(np.zeros((self.d, 1)), b) / self.lam])

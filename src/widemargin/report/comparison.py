@@ -1,10 +1,9 @@
-"""Every solver on the same rows, under the same limit: what each has reached, how fast, and how large its model is.
+"""A comparison of all solvers on the same rows with the same time limit: error, time and size of each model.
 
-All contenders have the same C, γ, ε and λ = 1/(Cn), the same training rows and the same rows to measure the error on.
-The clock of a contender counts what its ``fit`` takes. Compilation comes before it, on a few rows, and a fit that had
-to compile even so is made again; the models of checkpoints are kept in callbacks, off the clock, and measured when
-training has ended. scikit-learn's cannot be stopped: they run in a process of their own (:mod:`.rivals`), which is
-killed at the limit.
+All contenders have the same C, γ, ε and λ = 1/(Cn), the same training rows and the same test rows. The clock counts the
+time of ``fit``. Fits to a few rows compile the loops first; a fit that compiles nevertheless is repeated. Callbacks
+keep the models of checkpoints, off the clock, and their errors are measured after training. scikit-learn's estimators
+take no time limit: each runs in a process of its own (:mod:`.rivals`), which is killed at the limit.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numba.core.event import install_timer
 from sklearn import linear_model, svm
 from sklearn.base import clone
 
+from ..core.compiling.notice import compilations
 from ..estimators.budgeted import BudgetedSVC, BudgetedSVR
 from ..estimators.halving import proven_gap
 from ..estimators.incremental import IncrementalSVC
@@ -30,21 +29,21 @@ from ..models import PairsModel
 from ..problems.layout import scaled_kernel
 from .results import RIVAL, Examples, Result, describe
 
-#: Features up to which the interior point takes part: a pass of it costs their square for each row.
+#: The interior point takes part up to this number of features: its cost for each row grows with their square.
 NARROW = 200
-#: Support vectors of the budgeted machines.
+#: The numbers of support vectors of the budgeted machines.
 BUDGETS = 100, 500
-#: Passes of the machines that do not know when they are done.
+#: Passes of the machines that have no stopping rule.
 PASSES = 10
-#: Rows of the small fits that compile.
+#: Rows of the fits that only compile.
 FEW = 240
-#: Models of checkpoints that are kept, at most, beside the last.
+#: The most models of checkpoints that are kept, beside the last one.
 KEPT = 24
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all contenders share."""
+    """The parameters that all contenders share."""
 
     C: float = 1.0
     gamma: Any = "scale"
@@ -53,25 +52,25 @@ class Setting:
 
 
 def settled(setting: Setting, X: Any) -> Setting:
-    """The setting with γ as a number, so that all have the same."""
-    gamma = scaled_kernel("rbf", setting.gamma, 3, 0.0, X)[2]
-    return Setting(setting.C, float(gamma), setting.epsilon, setting.max_seconds)
+    """The setting with γ as a number, so that all contenders have the same."""
+    _, _, gamma = scaled_kernel("rbf", setting.gamma, 3, 0.0, X)
+    return replace(setting, gamma=float(gamma))
 
 
 def contenders(examples: Examples, setting: Setting) -> dict[str, Any]:
-    """The estimators that are compared, by name; the setting is a settled one."""
+    """The estimators that are compared, by name. The setting has γ as a number."""
     lam = 1.0 / (setting.C * examples.n)
     limit: dict[str, Any] = {"max_seconds": setting.max_seconds, "random_state": 0}
     kernel = {"gamma": setting.gamma, **limit}
     linear = ["sdca", "pegasos"] + (["interior"] if examples.X.shape[1] <= NARROW else [])
-    # averaged, as SGD is at its best
+    # SGD is best with averaging
     C, epsilon, alpha = setting.C, setting.epsilon, {"alpha": lam, "average": True, "random_state": 0}
     if examples.labels:
         found: dict[str, Any] = {f"LinearSVC {name}": LinearSVC(C, solver=name, **limit) for name in linear}
         found |= {f"SVC {name}": SVC(C, solver=name, **kernel) for name in ("smo", "sbp")}
         found |= {f"BudgetedSVC {size}": BudgetedSVC(size, lam=lam, max_iter=PASSES, **kernel) for size in BUDGETS}
         found["IncrementalSVC"] = IncrementalSVC(C, **kernel)
-        # the same loss as ours: the squared hinge, which it has by default, is another problem
+        # our loss: scikit-learn's default, the squared hinge, would be another problem
         found[RIVAL + "LinearSVC"] = svm.LinearSVC(C=C, loss="hinge", random_state=0)
         found[RIVAL + "SGDClassifier"] = linear_model.SGDClassifier(loss="hinge", **alpha)
         found[RIVAL + "SVC"] = svm.SVC(C=C, gamma=setting.gamma)
@@ -88,28 +87,24 @@ def contenders(examples: Examples, setting: Setting) -> dict[str, Any]:
 
 
 def chosen(found: dict[str, Any], only: list[str], skip: list[str]) -> dict[str, Any]:
-    """Those whose names have one of the words of ``only``, if there are any, and none of ``skip``."""
+    """Estimators whose names contain a word of ``only``, or all if there is none, but no word of ``skip``."""
     for option, words in (("only", only), ("skip", skip)):
         for word in words:
             if not any(word.lower() in name.lower() for name in found):
                 raise ValueError(f"--{option} {word!r} is part of no name here: these are {', '.join(found)}")
-    left = {
-        name: each
-        for name, each in found.items()
-        if (not only or any(word.lower() in name.lower() for word in only))
-        and not any(word.lower() in name.lower() for word in skip)
-    }
+    has_word = lambda name, words: any(word.lower() in name.lower() for word in words)  # noqa: E731
+    left = [name for name in found if (not only or has_word(name, only)) and not has_word(name, skip)]
     if not left:
         raise ValueError("--only and --skip leave nothing to compare")
-    return left
+    return {name: found[name] for name in left}
 
 
 def compare(
     estimators: dict[str, Any], examples: Examples, max_seconds: float, begins: Callable[[str], Any] = lambda name: None
 ) -> Iterator[Result]:
-    """The results, as contenders end; the last one's stop reason is "interrupted" after Ctrl-C.
+    """Yield the result of each contender when it ends; after Ctrl-C the last one has the stop reason "interrupted".
 
-    ``begins`` is called with the name of each as it begins. One that fails says why in its stop reason.
+    ``begins`` is called with the name of each contender when it begins. The stop reason of a failed one says why.
     """
     from . import rivals
 
@@ -131,12 +126,11 @@ def compare(
 
 
 def _run(result: Result, estimator: Any, examples: Examples) -> None:
-    """Train an estimator of this library, and fill its result."""
+    """Train an estimator of this library, and fill in its result."""
     _compile(estimator, examples)
-    compiled: list[float] = []
-    with install_timer("numba:compile", compiled.append):
+    with compilations() as compiled:
         model, kept = _fitted(estimator, examples)
-    if compiled and model.stop_reason_ != "interrupted":
+    if compiled.loops and model.stop_reason_ != "interrupted":
         model, kept = _fitted(estimator, examples)
     result.seconds = kept.seconds
     result.stop_reason = model.stop_reason_
@@ -149,7 +143,7 @@ def _run(result: Result, estimator: Any, examples: Examples) -> None:
 
 
 def _fitted(estimator: Any, examples: Examples) -> tuple[Any, Kept]:
-    """(a fitted copy, its models on the way)."""
+    """(a fitted copy of the estimator, the models of its checkpoints)."""
     model, kept = clone(estimator), Kept()
     model.set_params(callbacks=kept)
     kept.began = time.perf_counter()
@@ -159,23 +153,23 @@ def _fitted(estimator: Any, examples: Examples) -> tuple[Any, Kept]:
 
 
 def _compile(estimator: Any, examples: Examples) -> None:
-    """Fit a few rows of the data, so that the clock does not count the compiler."""
+    """Fit a few rows of the data, so that the clock does not count compilation."""
     rng = np.random.default_rng(0)
     rows = rng.permutation(examples.n)[:FEW]
-    if examples.labels:  # each class, even if it is rare
+    if examples.labels:  # include each class, even if it is rare
         rows = np.union1d(rows, np.unique(examples.y, return_index=True)[1])
     X, y = examples.X[rows], examples.y[rows]
-    for variant in ({"max_seconds": 1e6}, {"max_seconds": 1e6, "max_iter": 1}):  # a limit takes loops of its own
+    for variant in ({"max_seconds": 1e6}, {"max_seconds": 1e6, "max_iter": 1}):  # limits use loops of their own
         model = clone(estimator)
         if getattr(model, "budget", None) is not None:
-            variant = {**variant, "budget": 20}  # vectors are merged once there are more
+            variant = {**variant, "budget": 20}  # small enough for vectors to be merged
         if model.set_params(**variant).fit(X, y).stop_reason_ == "interrupted":
             raise KeyboardInterrupt
         model.predict(X)
 
 
 class Kept:
-    """A callback that keeps the models of checkpoints, with the time since the fit began, less its own."""
+    """A callback that keeps (time since the fit began without the callback's own, model) of checkpoints."""
 
     def __init__(self) -> None:
         self.models: list[tuple[float, Any]] = []
@@ -183,14 +177,14 @@ class Kept:
 
     def __call__(self, progress: Any) -> None:
         since = time.perf_counter()
-        if len(self.models) > KEPT:  # every other one of the older
+        if len(self.models) > KEPT:  # drop every other one of the older half
             self.models = self.models[: KEPT // 2 : 2] + self.models[KEPT // 2 :]
         self.models.append((since - self.began - self.spent, progress.model()))
         self.spent += time.perf_counter() - since
 
 
 def _predictions(model: Any, estimator: Any, examples: Examples) -> np.ndarray | None:
-    """What the model of a checkpoint predicts; None where it is the model of a part of the problem only."""
+    """The predictions of the model of a checkpoint; None if it is the model of a part of the problem only."""
     if isinstance(model, PairsModel):
         return None
     scores = model.decision_function(examples.test_X)

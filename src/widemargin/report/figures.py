@@ -1,6 +1,6 @@
-"""Figures of a comparison as SVG inside a page: drawn by hand, so that the page's style sheet colours them.
+"""Figures of a comparison as SVG inside an HTML page, without colours of their own: the page's style sheet has them.
 
-Texts and lines have classes and no colours; series k has the colour ``--s{k}`` of the style sheet.
+Texts and lines have classes; series k has the colour ``--s{k}`` of the style sheet.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.isotonic import isotonic_regression
 
 WIDTH, HEIGHT = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 14, 48
-#: A contender that ends above so many times the median of all ends is left outside of the frame.
+#: A contender whose last point is above OUTSIDE times the median of all last points is left outside of the frame.
 OUTSIDE = 5.0
-#: Height and mean width of a letter of the labels, in the figure's units.
+#: The height and the mean width of a letter of the labels, in the figure's units.
 LETTER = 13.0, 7.0
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one contender: ``k`` is its colour and its marker."""
+    """Points of one contender, with colour and marker k."""
 
     name: str
     k: int
@@ -31,15 +32,25 @@ class Series:
     dashed: bool = False
 
 
+class Label(NamedTuple):
+    """The name of the point (a, b) in a figure, written from ``start`` to the right in ``width`` units."""
+
+    name: str
+    a: float
+    b: float
+    start: float
+    width: float
+
+
 @dataclass(frozen=True)
 class Frame:
-    """A logarithmic axis to the right and a linear one upwards."""
+    """The ranges of a logarithmic horizontal axis and of a linear vertical one."""
 
     x: tuple[float, float]
     y: tuple[float, float]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point is drawn."""
+        """The place of a point in the figure."""
         low, high = map(math.log, self.x)
         right = (math.log(min(max(x, self.x[0]), self.x[1])) - low) / (high - low)
         up = (y - self.y[0]) / (self.y[1] - self.y[0])
@@ -47,9 +58,9 @@ class Frame:
 
 
 def framed(series: Sequence[Series], room: float = 1.0) -> Frame:
-    """A frame for what the series reach; points far above all the last ones stay outside of it.
+    """A frame around the points, without those far above all last points.
 
-    ``room`` is a factor by which the horizontal axis goes on to the right, for labels.
+    ``room`` is a factor by which the horizontal axis is longer, for labels.
     """
     xs = [x for each in series for x, _ in each.points if x > 0.0] or [1.0]
     ys = [y for each in series for _, y in each.points]
@@ -63,7 +74,7 @@ def framed(series: Sequence[Series], room: float = 1.0) -> Frame:
 
 
 def against(series: Sequence[Series], x: str, y: str, labelled: bool = False) -> str:
-    """The series as lines and markers in one SVG; ``labelled`` writes the names beside the last points."""
+    """Draw the series as lines and markers in one SVG; ``labelled`` writes names beside the last points."""
     series = [each for each in series if each.points]
     if not series:
         return ""
@@ -89,7 +100,7 @@ def against(series: Sequence[Series], x: str, y: str, labelled: bool = False) ->
 
 
 def _pieces(places: list[tuple[float, float]]) -> list[list[tuple[float, float]]]:
-    """The parts of a line that are below the frame's upper edge, from where it comes in to where it goes out."""
+    """The parts of a line below the upper edge of the frame, cut off at the edge."""
     found: list[list[tuple[float, float]]] = [[]]
     for k, (a, b) in enumerate(places):
         if k and (b < TOP) != (places[k - 1][1] < TOP):
@@ -103,7 +114,7 @@ def _pieces(places: list[tuple[float, float]]) -> list[list[tuple[float, float]]
 
 
 def marker(k: int, a: float, b: float, hollow: bool = False) -> str:
-    """The marker of series k at a place."""
+    """Draw the marker of series k at a place."""
     kind = f'class="mark{" hollow" if hollow else ""}"'
     if k % 4 == 0:
         return f'<circle {kind} cx="{a:.1f}" cy="{b:.1f}" r="4"/>'
@@ -117,14 +128,14 @@ def marker(k: int, a: float, b: float, hollow: bool = False) -> str:
 
 
 def swatch(k: int, dashed: bool) -> str:
-    """A piece of the line of series k with its marker, for a legend."""
+    """Draw a piece of the line of series k with its marker, for a legend."""
     line = f'<line class="line{" dashed" if dashed else ""}" x1="0" x2="30" y1="8" y2="8"/>'
     style = f'style="--c:var(--s{k})"'
     return f'<svg class="swatch" viewBox="0 0 30 16" {style}>{line}{marker(k, 15, 8, hollow=dashed)}</svg>'
 
 
 def _axes(frame: Frame, x: str, y: str) -> list[str]:
-    """Grid, numbers and names of the axes."""
+    """Draw the grid, the numbers and the names of the axes."""
     parts = []
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     for value in log_ticks(*frame.x):
@@ -145,14 +156,14 @@ def _axes(frame: Frame, x: str, y: str) -> list[str]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten in between, and twice and five times them where there would be few."""
+    """Powers of ten between the ends; over less than three decades also twice and five times them."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1.0,) if math.log10(high / low) > 3.0 else (1.0, 2.0, 5.0)
     return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """About five round numbers in between."""
+    """About five round numbers between the ends."""
     rough = (high - low) / 5.0
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * k for k in (1.0, 2.0, 5.0, 10.0) if unit * k >= rough)
@@ -161,7 +172,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def _short(value: float) -> str:
-    """A number as few letters: 20 k, 3 M."""
+    """A number in few letters: 20 k, 3 M."""
     for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= size:
             return f"{value / size:g}{letter}"
@@ -169,17 +180,17 @@ def _short(value: float) -> str:
 
 
 def _labels(points: list[tuple[str, float, float]]) -> list[str]:
-    """Names beside points, moved up or down until none lies on another, with a thin line where one had to move."""
-    boxes = []
-    for name, a, b in sorted(points, key=lambda point: point[2]):
+    """Draw names beside points, moved up or down so that they do not overlap, with a thin line if they were moved."""
+    labels = []
+    for name, a, b in points:
         width = LETTER[1] * len(name)
         right, left = a + 10, a - 10 - width
         covers = [sum(s < x < s + width and abs(y - b) < 9 for _, x, y in points) for s in (right, left)]
         fits = right + width <= WIDTH, left >= LEFT
-        boxes.append((name, a, b, right if fits[0] and (covers[0] <= covers[1] or not fits[1]) else left, width))
+        labels.append(Label(name, a, b, right if fits[0] and (covers[0] <= covers[1] or not fits[1]) else left, width))
     parts = []
-    for group in _side_by_side(boxes):
-        for (name, a, b, start, width), at in zip(group, spread([box[2] for box in group])):
+    for group in _side_by_side(labels):
+        for (name, a, b, start, width), at in zip(group, spread([label.b for label in group])):
             if abs(at - b) > 3.0:
                 near = start - 2 if start > a else start + width + 2
                 parts.append(f'<line class="leader" x1="{a:.1f}" y1="{b:.1f}" x2="{near:.1f}" y2="{at:.1f}"/>')
@@ -187,33 +198,26 @@ def _labels(points: list[tuple[str, float, float]]) -> list[str]:
     return parts
 
 
-def _side_by_side(boxes: list[tuple[str, float, float, float, float]]) -> list[list[Any]]:
-    """The boxes in groups that have no column in common, each from top to bottom."""
-    groups: list[list[Any]] = []
+def _side_by_side(labels: list[Label]) -> list[list[Label]]:
+    """The labels in groups that share no horizontal position, each group from top to bottom."""
+    groups: list[list[Label]] = []
     reach = -math.inf
-    for box in sorted(boxes, key=lambda box: box[3]):
-        if box[3] >= reach:
+    for label in sorted(labels, key=lambda label: label.start):
+        if label.start >= reach:
             groups.append([])
-        groups[-1].append(box)
-        reach = max(reach, box[3] + box[4])
-    return [sorted(group, key=lambda box: box[2]) for group in groups]
+        groups[-1].append(label)
+        reach = max(reach, label.start + label.width)
+    return [sorted(group, key=lambda label: label.b) for group in groups]
 
 
 def spread(wanted: Sequence[float]) -> list[float]:
-    """Heights nearest to those wanted, in their order, a letter's height from each other and within the frame.
+    """Heights nearest to those wanted, in their order, at least a letter's height apart and within the frame.
 
-    Without the shifts k·height it is isotonic regression: neighbours that come too near are pooled at their mean.
+    The heights minus k letters must not fall with k: that is isotonic regression.
     """
-    height = LETTER[0]
-    pools: list[list[float]] = []
-    for k, at in enumerate(wanted):
-        pools.append([at - k * height])
-        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
-    means = [float(np.mean(pool)) for pool in pools for _ in pool]
-    found = [mean + k * height for k, mean in enumerate(means)]
-    lowest = HEIGHT - BOTTOM - height / 2
-    for k in reversed(range(len(found))):
-        found[k] = min(found[k], lowest)
-        lowest = found[k] - height
-    return found
+    if not wanted:
+        return []
+    shifts = LETTER[0] * np.arange(len(wanted))
+    found = isotonic_regression(np.asarray(wanted) - shifts) + shifts
+    lowest = HEIGHT - BOTTOM - LETTER[0] / 2
+    return np.minimum(found, lowest - shifts[::-1]).tolist()

@@ -1,4 +1,4 @@
-"""A comparison as one HTML page: no scripts, nothing fetched, readable in light and dark."""
+"""A comparison as one HTML page, without scripts and files of its own, readable on light and dark screens."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .figures import Series, against, swatch
 from .results import Result
 from .table import COLUMNS, rows_of
 
-#: Errors from which on arithmetic of figures overflows.
+#: Errors from HUGE on are not drawn, because the arithmetic of figures would overflow.
 HUGE = 1e100
-#: Colours of the series on a light and on a dark ground.
+#: Colours of the series on a light and on a dark background.
 LIGHT = (
     "#1769b5", "#c2324b", "#23804a", "#7d47a8", "#b86e00", "#0a8794", "#96451f", "#c22f8c", "#4d5663", "#7c6c12",
     "#3c5f8f", "#65743a",
@@ -63,7 +63,7 @@ dd { margin: 0; }
 
 
 def page(title: str, results: Sequence[Result], facts: Mapping[str, Any], labels: bool = True) -> str:
-    """The page of a comparison; every text in it is escaped here."""
+    """The page of a comparison. Every text in it is escaped here."""
     error = "test error" if labels else "root mean square error"
     numbered = list(enumerate(results))
     curves = [
@@ -90,7 +90,7 @@ def page(title: str, results: Sequence[Result], facts: Mapping[str, Any], labels
 
 
 def _drawn(error: float | None) -> TypeGuard[float]:
-    """Whether an error has a place in a figure: a solver that went astray may have none."""
+    """Whether an error can be drawn; that of a solver that diverged may be too large."""
     return error is not None and abs(error) < HUGE
 
 
@@ -113,10 +113,10 @@ def _style() -> str:
 
 
 def _sentence(results: Sequence[Result], error: str) -> str:
-    known = [(each.error, each.seconds, each) for each in results if _drawn(each.error)]
+    known = [each for each in results if _drawn(each.error)]
     if not known:
         return "No solver has ended with a model."
-    best = min(known, key=lambda row: row[:2])[2]
+    best = min(known, key=lambda each: (each.error, each.seconds))
     return f"The lowest {error} is {best.error:.4g}, by {best.name} in {best.seconds:.3g} seconds."
 
 

@@ -1,4 +1,4 @@
-"""What contenders train on, and what became of them; nothing here loads a compiler, so rivals' processes start soon."""
+"""The examples and the results of a comparison. This module loads no compiler, so that rivals' processes start fast."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-#: What a rival's name begins with.
+#: The first words of a rival's name.
 RIVAL = "scikit-learn "
 
 
 @dataclass(frozen=True)
 class Examples:
-    """What is trained on, and what the error is measured on; ``labels`` says whether y are classes."""
+    """Training rows, and test rows to measure the error on; ``labels`` says whether the targets are classes."""
 
     X: Any
     y: np.ndarray
@@ -24,11 +24,11 @@ class Examples:
 
     @property
     def n(self) -> int:
-        """Rows to train on."""
+        """The number of training rows."""
         return self.X.shape[0]
 
     def error(self, predicted: np.ndarray) -> float:
-        """The share of wrong labels, or the root of the mean square error."""
+        """The share of wrong labels, or the root mean square error."""
         if self.labels:
             return float(np.mean(predicted != self.test_y))
         return float(np.sqrt(np.mean((np.asarray(predicted, float) - self.test_y) ** 2)))
@@ -36,10 +36,10 @@ class Examples:
 
 @dataclass
 class Result:
-    """What became of a contender.
+    """The result of a contender.
 
-    ``curve`` has (seconds, error) at checkpoints and at the end; ``error``, ``relative_gap``, ``vectors`` and ``bytes``
-    are None where there is no model or no such thing.
+    ``curve`` has (seconds, error) of checkpoints and of the end. ``error``, ``relative_gap``, ``vectors`` and ``bytes``
+    are None if there is no model, or if the model has no such number.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Result:
 
     @property
     def is_rival(self) -> bool:
-        """Whether it is another library's."""
+        """Whether the contender is from another library."""
         return self.name.startswith(RIVAL)
 
 
 def describe(result: Result, model: Any, examples: Examples) -> None:
-    """Fill in what is known of a trained model of any library: its error and its size."""
+    """Fill in the error and the size of a trained model of any library."""
     result.error = examples.error(model.predict(examples.test_X))
     result.curve.append((result.seconds, result.error))
     if hasattr(model, "support_vectors_"):

@@ -1,4 +1,4 @@
-"""scikit-learn's machines in a process of their own: they take no time limit, so the process is killed at it."""
+"""scikit-learn's estimators in a process of their own; they take no time limit, so it is killed at the limit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import numpy as np
 
 from .results import Examples, Result, describe
 
-#: Epochs of SGD, at most; its own rule to stop reads the training loss, which ``partial_fit`` does not have.
+#: The most epochs of SGD. Its own stopping rule needs the training loss, which ``partial_fit`` does not compute.
 EPOCHS = 100
 
 
 def run(result: Result, estimator: Any, examples: Examples, max_seconds: float) -> None:
-    """Train a rival for at most so many seconds, and fill its result."""
+    """Train a rival for at most ``max_seconds``, and fill in its result."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs, max_seconds), daemon=True)
-    with _deaf_children():
+    with _children_ignore_ctrl_c():
         process.start()
     theirs.close()
     try:
@@ -40,7 +40,7 @@ def run(result: Result, estimator: Any, examples: Examples, max_seconds: float) 
 
 
 def _listen(pipe: Any, result: Result, max_seconds: float) -> None:
-    """Fill the result with what the process says until it is done, or the limit has come while it trains."""
+    """Fill in the result from the messages of the process, until it is done or its training reaches the limit."""
     deadline: float | None = None
     while True:
         left = None if deadline is None else max(0.0, deadline - time.perf_counter())
@@ -51,7 +51,7 @@ def _listen(pipe: Any, result: Result, max_seconds: float) -> None:
         if word == "begins":
             deadline = time.perf_counter() + max_seconds
         elif word == "trained":
-            deadline = None  # what comes now is measuring
+            deadline = None  # the time to measure does not count
         elif word == "failed":
             raise ValueError(said)
         else:
@@ -60,7 +60,7 @@ def _listen(pipe: Any, result: Result, max_seconds: float) -> None:
 
 
 def serve(pipe: Any, max_seconds: float) -> None:
-    """What the process does: train the estimator that it is sent, and send back what became of it."""
+    """The work of the process: receive an estimator, train it, and send back its result."""
     estimator, examples = pipe.recv()
     result = Result("")
     warnings.simplefilter("ignore")
@@ -88,7 +88,7 @@ def _is_out_of_iterations(estimator: Any) -> bool:
 
 
 def _in_epochs(result: Result, estimator: Any, examples: Examples, max_seconds: float) -> None:
-    """Train epoch after epoch, in new orders, and measure the error after 1, 2, 4, 8 … of them, off the clock."""
+    """Train in epochs, each in a new order, and measure the error after 1, 2, 4, 8 … of them, off the clock."""
     rng, epochs, checkpoint = np.random.default_rng(0), 0, 1
     classes = {"classes": np.unique(examples.y)} if examples.labels else {}
     result.stop_reason = "max_iter"
@@ -107,8 +107,8 @@ def _in_epochs(result: Result, estimator: Any, examples: Examples, max_seconds: 
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes started here do not hear Ctrl-C; whoever started them ends them."""
+def _children_ignore_ctrl_c() -> Iterator[None]:
+    """Let processes that start in this block ignore Ctrl-C, because the process that starts them ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Tables: with lines and colours on a terminal, plain columns elsewhere."""
+"""Tables: by ``rich`` on a terminal, as plain columns elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COLUMNS = "name", "stopped by", "seconds", "test error", "relative gap", "vector
 
 
 def rows_of(results: Iterable[Result], labels: bool = True) -> list[list[str]]:
-    """The cells of a comparison, in the order of ``COLUMNS``."""
+    """The rows of a comparison, with cells in the order of ``COLUMNS``."""
     return [
         [
             result.name, result.stop_reason, f"{result.seconds:.3g}",
@@ -28,7 +28,7 @@ def _cell(value: float | None, form: str) -> str:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Print a table; the first ``left`` columns are texts, the others numbers."""
+    """Print a table whose first ``left`` columns are texts, and the others numbers."""
     if sys.stdout.isatty():
         try:
             from rich.box import SIMPLE_HEAD

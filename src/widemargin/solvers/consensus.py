@@ -4,30 +4,37 @@ Problem, in the C-form, with parts k = 1 … K of the examples and one copy wₖ
 
     min  ½‖z‖² + ½v² + C Σₖ Σ_{i in k} sᵢ ℓ(⟨wₖ, xᵢ⟩ + v, yᵢ)      so that all wₖ = z;   v is the regularised intercept.
 
-A round (Boyd et al., Sec. 7.1 and 3.4.3), with the scaled multipliers uₖ that the parts keep::
+Given: a :class:`widemargin.problems.parts.PartsProblem`.
+
+State (:class:`ConsensusState`): z, v, c = Σ βᵢxᵢ, r = Σ βᵢ, ρ and the inertia of v; the parts keep their β and uₖ.
+
+Step: a round (Boyd et al., Sec. 7.1 and 3.4.3), with scaled multipliers uₖ::
 
     wₖ ← argmin over w of  ρ/2 ‖w − (z − uₖ)‖² + C Σ sᵢ ℓ(⟨w, xᵢ⟩ + v, yᵢ)
     ŵₖ = θwₖ + (1 − θ)z,      z ← (ρ/(1 + Kρ)) Σ (ŵₖ + uₖ),      uₖ ← uₖ + ŵₖ − z.
 
-The dual variables of a part's problem are the β of its examples: wₖ = z − uₖ + cₖ/ρ with cₖ = Σ βᵢxᵢ. It is the problem
-of SDCA with the box C/ρ and weights that start elsewhere, and the solver's own loop makes some passes over it, from the
-β of the round before. Since Σ uₖ = z/ρ after every round, z follows from c = Σ cₖ alone::
+The dual variables of a part's problem are the β of its examples: wₖ = z − uₖ + cₖ/ρ with cₖ = Σ βᵢxᵢ. So the part's
+problem is a problem of SDCA with the box C/ρ and other first weights, and SDCA's loop makes some passes over the part,
+from the β of the round before. Since Σ uₖ = z/ρ after every round, z follows from c = Σ cₖ alone::
 
     z ← (Kρz + (1 − θ)z + θc)/(1 + Kρ),
 
-so a part sends cₖ and a few sums. All β are in their boxes at all times: with w(β) = c and r = Σ βᵢ the dual value is
-that of the whole problem, and P of (z, v) less it a true gap. With θ = 1 and ρ = 1/K a round is one of CoCoA+.
-
-The intercept. Each part on its own would answer a change of v by moving all its β, against the others: copies of v
-would agree only after as many rounds as a part has examples. So v has no copies. −½r² = min over v of ½v² − rv, and
-v goes towards r(v), with each round by (r − v)/(1 + m): r falls as v grows, at a rate that only shows later. The
-inertia m doubles where r − v has changed its sign, and else becomes a tenth less; it begins with a quarter of what the
-free β would move by, each on its own.
-
-ρ grows where the copies disagree more than z moves, and falls where less (Boyd et al., Sec. 3.4.1). Both rules fade
-with the rounds: as they were at first, a quarter of all runs over eight small parts cycled for ever.
+and a part sends cₖ and a few sums. All β are in their boxes at all times: with w(β) = c and r = Σ βᵢ their dual value
+is a dual value of the whole problem, and P(z, v) less the dual value is a true gap. With θ = 1 and ρ = 1/K a round is
+one of CoCoA+.
 
 Cost of a round: ``passes`` + 1 passes over the examples, and K messages of the weights each way.
+
+What differs from the papers, and why:
+
+The intercept has no copies. Each part alone would answer a change of v by moving all its β, against the other parts:
+copies of v would agree only after as many rounds as a part has examples. Since −½r² = min over v of ½v² − rv, v moves
+towards r(v) by (r − v)/(1 + m) in each round, because r falls as v grows, at a rate that only shows later. The inertia
+m doubles where r − v changed its sign, and falls by a tenth elsewhere. The first m is a quarter of the change of r by
+the free β, each on its own, for a unit of v.
+
+ρ grows where the copies disagree more than z moves, and falls where they disagree less (Boyd et al., Sec. 3.4.1). The
+changes of ρ and m fade with the rounds. Without fading, a quarter of all runs over eight small parts cycled for ever.
 
 S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein: Distributed Optimization and Statistical Learning via the
 Alternating Direction Method of Multipliers. Foundations and Trends in Machine Learning 3 (2011). C. Ma et al.: Adding
@@ -42,7 +49,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import losses
+from ..core.losses import losses
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
@@ -51,25 +58,23 @@ from ..problems.objective import Certificate, sum_of_squares
 from ..schemas import Array, Each, Row
 from . import sdca
 from .parts import HeldByParts
-from .protocol import Solver
+from .protocol import Capabilities, Solver
 
-#: ρ is multiplied or divided by this where one residual is more than UNLIKE times the other.
-FACTOR, UNLIKE = 1.5, 2.0
-#: The first ρ.
-START = 1.0
-#: What the inertia of the intercept is multiplied with where it went too far, and where it did not; its bounds and its
-#: start, in units of what the free β would move by alone.
-HEAVIER, LIGHTER, LEAST, MOST, FIRST = 2.0, 0.9, 1.0 / 64.0, 64.0, 0.25
-#: Rounds after which ρ changes, and the inertia falls, by the square root of what they did at first; then by less.
-LASTING = 32.0
-#: The intercept moves by no more than this share of the targets' size in a round.
-LONGEST = 0.25
+# Measured by `python -m benchmarks.micro.consensus`.
+FACTOR = 1.5  # ρ is multiplied or divided by this factor in a round
+UNLIKE = 2.0  # ratio of the two residuals from which ρ changes
+START = 1.0  # the first ρ
+FIRST = 0.25  # the first inertia of the intercept, in units of the change of r by the free β for a unit of v
+HEAVIER, LIGHTER = 2.0, 0.9  # factors of the inertia where r − v changed its sign, and elsewhere
+LEAST, MOST = 1.0 / 64.0, 64.0  # bounds of the inertia, in units of the same change
+LASTING = 32.0  # rounds after which changes of ρ and of the inertia have faded to their square roots
+LONGEST = 0.25  # share of the targets' size by which the intercept moves at most in a round
 
 
 class Part:
     """Some of the examples, their dual variables β, and uₖ + ŵₖ.
 
-    Replies depend on messages and :meth:`state` alone, so that a part that was lost is made again.
+    Replies depend on messages and :meth:`state` alone, so a part that was lost can be made again.
     """
 
     def __init__(self, problem: Problem, number: int, C: float, seed: int) -> None:
@@ -81,7 +86,7 @@ class Part:
         self.combined: np.ndarray | None = None
 
     def state(self) -> dict[str, np.ndarray]:
-        """What the part cannot make again from its examples."""
+        """The arrays that the part cannot compute from its examples."""
         return {"beta": self.beta.copy(), "sum": self.sum.copy()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
@@ -98,7 +103,7 @@ class Part:
         return self.combined
 
     def round(self, z: np.ndarray, v: np.ndarray, rho: np.ndarray, theta: float, number: int, passes: int) -> tuple:
-        """(cₖ, Σ β, ‖wₖ‖², what Σ β would lose by itself for each unit of v, visits that changed something).
+        """(cₖ, Σ β, ‖wₖ‖², the fall of Σ β for each unit of v by the free β alone, visits that changed a variable).
 
         ``rho`` is (ρ, the one before).
         """
@@ -130,17 +135,17 @@ class Part:
         examples = sdca.Examples(self.beta, self.q, np.zeros(problem.n), unused, unused.copy())
         weights = sdca.Weights(w, v.copy(), *np.zeros((2, outputs)))
         sums = sdca.Sums(np.empty((0, outputs)), np.zeros(outputs), np.zeros(outputs), np.zeros(1))
-        rule = sdca.Rule(scale * self.C, 0.0, 0.0, 0.0, 1.0, 0, np.ones(outputs))
+        rule = sdca.SDCARule(scale * self.C, 0.0, 0.0, 0.0, 0, np.ones(outputs))
         data = sdca.Data(problem.X, problem.y, problem.sample_weight, np.empty((0, 1)))
         order, changed = np.arange(problem.n, dtype=np.int32), 0
-        space = sdca.Scratch(*np.zeros((3, outputs)))
+        space = sdca.Scratch(*np.zeros((2, outputs)))
         for _ in range(passes):
             rng.shuffle(order)
-            course = sdca.Course(order, np.array([problem.n, 0, 0]), np.uint64(0), False, problem.n, 0, problem.n)
+            course = sdca.Course(order, problem.n, 0, 0, np.uint64(0), False, problem.n, 0, problem.n)
             done = sdca.visit_passes(data, problem.target, course, rule, examples, weights, sums, sums, space)
             changed += int(done[1])
         self.beta /= scale
-        # what rounding took out of the box
+        # rounding may have left the box
         sdca.fit_box(problem.target, problem.y, problem.sample_weight, self.C, self.C, self.beta)
         return changed
 
@@ -152,7 +157,7 @@ class Part:
         return out[0], out[1]
 
 
-#: What a part keeps.
+#: The arrays of a part.
 KEPT = Row({"beta": Array("n", "outputs"), "sum": Array("d", "outputs")})
 
 
@@ -161,10 +166,15 @@ KEPT = Row({"beta": Array("n", "outputs"), "sum": Array("d", "outputs")})
     rho=Array(2), mass=Array("outputs"), ahead=Array("outputs"), kept=Each(KEPT, alone=True),
 )  # fmt: skip
 @dataclass
-class State(HeldByParts):
-    """Where the rounds stand: z, c, v and r by output; ρ and the one before; the inertia of v, and r − v.
+class ConsensusState(HeldByParts):
+    """All that a run knows beside the parts, which keep the β.
 
-    The β are with the parts.
+    Attributes
+    ----------
+    z, c : weights and Σ βᵢxᵢ, of shape (d, outputs)
+    v, r : intercepts and Σ βᵢ, of each output
+    rho : (ρ, ρ of the round before)
+    mass, ahead : the inertia of v, and r − v in the round before
     """
 
     z: np.ndarray
@@ -178,11 +188,11 @@ class State(HeldByParts):
     counters: Counters = field(default_factory=Counters)
 
     def live(self) -> Any:
-        """Whom to ask, out of the workspace."""
+        """The parts in the workspace."""
         return self.workspace[1]
 
     def parts(self, problem: Any) -> Any:
-        """Whom to ask: parts where they were left, or new ones."""
+        """The parts of the run, made if there are none."""
         found = self.work(problem, lambda: self.made(problem.place, PartMaker(problem.C, self.seed)))
         vars(self).pop("kept", None)
         return found
@@ -190,12 +200,12 @@ class State(HeldByParts):
 
 @dataclass(frozen=True)
 class PartMaker:
-    """Makes a part of its problem; travels to where the examples are."""
+    """Makes a part of its problem, in whatever process the examples are."""
 
     C: float
     seed: int
 
-    #: Whether a part's state says all between any two messages.
+    #: Whether the state of a part is complete between any two messages.
     complete = True
 
     def __call__(self, problem: Problem, number: int) -> Part:
@@ -216,18 +226,17 @@ class ConsensusADMM(Solver):
 
     Notes
     -----
-    Losses: hinge, squared hinge, log, (squared) ε-insensitive; intercepts: "regularized" and "none".
+    Losses: all but the joint ones; intercepts: "regularized" and "none".
     """
 
     passes: int = 3
     relaxation: float = 1.6
 
-    state_class = State
-    exact = True
-    steady = True
+    state_class = ConsensusState
+    capabilities = Capabilities(aim="optimum", steady=True)
 
     def check(self, problem: Any) -> None:
-        """Refuse what this method cannot do, in one sentence each."""
+        """Refuse what the solver cannot solve, in one sentence each."""
         if problem.is_joint:
             raise ValueError("consensus ADMM has separate outputs and this loss ties them: use multi_class='ovr'")
         if problem.intercept not in ("regularized", "none"):
@@ -248,21 +257,23 @@ class ConsensusADMM(Solver):
         """An epoch is a round."""
         return 1
 
-    def init(self, problem: Any, rng: np.random.Generator) -> State:
+    def init(self, problem: Any, rng: np.random.Generator) -> ConsensusState:
         """The state before the first round: all zero."""
         self.check(problem)
         shape, outputs = (problem.d, problem.n_outputs), problem.n_outputs
         v, r, mass, ahead = np.zeros((4, outputs))
-        return State(np.zeros(shape), np.zeros(shape), v, r, np.full(2, START), mass, ahead, int(rng.integers(2**63)))
+        return ConsensusState(
+            np.zeros(shape), np.zeros(shape), v, r, np.full(2, START), mass, ahead, int(rng.integers(2**63))
+        )
 
-    def advance(self, problem: Any, state: State, n_steps: int) -> int:
+    def advance(self, problem: Any, state: ConsensusState, n_steps: int) -> int:
         """Make so many rounds, in place."""
         parts = state.parts(problem)
         for _ in range(n_steps):
             self._round(problem, state, parts)
         return n_steps
 
-    def _round(self, problem: Any, state: State, parts: Any) -> None:
+    def _round(self, problem: Any, state: ConsensusState, parts: Any) -> None:
         """One round, in place."""
         theta, number = self.relaxation, state.counters.steps
         K, rho, z = len(parts), float(state.rho[0]), state.z
@@ -285,8 +296,8 @@ class ConsensusADMM(Solver):
         counters.updates += updates
         counters.feature_reads += self.passes * problem.entries
 
-    def _move_intercept(self, state: State, alone: np.ndarray, scale: float, fade: float) -> None:
-        """A step of v towards r(v), in place; ``alone`` is what r would lose by the free β alone."""
+    def _move_intercept(self, state: ConsensusState, alone: np.ndarray, scale: float, fade: float) -> None:
+        """A step of v towards r(v), in place; ``alone`` is the fall of r by the free β alone, for a unit of v."""
         ahead = state.r - state.v
         factor = np.where(ahead * state.ahead < 0.0, HEAVIER, LIGHTER**fade)
         mass = np.where(state.mass > 0.0, state.mass * factor, FIRST * alone)
@@ -295,19 +306,19 @@ class ConsensusADMM(Solver):
 
     # -- output
 
-    def model(self, problem: Any, state: State) -> LinearModel:
+    def model(self, problem: Any, state: ConsensusState) -> LinearModel:
         """A finished copy: z and v."""
         return LinearModel(state.z.T.astype(problem.dtype), state.v.copy())
 
-    def duals(self, problem: Any, state: State) -> np.ndarray:
+    def duals(self, problem: Any, state: ConsensusState) -> np.ndarray:
         """The dual variables β, of shape (outputs, n), part after part."""
         state.parts(problem)
         return np.concatenate([each["beta"] for each in state.gathered()]).T
 
-    def certificate(self, problem: Any, state: State) -> Certificate:
+    def certificate(self, problem: Any, state: ConsensusState) -> Certificate:
         """Primal value of (z, v), dual value of the best multiple of β, and their difference."""
         parts = state.parts(problem)
-        W = state.z.astype(problem.dtype).astype(np.float64)  # as the model has them
+        W = state.z.astype(problem.dtype).astype(np.float64)  # as the model rounds them
         hinges, linears = parts.sums("measure", W, state.v)
         primal = problem.penalty(W, state.v) + float(hinges.sum()) / problem.n
         linear = float(linears.sum())
@@ -316,6 +327,6 @@ class ConsensusADMM(Solver):
             norm2 += sum_of_squares(state.r)
         share = 1.0
         if losses.scalar_loss(problem.target).smoothness == math.inf and norm2 > 0.0:
-            share = min(1.0, max(0.0, linear / norm2))  # D of a multiple is a parabola where the loss is no square
+            share = min(1.0, max(0.0, linear / norm2))  # D of a multiple of β is a parabola unless the loss is squared
         dual = max(0.0, problem.lam * (share * linear - 0.5 * share**2 * norm2))
         return Certificate(primal, dual, primal - dual)

@@ -1,13 +1,10 @@
-"""Interior point: exact linear machines on narrow data, in some thirty passes whatever C and the features' sizes.
+"""Interior point: exact linear machines on narrow data, in about thirty passes for any C and any sizes of features.
 
-With rows zᵢ (xᵢ, and a constant 1 where there is an intercept), weights w of as many entries, and D = I but for a 0 at
-the place of a free intercept, the problem in the C-form is a sum over one or two *variables* v of each example::
+Problem, in the C-form: rows zᵢ (xᵢ, and a constant 1 for an intercept), weights w of as many entries, D = I but for a 0
+at the place of a free intercept (which demands Σ β = 0), and one or two *variables* v of each example::
 
-    min over w   ½ wᵀDw + Σ cap_v max(0, p_v − σ_v⟨w, z_v⟩)^(1 or 2).
-
-Its dual, with the coefficients β = Σ σ_vα_v of the examples, is::
-
-    max over α   Σ (p_vα_v − q_vα_v²/2) − ½ wᵀDw,      0 ≤ α_v ≤ u_v,      Dw = Zᵀβ, so that Σ β = 0 if b is free.
+    min over w   ½ wᵀDw + Σ cap_v max(0, p_v − σ_v⟨w, z_v⟩)^(1 or 2),
+    max over α   Σ (p_vα_v − q_vα_v²/2) − ½ wᵀDw,      0 ≤ α_v ≤ u_v,      Dw = Zᵀβ with β = Σ σ_vα_v of an example.
 
 ==================  ==========================  =================  ==================  ========
 loss                variables                   p_v                upper bound u_v     q_v
@@ -18,29 +15,35 @@ squared hinge       σ = y                       1                  none        
 its square          σ = ±1                      σy − ε             none                1/(2C sᵢ)
 ==================  ==========================  =================  ==================  ========
 
-A step is one of Mehrotra's for the conditions, with multipliers l of α ≥ 0 and m of the room r = u − α ≥ 0::
+Given: a linear problem whose examples lie in one part or in several (:class:`Part`).
+
+State (:class:`InteriorState`): w, and for each variable α, the room r = u − α, and multipliers l and m of the two. w
+and r are kept, because sums Σ βᵢzᵢ of large features, and u − α next to a bound, would cancel their digits.
+
+Step (Mehrotra; Ferris and Munson): a predictor and a corrector for the conditions ::
 
     σ⟨w, z⟩ + qα − p = l − m,      Dw = Zᵀβ,      αl = τ,      rm = τ → 0.
 
-With Θ = q + l/α + m/r and ρ = p − σ⟨w, z⟩ − qα its equations reduce to as many as w has entries (Ferris, Munson)::
+With Θ = q + l/α + m/r and ρ = p − σ⟨w, z⟩ − qα the equations reduce to as many as w has entries::
 
     (D + ZᵀΘ̄⁻¹Z) Δw = Zᵀβ − Dw + Σ σ_vz_v(ρ_v + δ_v)/Θ_v,      Θ̄⁻¹ᵢ = Σ 1/Θ_v over the variables of example i,
     Δα = (ρ + δ − σ⟨Δw, z⟩)/Θ,      Δl = −l − (e_l − τ + lΔα)/α,      Δm = −m − (e_m − τ − mΔα)/r.
 
-The *predictor* has δ = e = τ = 0. The share of Σ αl + rm that it would leave, to the third power and at most 0.4, says
-which share of their mean τ is. The *corrector* has e_l = ΔαΔl and e_m = −ΔαΔm of the predictor, and
-δ = (τ − e_l)/α − (τ − e_m)/r; far from the optimum such products mislead, and e is kept within six times that mean. The
-corrector is followed 0.995 of the way to the nearest bound. w and r are variables of their own: sums Σ βᵢzᵢ of large
-features, and u − α next to a bound, would cancel all their digits.
+The predictor has δ = e = τ = 0. τ of the corrector is a share of the mean of all αl and rm: the share of Σ αl + rm that
+the predictor would leave, to the third power and at most 0.4. The corrector has e_l = ΔαΔl and e_m = −ΔαΔm of the
+predictor, kept within six times that mean because such products mislead far from the optimum, and
+δ = (τ − e_l)/α − (τ − e_m)/r. The corrector is followed 0.995 of the way to the nearest bound.
 
-Parts. What is said of single examples is said by *parts*, which hold some rows and their variables and reply with sums.
-A step is three trips to all parts, and the certificate of the new point comes with the last::
+The log-loss needs no multipliers: α = C s/(1 + exp(y⟨w, z⟩)) follows from w. So ρ = 0 and Θ̄⁻¹ = αr/u, and the equations
+are Newton's. From 1, the length of their step is shortened by the rule of false position until the slope is at most a
+tenth of the first slope. In the dual value the entropy −u((α/u) log(α/u) + (r/u) log(r/u)) takes the place of pα. For
+0 ≤ θ ≤ 1 the entropy of θα is at least θ times that of α, so bounds stay bounds.
 
-    predict(Δw, bound of e)   → shortest way to a bound, two sums, Zᵀ of two vectors: δ without τ, and what τ stands by
-    correct(Δw, τ)            → shortest way to a bound
-    move(length, w)           → ZᵀΘ̄⁻¹Z (one triangle), Zᵀ of three vectors, seven sums
+Parts hold some rows with their variables, and reply with sums. A step is three messages to all parts (predict, correct,
+move), and the reply to the last one has the certificate of the new point. For the log-loss ``slope`` takes the place of
+the first two, once for each length that is tried.
 
-A step costs O(nd²), or O(nk²) for sparse rows of k entries, and O(d³) where replies are put together.
+Cost of a step: O(nd²), or O(nk²) for sparse rows of k entries, and O(d³) to solve the equations.
 
 Ferris, Munson: Interior-point methods for massive support vector machines. SIAM J. Optimization 13 (2002).
 Mehrotra: On the implementation of a primal-dual interior point method. SIAM J. Optimization 2 (1992).
@@ -48,20 +51,22 @@ Mehrotra: On the implementation of a primal-dual interior point method. SIAM J. 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
+from scipy.special import expit
 
-from ..core import losses
-from ..core.blas import all_blas_threads
 from ..core.borrowing import borrow
-from ..core.dispatch import compiled, inlined
-from ..core.rows import CSRRows, DenseRows, as_matrix, row_add, row_norms2, row_scores
+from ..core.compiling.dispatch import compiled, inlined
+from ..core.losses import losses
+from ..core.rows.rows import CSRRows, DenseRows, as_matrix, row_norms2, row_scores, some_rows
+from ..core.threads.blas import all_blas_threads
+from ..core.threads.interrupts import safe_place, unless_told
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
@@ -72,38 +77,43 @@ from ..schemas import Array, Each, Either, Own, Row, Within
 from . import protocol
 from .parts import HeldByParts
 from .protocol import Solver
+from .sdca import add_combination
 
-#: What the parts' replies say of each output: the seven sums of :func:`weigh_rows`, what rounding may have done to the
-#: loss, and Σ |β|‖z‖.
-MEASURES = 9
-#: Most features, since a step solves as many equations; and from how many on its products are worth BLAS's threads.
-WIDEST, WIDE = 2000, 400
-#: A step goes this share of the way to the nearest bound.
-TO_THE_BOUND = 0.995
-#: The corrector's products are kept within so many times the mean of αl and rm.
-TRUSTED = 6.0
-#: Share of its box at which α starts.
-START = 0.25
-#: τ is at most this share of that mean: on degenerate data a short predictor says little.
-MOST_CENTRED = 0.4
-#: Entries of the data that are weighted at a time.
-ENTRIES_AT_ONCE = 2**17
-#: Sparse rows with a larger share of non-zeros are made dense, some at a time: their products are cheaper.
-DENSE_FROM = 0.25
-#: A shorter step is none.
-SHORTEST = 1e-10
-#: An output whose gap is this share of its objective goes no further.
-CLOSED = 1e-13
+#: The sums of a certificate for each output: the loss; Σ pα and Σ qα² of the variables with σ > 0 (up) and with σ < 0
+#: (down); Σ αl + rm and the number of its terms; the rounding of the loss; Σ |β|‖z‖.
+_SUMS = ("loss", "up", "down", "up2", "down2", "complementarity", "terms", "rounding", "pulled")
+MEASURED = np.dtype((np.record, [(name, np.float64) for name in _SUMS]))
+MEASURES = len(_SUMS)
+
+# Measured by `python -m benchmarks.micro.interior`.
+WIDEST = 2000  # most features by default, because a step solves as many equations
+WIDE = 400  # features from which products are worth BLAS's threads
+TO_THE_BOUND = 0.995  # share of the way to the nearest bound that a step takes
+TRUSTED = 6.0  # the corrector's products are kept within so many times the mean of αl and rm
+START = 0.25  # share of its box at which α starts
+MOST_CENTRED = 0.4  # largest τ as a share of that mean; on degenerate data a short predictor says little
+ENTRIES_AT_ONCE = 2**17  # entries of the data that are weighted at a time
+LONG = 2**31  # operations of a step from which Ctrl-C and limits of time end the step itself
+DENSE_FROM = 0.25  # share of non-zeros from which blocks of sparse rows are made dense, whose products are cheaper
+SHORTEST = 1e-10  # a shorter step is no step
+FLATTER = 0.1  # slope after a step on the log-loss, as a share of the slope before
+LENGTHS = 10  # lengths that are tried for such a step
+CLOSED = 1e-13  # gap as a share of the objective at which an output is finished
 
 # ---------------------------------------------------------------- the variables of an example
 
 
-class Rule(NamedTuple):
-    """What the loss makes of an example: as many variables as it has sides, with bounds, or squared without; and ε."""
+class InteriorRule(NamedTuple):
+    """The loss: one variable of an example for each side, with upper bounds or, if ``squared``, without; and ε."""
 
     sides: int
     squared: bool
     epsilon: float
+
+    @classmethod
+    def of(cls, loss: Any) -> InteriorRule:
+        """The rule of a loss."""
+        return cls(2 if loss.is_regression else 1, loss.smoothness < math.inf, float(getattr(loss, "epsilon", 0.0)))
 
 
 class Rows(NamedTuple):
@@ -120,8 +130,9 @@ _BOUNDED = Either(Array("outputs", "n", "bounds"), Array("n", "bounds"))
 
 @savable("Interior.Variables", alpha=_OF_SIDES, room=_BOUNDED, lower=_OF_SIDES, upper=_BOUNDED)
 class Variables(NamedTuple):
-    """α, the room r = u − α, and the multipliers l and m of the two, of shape (outputs, n, sides), or (n, sides) for
-    rows of one output. Without bounds ``room`` and ``upper`` have no sides.
+    """α, the room r, and the multipliers l and m, of shape (outputs, n, sides), or (n, sides) for one output.
+
+    Without upper bounds ``room`` and ``upper`` have no sides.
     """
 
     alpha: np.ndarray
@@ -191,7 +202,7 @@ def corrected(rule, rows, v, move, i, k):
 
 @inlined
 def way(rule, v, i, k, da, dl, dm, most):
-    """How far the variable k of example i can follow its changes, at most ``most``; most examples take no division."""
+    """How far variable k of example i can follow its changes, at most ``most``."""
     if v.alpha[i, k] + most * da < 0.0:
         most = -v.alpha[i, k] / da
     if v.lower[i, k] + most * dl < 0.0:
@@ -206,8 +217,9 @@ def way(rule, v, i, k, da, dl, dm, most):
 
 @compiled
 def weigh_rows(rule, rows, v, shown, out, sums):
-    """out ← (√Θ̄⁻¹, Σ σρ/Θ, the part of β with σ > 0, that with σ < 0) of each row; sums += the loss at the scores
-    ``shown``, Σ pα and Σ qα² for each sign of σ, and Σ αl + rm with the number of its terms.
+    """out ← (√Θ̄⁻¹, Σ σρ/Θ, the part of β with σ > 0, the part with σ < 0) of each row; adds to the sums of MEASURED.
+
+    The loss is the loss at the scores ``shown``.
     """
     rule, rows, v, shown, out, sums = borrow(rule), borrow(rows), borrow(v), borrow(shown), borrow(out), borrow(sums)
     loss, complementarity, terms = 0.0, 0.0, 0.0
@@ -235,28 +247,46 @@ def weigh_rows(rule, rows, v, shown, out, sums):
                 loss += cap * excess
                 if sigma > 0.0:
                     up += a
-                    sums[1] += p * a
-                    sums[3] += q * a * a
+                    sums.up += p * a
+                    sums.up2 += q * a * a
                 else:
                     down -= a
-                    sums[2] += p * a
-                    sums[4] += q * a * a
+                    sums.down += p * a
+                    sums.down2 += q * a * a
         out[0, i] = math.sqrt(weight)
         out[1, i] = pull
         out[2, i] = up
         out[3, i] = down
-    sums[0] += loss
-    sums[5] += complementarity
-    sums[6] += terms
+    sums.loss += loss
+    sums.complementarity += complementarity
+    sums.terms += terms
+
+
+def weigh_logistic(rows: Rows, alpha: np.ndarray, shown: np.ndarray, out: np.ndarray, sums: Any) -> None:
+    """As :func:`weigh_rows`, for the log-loss; sets α to its values at the scores, in place."""
+    margin, up = rows.y * rows.z, rows.y > 0.0
+    size = np.abs(margin)
+    less = np.exp(-size)
+    larger = 1.0 / (1.0 + less)  # of p = α/u and 1 − p
+    smaller = less * larger
+    alpha[:, 0] = rows.cap * np.where(margin > 0.0, smaller, larger)
+    out[0], out[1] = np.sqrt(rows.cap * larger * smaller), 0.0
+    out[2], out[3] = np.where(up, alpha[:, 0], 0.0), np.where(up, 0.0, -alpha[:, 0])
+    entropy = rows.cap * (np.log1p(less) + smaller * size)
+    sums.loss += rows.cap @ np.logaddexp(0.0, -rows.y * shown)
+    sums.up += entropy[up].sum()
+    sums.down += entropy[~up].sum()
 
 
 @compiled
-def predict_rows(rule, rows, v, move, out, sums):
-    """out ← Σ σδ/Θ of each row without τ, and what τ is multiplied with in it; sums[0] ← the shortest way to a bound,
-    sums[1:] += the coefficients of t and t² in Σ αl + rm after the share t of the predictor.
+def predict_rows(rule, rows, v, move, out, most):
+    """out ← Σ σδ/Θ of each row without τ, and the factor of τ in that sum.
+
+    Returns the shortest way to a bound, at most ``most``, and the coefficients of t and t² in Σ αl + rm after the share
+    t of the predictor.
     """
-    rule, rows, v, move, out, sums = borrow(rule), borrow(rows), borrow(v), borrow(move), borrow(out), borrow(sums)
-    most, linear, square = sums[0], 0.0, 0.0
+    rule, rows, v, move, out = borrow(rule), borrow(rows), borrow(v), borrow(move), borrow(out)
+    linear, square = 0.0, 0.0
     for i in range(rows.y.size):
         second, centre = 0.0, 0.0
         if rows.cap[i] > 0.0:
@@ -273,9 +303,7 @@ def predict_rows(rule, rows, v, move, out, sums):
                 centre += sigma * inverse * (over_a - over_r)
         out[0, i] = second
         out[1, i] = centre
-    sums[0] = most
-    sums[1] += linear
-    sums[2] += square
+    return most, linear, square
 
 
 @compiled
@@ -319,16 +347,6 @@ def sparse_scores(X, V, z, out):
 
 
 @compiled
-def sparse_sums(X, G, g, out):
-    """out += Σ xᵢgᵢᵀ for the columns gᵢ of G; g is working space."""
-    X, G, g, out = borrow(X), borrow(G), borrow(g), borrow(out)
-    for i in range(G.shape[1]):
-        for c in range(g.size):
-            g[c] = G[c, i]
-        row_add(X, i, g, out)
-
-
-@compiled
 def sparse_products(X, root, A):
     """The lower triangle of A += Σ root² zᵢzᵢᵀ, where A may have a place for a constant feature, the last."""
     X, root, A = borrow(X), borrow(root), borrow(A)
@@ -347,63 +365,73 @@ def sparse_products(X, root, A):
             A[d, d] += weight
 
 
-class DenseBlock:
-    """Some rows as float64."""
+class Block:
+    """Some rows zᵢ: rows of the data, perhaps with a constant 1 at the end."""
 
-    def __init__(self, values: np.ndarray, constant: bool) -> None:
-        self.values, self.constant = values, constant
+    _scores: Any  # without the constant, as the next two
+    _squares: Any
+    _sums: Any
+    add_products: Any  # the lower triangle of A += Σ root² zᵢzᵢᵀ, given root and A
+
+    def __init__(self, rows: Any, constant: bool) -> None:
+        self.rows, self.constant = rows, constant
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         """⟨w, zᵢ⟩ of all rows, for each row w of W."""
-        d = self.values.shape[1]
-        found = W[:, :d] @ self.values.T
+        d = W.shape[1] - self.constant
+        found = self._scores(W[:, :d])
         return found + W[:, d:] if self.constant else found
 
     def squares(self) -> np.ndarray:
         """‖zᵢ‖² of all rows."""
-        return np.einsum("ij,ij->i", self.values, self.values) + self.constant
+        return self._squares() + self.constant
 
     def sums(self, G: np.ndarray) -> np.ndarray:
         """Σ gᵢzᵢ for each row g of G."""
-        found = G @ self.values
+        found = self._sums(G)
         return np.hstack([found, G.sum(axis=1, keepdims=True)]) if self.constant else found
 
+
+class DenseBlock(Block):
+    """Rows as a float64 matrix."""
+
+    def _scores(self, W: np.ndarray) -> np.ndarray:
+        return W @ self.rows.T
+
+    def _squares(self) -> np.ndarray:
+        return np.einsum("ij,ij->i", self.rows, self.rows)
+
+    def _sums(self, G: np.ndarray) -> np.ndarray:
+        return G @ self.rows
+
     def add_products(self, root: np.ndarray, A: np.ndarray) -> None:
-        """The lower triangle of A += Σ root² zᵢzᵢᵀ."""
-        n, d = self.values.shape
+        n, d = self.rows.shape
         scaled = np.empty((n, len(A)))
-        np.multiply(self.values, root[:, None], out=scaled[:, :d])
+        np.multiply(self.rows, root[:, None], out=scaled[:, :d])
         if self.constant:
             scaled[:, d] = root
         blas.dsyrk(1.0, scaled.T, beta=1.0, c=A.T, overwrite_c=True)  # A.T is in Fortran's order
 
 
-class SparseBlock:
-    """Some rows as CSR."""
+class SparseBlock(Block):
+    """Rows as CSR."""
 
-    def __init__(self, rows: CSRRows, constant: bool) -> None:
-        self.rows, self.constant = rows, constant
+    def _scores(self, W: np.ndarray) -> np.ndarray:
+        found = np.empty((len(W), self.rows.indptr.size - 1))
+        sparse_scores(self.rows, np.ascontiguousarray(W.T), np.empty(len(W)), found)
+        return found
 
-    def scores(self, W: np.ndarray) -> np.ndarray:
-        """⟨w, zᵢ⟩ of all rows, for each row w of W."""
-        d, found = self.rows.n_features, np.empty((len(W), self.rows.indptr.size - 1))
-        sparse_scores(self.rows, np.ascontiguousarray(W[:, :d].T), np.empty(len(W)), found)
-        return found + W[:, d:] if self.constant else found
-
-    def squares(self) -> np.ndarray:
-        """‖zᵢ‖² of all rows."""
+    def _squares(self) -> np.ndarray:
         out = np.empty(self.rows.indptr.size - 1)
         row_norms2(self.rows, out)
-        return out + self.constant
+        return out
 
-    def sums(self, G: np.ndarray) -> np.ndarray:
-        """Σ gᵢzᵢ for each row g of G."""
+    def _sums(self, G: np.ndarray) -> np.ndarray:
         found = np.zeros((self.rows.n_features, len(G)))
-        sparse_sums(self.rows, G, np.empty(len(G)), found)
-        return np.hstack([found.T, G.sum(axis=1, keepdims=True)]) if self.constant else found.T
+        add_combination(self.rows, np.ascontiguousarray(G.T), np.empty(len(G)), found)
+        return found.T
 
     def add_products(self, root: np.ndarray, A: np.ndarray) -> None:
-        """The lower triangle of A += Σ root² zᵢzᵢᵀ."""
         sparse_products(self.rows, root, A)
 
 
@@ -412,67 +440,44 @@ class SparseBlock:
 
 def some_of(problem: Problem, rows: slice) -> Problem:
     """The problem on some of its examples, over the same memory."""
-    X = problem.X
+    X = some_rows(problem.X, rows.start, rows.stop)
     if isinstance(X, CSRRows):
-        indptr = X.indptr[rows.start : rows.stop + 1]
-        places = slice(indptr[0], indptr[-1])
-        X = CSRRows(X.data[places], X.indices[places], indptr - indptr[0], X.n_features)
-    else:
-        X = DenseRows(X.values[rows])
+        first, last = X.indptr[0], X.indptr[-1]
+        X = CSRRows(X.data[first:last], X.indices[first:last], X.indptr - first, X.n_features)
     return replace(problem, X=X, y=problem.y[rows], sample_weight=problem.sample_weight[rows])
 
 
 def start(problem: Problem, C: float, scale: float) -> Variables:
-    """Variables a quarter of the way into their boxes; multipliers and, without bounds, variables are as large as the
-    targets: all that follows grows with them.
-    """
-    outputs, n, loss = problem.n_outputs, problem.n, problem.loss
-    squared = loss.smoothness < math.inf
-    alpha = np.empty((outputs, n, 2 if loss.is_regression else 1))
+    """The first variables, START of the way into their boxes; without bounds they grow with the targets."""
+    outputs, n, rule = problem.n_outputs, problem.n, InteriorRule.of(problem.loss)
+    alpha = np.empty((outputs, n, rule.sides))
     for c in range(outputs):
         alpha[c] = problem.binary_part(c)[2][:, None]
-    room = np.empty((outputs, n, 0)) if squared else (1.0 - START) * C * alpha
-    alpha *= (2.0 * scale if squared else 1.0) * START * C  # without bounds, of 1/q
+    room = np.empty((outputs, n, 0)) if rule.squared else (1.0 - START) * C * alpha
+    alpha *= (2.0 * scale if rule.squared else 1.0) * START * C  # without bounds, of 1/q
     return Variables(alpha, room, np.full_like(alpha, scale), np.full_like(room, scale))
 
 
 def sizes_of(problem: Any) -> dict[str, int]:
-    """Outputs, examples, variables of each and how many of them have an upper bound, and entries of w."""
-    loss = problem.loss
-    sides = 2 if loss.is_regression else 1
-    width = problem.d + (problem.intercept != "none")
-    bounds = 0 if loss.smoothness < math.inf else sides
-    return {"outputs": problem.n_outputs, "n": problem.n, "sides": sides, "bounds": bounds, "width": width}
+    """Numbers of outputs, examples, variables of an example, how many of them have an upper bound, and entries of w."""
+    rule, width = InteriorRule.of(problem.loss), problem.d + (problem.intercept != "none")
+    bounds = 0 if rule.squared else rule.sides
+    return {"outputs": problem.n_outputs, "n": problem.n, "sides": rule.sides, "bounds": bounds, "width": width}
 
 
 class Part:
-    """Some of the examples and their variables; what it is asked it answers with sums over them.
+    """Some of the examples with their variables, changed in place; replies to messages with sums over the examples.
 
-    Parameters
-    ----------
-    problem : Problem
-        The examples, the loss and the intercept; its λ is not looked at.
-    C : float
-        The trade-off, that of all parts.
-    variables : Variables, optional
-        Where to start from, changed in place; by default where steps start.
-    scale : float, default=1.0
-        The size of the targets of all parts, for the start.
-
-    Notes
-    -----
-    Messages begin with ``which``, the outputs meant; replies are tuples of float64 arrays whose first axis is theirs.
-    Replies depend on messages and variables alone, so that a part which was lost is made again from
-    :meth:`state` and the messages after it. :meth:`move` ends a step, and :meth:`weigh` says again what it said.
+    Messages begin with ``which``, the outputs that are meant; replies are tuples of float64 arrays whose first axis has
+    these outputs. Replies depend on messages and variables alone, so a part that was lost can be made again from
+    :meth:`state` and the later messages. :meth:`move` ends a step, and :meth:`weigh` repeats the reply of :meth:`move`.
     """
 
     def __init__(self, problem: Problem, C: float, variables: Variables | None = None, scale: float = 1.0) -> None:
         self.problem, self.C = problem, C
-        loss = problem.loss
-        self.rule = Rule(
-            2 if loss.is_regression else 1, loss.smoothness < math.inf, float(getattr(loss, "epsilon", 0.0))
-        )
+        self.rule = InteriorRule.of(problem.loss)
         self.constant = problem.intercept != "none"
+        self.logistic = isinstance(problem.loss, losses.Log)
         self.width = problem.d + self.constant
         self.variables = start(problem, C, scale) if variables is None else variables
         self.scores, self.first, self.second = np.zeros((3, problem.n_outputs, problem.n))
@@ -484,10 +489,8 @@ class Part:
         X = problem.X
         self._stays_sparse = isinstance(X, CSRRows) and X.data.size < DENSE_FROM * problem.n * problem.d
 
-    # -- checkpoints
-
     def state(self) -> dict[str, np.ndarray]:
-        """The variables, as they are between two steps."""
+        """A copy of the variables, between two steps."""
         return {name: array.copy() for name, array in self.variables._asdict().items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
@@ -495,7 +498,7 @@ class Part:
         KEPT.hold(state, "part", **sizes_of(self.problem))
         self.variables = Variables(**{name: np.array(array) for name, array in state.items()})
 
-    # -- what is asked
+    # -- messages
 
     def coefficients(self) -> np.ndarray:
         """β = Σ σα over the variables of an example, of shape (outputs, n)."""
@@ -505,41 +508,48 @@ class Part:
         return np.stack([problem.binary_part(c)[1] * alpha[c, :, 0] for c in range(len(alpha))])
 
     def weigh(self, which: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, ...]:
-        """(lower triangle of ZᵀΘ̄⁻¹Z by rows, Zᵀ of Σ σρ/Θ and of the two signs of β, the sums of a certificate)."""
+        """(Lower triangle of ZᵀΘ̄⁻¹Z by rows, Zᵀ of Σ σρ/Θ and of β for each sign of σ, the sums of MEASURED)."""
         width, problem = self.width, self.problem
         systems, vectors = np.zeros((which.size, width, width)), np.zeros((which.size, 3, width))
-        measures = np.zeros((which.size, MEASURES))
+        sums = np.zeros((which.size, MEASURES))
+        measures = [row.view(MEASURED)[0] for row in sums]
         shown = W.copy()
-        shown[:, : problem.d] = W[:, : problem.d].astype(problem.dtype)  # as the model has them
+        shown[:, : problem.d] = W[:, : problem.d].astype(problem.dtype)  # as the model rounds them
         for rows, piece, block in self._blocks():
             self.scores[which, rows] = block.scores(W)
             if self.squares[rows.start] < 0.0:
                 self.squares[rows] = block.squares()
             seen = self.scores[which, rows] if problem.dtype == np.float64 else block.scores(shown)
             for k, c in enumerate(which):
+                safe_place()  # the products below take longest
                 out = np.empty((4, seen.shape[1]))
                 rule, own, variables = self._of(c, rows, piece)
-                weigh_rows(rule, own, variables, seen[k], out, measures[k])
+                if self.logistic:
+                    weigh_logistic(own, variables.alpha, seen[k], out, measures[k])
+                else:
+                    weigh_rows(rule, own, variables, seen[k], out, measures[k])
                 lengths = np.sqrt(self.squares[rows])
                 error = rounding_of_sum(self.width + 1) * math.sqrt(shown[k] @ shown[k]) * lengths
-                measures[k, 7:] += lost(rule, own, seen[k], error), (out[2] - out[3]) @ lengths
+                measures[k].rounding += lost(piece.loss, own, seen[k], error)
+                measures[k].pulled += (out[2] - out[3]) @ lengths
                 block.add_products(out[0], systems[k])
                 vectors[k] += block.sums(out[1:])
-        return np.stack([packed(A) for A in systems]), vectors, measures
+        return np.stack([lapack.dtrttp(A.T)[0] for A in systems]), vectors, sums
 
     def predict(self, which: np.ndarray, change: np.ndarray, bound: np.ndarray) -> tuple[np.ndarray, ...]:
-        """(shortest way to a bound, coefficients of t and t² in Σ αl + rm, Zᵀ of the corrector's δ/Θ without τ and of
-        what τ is multiplied with), for the predictor's changes of w and the bound of e.
+        """(Shortest way to a bound, coefficients of t and t² in Σ αl + rm, Zᵀ of δ/Θ without τ and of the factor of τ),
+        for the predictor's changes of w and the bound of e.
         """
-        sums, vectors = np.zeros((which.size, 3)), np.zeros((which.size, 2, self.width))
-        sums[:, 0], self.bound[which] = 1.0, bound
+        shortest, sums = np.ones(which.size), np.zeros((which.size, 2))
+        vectors, self.bound[which] = np.zeros((which.size, 2, self.width)), bound
         for rows, piece, block in self._blocks():
             self.first[which, rows] = block.scores(change)
             for k, c in enumerate(which):
                 out = np.empty((2, rows.stop - rows.start))
-                predict_rows(*self._of(c, rows, piece), self._move(c, rows), out, sums[k])
+                shortest[k], *found = predict_rows(*self._of(c, rows, piece), self._move(c, rows), out, shortest[k])
+                sums[k] += found
                 vectors[k] += block.sums(out)
-        return sums[:, 0], sums[:, 1:], vectors
+        return shortest, sums, vectors
 
     def correct(self, which: np.ndarray, change: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, ...]:
         """(Shortest way to a bound,) for the corrector's changes of w."""
@@ -551,28 +561,36 @@ class Part:
                 shortest[k] = correct_rows(*self._of(c, rows, piece), self._move(c, rows), shortest[k])
         return (shortest,)
 
+    def slope(self, which: np.ndarray, change: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, ...]:
+        """(Derivative of the sum of log-losses,) along a change of w, after this length of it."""
+        slopes = np.zeros(which.size)
+        for rows, piece, block in self._blocks():
+            moved = block.scores(change)
+            for k, c in enumerate(which):
+                _, own, _ = self._of(c, rows, piece)
+                slopes[k] -= (own.cap * expit(-own.y * (own.z + length[k] * moved[k]))) @ (own.y * moved[k])
+        return (slopes,)
+
     def move(self, which: np.ndarray, length: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, ...]:
         """Follow the corrector for this length to the weights W; replies as :meth:`weigh`."""
-        for rows, piece in self._pieces:
+        for rows, piece in [] if self.logistic else self._pieces:
             for k, c in enumerate(which):
                 if length[k] > 0.0:
                     move_rows(*self._of(c, rows, piece), self._move(c, rows), length[k])
         return self.weigh(which, W)
 
-    # -- blocks of rows
-
-    def _blocks(self) -> Iterator[tuple[slice, Problem, DenseBlock | SparseBlock]]:
+    def _blocks(self) -> Iterator[tuple[slice, Problem, Block]]:
         """(Slice of the examples, their problem, their rows), some at a time."""
         for rows, piece in self._pieces:
-            block: DenseBlock | SparseBlock
+            safe_place()
             if self._stays_sparse:
-                block = SparseBlock(piece.X, self.constant)
+                block: Block = SparseBlock(piece.X, self.constant)
             else:
                 values = piece.X.values if isinstance(piece.X, DenseRows) else as_matrix(piece.X).toarray()
                 block = DenseBlock(values.astype(np.float64, copy=False), self.constant)
             yield rows, piece, block
 
-    def _of(self, c: int, rows: slice, piece: Problem) -> tuple[Rule, Rows, Variables]:
+    def _of(self, c: int, rows: slice, piece: Problem) -> tuple[InteriorRule, Rows, Variables]:
         """The examples of a slice as output c sees them, and their variables."""
         _, y, s = piece.binary_part(c)
         return self.rule, Rows(y, self.C * s, self.scores[c, rows]), Variables(*(v[c, rows] for v in self.variables))
@@ -581,37 +599,31 @@ class Part:
         return Move(self.first[c, rows], self.second[c, rows], float(self.bound[c]), float(self.tau[c]))
 
 
-def lost(rule: Rule, rows: Rows, z: np.ndarray, error: np.ndarray) -> float:
-    """What the sum of the losses at scores z may be wrong by, if they are by ``error``: most examples have no loss."""
-    excess = np.abs(rows.y - z) - rule.epsilon if rule.sides == 2 else 1.0 - rows.y * z
+def lost(loss: Any, rows: Rows, z: np.ndarray, error: np.ndarray) -> float:
+    """By how much the sum of losses at scores z can be wrong, if the scores are wrong by ``error``."""
+    if isinstance(loss, losses.Log):
+        margin = rows.y * z
+        return float(rows.cap @ (np.logaddexp(0.0, error - margin) - np.logaddexp(0.0, -margin)))
+    excess = np.abs(rows.y - z) - loss.epsilon if loss.is_regression else 1.0 - rows.y * z
     before, after = np.maximum(0.0, excess), np.maximum(0.0, excess + error)
     more = after - before
-    return float(rows.cap @ (more * (after + before) if rule.squared else more))
+    return float(rows.cap @ (more * (after + before) if loss.smoothness < math.inf else more))
 
 
-def cut(problem: Problem, n_parts: int, variables: Variables | None = None) -> LocalParts:
-    """The examples in so many parts, one after the other, with these variables, changed in place, or at the start."""
-    ends = np.linspace(0, problem.n, n_parts + 1).astype(int)
-    parts = []
-    for rows in (slice(*pair) for pair in pairwise(ends.tolist())):
-        own = None if variables is None else Variables(*(array[:, rows] for array in variables))
-        parts.append(Part(some_of(problem, rows), problem.C, own, problem.scale))
-    return LocalParts(parts)
-
-
-def packed(A: np.ndarray) -> np.ndarray:
-    """The lower triangle of A, row after row."""
-    return lapack.dtrttp(A.T)[0]
+def _measured(measures: np.ndarray, *names: str) -> np.ndarray:
+    """The columns of ``measures`` with these names of MEASURED."""
+    return measures[:, [_SUMS.index(name) for name in names]]
 
 
 class Equations:
     """(D + ZᵀΘ̄⁻¹Z) x = right, from one triangle of ZᵀΘ̄⁻¹Z, by Cholesky's method."""
 
     def __init__(self, triangle: np.ndarray, diagonal: np.ndarray) -> None:
+        safe_place()
         self.triangle, self.diagonal, places = triangle, diagonal, np.arange(diagonal.size)
         matrix = lapack.dtpttr(diagonal.size, triangle)[0]
         matrix[places, places] += diagonal
-        # rounding may leave no pivot without this; what it moves is put right by a second solution
+        # without this, rounding may leave a pivot that is not positive; refined() corrects the change
         matrix[places, places] *= 1.0 + 4.0 * np.finfo(float).eps * diagonal.size
         self.factor, self.failed = lapack.dpotrf(matrix, overwrite_a=True, clean=False)
 
@@ -622,14 +634,13 @@ class Equations:
         return blas.dtrsv(self.factor, blas.dtrsv(self.factor, right, trans=1))
 
     def refined(self, right: np.ndarray) -> np.ndarray:
-        """The solution, and what is left of the right side solved once more."""
+        """The solution with one step of iterative refinement."""
         found = self.solve(right)
         product = blas.dspmv(right.size, 1.0, self.triangle, found) + self.diagonal * found
         return found + self.solve(right - product)
 
 
 # ---------------------------------------------------------------- the solver
-
 
 _PARTS: dict[str, Any] = {
     "w": Array("outputs", "width"), "combined": Array("outputs", 2, "width"), "measures": Array("outputs", MEASURES),
@@ -639,12 +650,9 @@ _PARTS: dict[str, Any] = {
 
 @savable("Interior.State", variables=Within(Variables), **_PARTS)
 @dataclass
-class State(protocol.State):
-    """Where all outputs stand: w with the intercept last, Zᵀβ for each sign of β and the sums of the certificate, which
-    of them moved last and which can go no further; the variables of the examples, where they are in this process; and
-    what was sent.
-
-    ``trips`` are messages to all parts, ``bytes_sent`` and ``bytes_received`` what they and the replies hold.
+class InteriorState(protocol.State):
+    """For each output w with the intercept last, Zᵀβ for each sign of σ, the sums of MEASURED, whether the output moved
+    last, and whether it is finished; the variables, if they are in this process; the messages to all parts (``trips``).
     """
 
     w: np.ndarray
@@ -660,6 +668,13 @@ class State(protocol.State):
 
     resumes = False
 
+    @staticmethod
+    def _renewed(parts: dict[str, Any]) -> dict[str, Any]:
+        """States of the first version lack the sums of rounding, the last ones."""
+        measures = parts["measures"]
+        lacking = ((0, 0), (0, MEASURES - measures.shape[1]))
+        return {**parts, "measures": np.pad(measures, lacking)} if lacking[1][1] == 2 else parts
+
     @property
     def stalled(self) -> bool:  # type: ignore[override]
         """Whether rounding allows no further step of any output."""
@@ -667,11 +682,39 @@ class State(protocol.State):
 
 
 @dataclass
-class Work:
-    """The parts, and what they said of the present point."""
+class InteriorWorkspace:
+    """The parts of a problem, and their last replies about the current point."""
 
+    problem: Any
     parts: Any
     said: list[np.ndarray] | None = None
+
+    def ask(self, state: InteriorState, method: str, which: np.ndarray, *message: np.ndarray) -> list[np.ndarray]:
+        """The replies of all parts in one, with the shortest way to a bound first; counts messages and reads."""
+        totals = self.parts.sums(method, which, *message, least=int(method in ("predict", "correct")))
+        state.trips += 1
+        state.counters.feature_reads += round(self.problem.mean_entries * self.problem.n)
+        state.bytes_sent += len(self.parts) * sum(array.nbytes for array in (which, *message))
+        state.bytes_received += len(self.parts) * sum(array.nbytes for array in totals)
+        return totals
+
+    def hear(self, state: InteriorState, method: str, which: np.ndarray, *message: np.ndarray) -> None:
+        """Ask the parts about the current point, and keep their replies."""
+        self.said = self.ask(state, method, which, *message)
+        state.combined[which], state.measures[which] = self.said[1][:, 1:], self.said[2]
+
+
+class System(NamedTuple):
+    """The equations of one step: the outputs, their matrices and right sides, and the sums of MEASURED."""
+
+    which: np.ndarray
+    equations: list[Equations]
+    right: np.ndarray
+    measures: np.ndarray
+
+    def solved(self, right: np.ndarray) -> np.ndarray:
+        """The solutions for these right sides, refined."""
+        return np.stack([each.refined(r) for each, r in zip(self.equations, right, strict=True)])
 
 
 @savable()
@@ -679,7 +722,7 @@ class Work:
 class Interior(Solver):
     """Interior-point method for linear machines on data with few features.
 
-    It needs some thirty passes to a gap of 1e-6, whatever the sizes of the features and of C. A pass
+    It needs about thirty passes to a gap of 1e-6, whatever the sizes of the features and of C. A pass
     takes n × d² operations.
 
     Parameters
@@ -689,7 +732,7 @@ class Interior(Solver):
 
     Notes
     -----
-    It has the losses hinge, squared hinge and (squared) ε-insensitive, and the intercepts
+    It has the losses hinge, squared hinge, log and (squared) ε-insensitive, and the intercepts
     "regularized", "unregularized" and "none".
 
     Examples
@@ -704,21 +747,23 @@ class Interior(Solver):
 
     max_features: int = WIDEST
 
-    state_class = State
-    exact = True
+    state_class = InteriorState
+    capabilities = protocol.Capabilities(aim="optimum")
+    #: Whether a step can be undone: all that it changes is in this process.
+    leaves_off: ClassVar[bool] = True
 
     def first_slice(self, problem: Any) -> int:
         """One step: a few passes over the data."""
         return 1
 
     def check(self, problem: Any) -> None:
-        """Refuse what this method cannot do, in one sentence each."""
+        """Refuse what the solver cannot solve, in one sentence each."""
         loss = losses.scalar_loss(problem.target)
-        known = (losses.Hinge, losses.SquaredHinge, losses.EpsilonInsensitive, losses.SquaredEpsilon)
+        known = (losses.Hinge, losses.SquaredHinge, losses.Log, losses.EpsilonInsensitive, losses.SquaredEpsilon)
         if losses.is_joint(problem.target) or not isinstance(loss, known):
             raise ValueError(
-                "the solver 'interior' has the hinge, the ε-insensitive loss and their squares, each output apart: "
-                "choose one of them with multi_class='ovr', or another solver"
+                "the solver 'interior' has the log-loss, the hinge, the ε-insensitive loss and their squares, each "
+                "output apart: choose one of them with multi_class='ovr', or another solver"
             )
         if problem.intercept not in ("none", "regularized", "unregularized"):
             raise ValueError(
@@ -732,22 +777,22 @@ class Interior(Solver):
             )
 
     def sizes(self, problem: Any) -> dict[str, int]:
-        """Those of the variables."""
+        """The sizes of the schema, with the sizes of the variables."""
         return sizes_of(problem)
 
     def steps_per_epoch(self, problem: Any) -> int:
         """A step passes over the data."""
         return 1
 
-    def at_checkpoint(self, state: State) -> bool:
-        """After each step: what a look says of a point is known with the step."""
+    def at_checkpoint(self, state: InteriorState) -> bool:
+        """True after each step, because the certificate of the new point comes with the step."""
         return True
 
     def parts(self, problem: Any, variables: Variables) -> Any:
-        """Whom steps ask: here one part of all examples, which changes the variables in place."""
+        """The parts: here one part of all examples, which changes the variables in place."""
         return LocalParts([Part(problem, problem.C, variables)])
 
-    def init(self, problem: Any, rng: Any = None) -> State:
+    def init(self, problem: Any, rng: Any = None) -> InteriorState:
         """The state with w = 0 and α inside its box."""
         self.check(problem)
         outputs, width = problem.n_outputs, problem.d + (problem.intercept != "none")
@@ -756,25 +801,37 @@ class Interior(Solver):
             measures=np.zeros((outputs, MEASURES)),
             moved=np.ones(outputs, bool), ended=np.zeros(outputs, bool), variables=self.start(problem),
         )  # fmt: skip
-        self._hear(problem, state, self._work(problem, state), "weigh", np.arange(outputs), state.w)
+        state.measures[:, 0] = problem.at_zero()[0] / problem.lam / outputs  # until the first step asks
         return state
 
     def start(self, problem: Any) -> Variables:
         """The variables of all examples before the first step."""
         return start(problem, problem.C, problem.scale)
 
-    def _work(self, problem: Any, state: State) -> Work:
-        return state.work(problem, lambda: Work(self.parts(problem, state.variables)))
+    def _work(self, problem: Any, state: InteriorState) -> InteriorWorkspace:
+        return state.work(problem, lambda: InteriorWorkspace(problem, self.parts(problem, state.variables)))
 
     # -- steps
 
-    def advance(self, problem: Any, state: State, n_steps: int) -> int:
-        """Take a step of every output, in place; returns 1, so that each is looked at."""
+    def advance(self, problem: Any, state: InteriorState, n_steps: int) -> int:
+        """Take one step of every output, in place; returns 1, or 0 if Ctrl-C or a limit of time undid a long step."""
         if n_steps < 1 or state.ended.all():
             return min(n_steps, 1)
+        if not self.leaves_off or problem.n * state.w.size * state.w.shape[1] < LONG:
+            return self._advance(problem, state)
+        before = copy.deepcopy(state)
+        done = unless_told(lambda: self._advance(problem, state))
+        if done is None:
+            vars(state).update(vars(before))
+            state.drop_workspace()  # parts hold the variables that have moved
+        return done or 0
+
+    def _advance(self, problem: Any, state: InteriorState) -> int:
         work = self._work(problem, state)
         with all_blas_threads(worth=state.w.shape[1] >= WIDE):
-            if work.said is None:  # a part says again what it said, and nothing is new
+            if state.trips == 0:
+                work.hear(state, "weigh", np.arange(len(state.w)), state.w)
+            elif work.said is None:  # the parts repeat their last replies
                 work.said = work.parts.sums("weigh", np.flatnonzero(state.moved), state.w[state.moved])
             self._step(problem, state, work)
         state.counters.steps += 1
@@ -782,79 +839,91 @@ class Interior(Solver):
         state.counters.updates += problem.n
         return 1
 
-    def _step(self, problem: Any, state: State, work: Work) -> None:
-        """One of Mehrotra's steps of all outputs that go on."""
+    def _step(self, problem: Any, state: InteriorState, work: InteriorWorkspace) -> None:
+        """A step of all outputs that are not finished."""
         assert work.said is not None
         goes_on = ~state.ended[state.moved]
         which = np.flatnonzero(state.moved)[goes_on]
         triangles, vectors, measures = work.said if goes_on.all() else (said[goes_on] for said in work.said)
-        diagonal, W = self._diagonal(problem), state.w[which]
-        equations = [Equations(triangle, diagonal) for triangle in triangles]
+        diagonal, W, logistic = self._diagonal(problem), state.w[which], isinstance(problem.loss, losses.Log)
         right = vectors.sum(axis=1) - diagonal * W
-        change = np.stack([e.solve(r) for e, r in zip(equations, right, strict=True)])
-        before, mean = measures[:, 5], measures[:, 5] / np.maximum(measures[:, 6], 1.0)
-        shortest, sums, more = self._ask(state, work, "predict", which, change, TRUSTED * mean)
-        after = before + shortest * (sums[:, 0] + shortest * sums[:, 1])
-        share = np.divide(after, before, out=np.zeros_like(after), where=before > 0.0)
-        tau = mean * np.minimum(np.clip(share, 0.0, 1.0) ** 3, MOST_CENTRED)
-        right += more[:, 0] + tau[:, None] * more[:, 1]
-        change = np.stack([e.refined(r) for e, r in zip(equations, right, strict=True)])
-        (shortest,) = self._ask(state, work, "correct", which, change, tau)
-        length = TO_THE_BOUND * shortest
+        system = System(which, [Equations(triangle, diagonal) for triangle in triangles], right, measures)
+        before, bound = self._values(problem, state)
+        length, change = (self._newton if logistic else self._mehrotra)(state, work, system)
         lost = ~np.isfinite(change).all(axis=1) | ~(length > SHORTEST)
         length[lost], change[lost] = 0.0, 0.0
         state.w[which] = W + length[:, None] * change
         state.moved[:] = False
         state.moved[which] = True
-        self._hear(problem, state, work, "move", which, length, state.w[which])
+        work.hear(state, "move", which, length, state.w[which])
         state.ended[which[lost]] = True
         primal, dual = self._values(problem, state)
         state.ended |= primal - dual <= CLOSED * primal
+        if logistic:  # the objective falls, and the last steps square the gap
+            state.ended |= (primal >= before) & (primal - dual > 0.5 * (before - bound))
 
-    def _ask(self, state: State, work: Work, method: str, which: np.ndarray, *message: np.ndarray) -> list[np.ndarray]:
-        """The parts' replies in one, with the shortest way to a bound first; what is sent is counted."""
-        totals = work.parts.sums(method, which, *message, least=0 if method in ("weigh", "move") else 1)
-        state.trips += 1
-        state.bytes_sent += len(work.parts) * sum(array.nbytes for array in (which, *message))
-        state.bytes_received += len(work.parts) * sum(array.nbytes for array in totals)
-        return totals
+    @staticmethod
+    def _mehrotra(state: InteriorState, work: InteriorWorkspace, system: System) -> tuple[np.ndarray, np.ndarray]:
+        """(Lengths, changes of w) of Mehrotra's steps."""
+        which, right = system.which, system.right
+        change = np.stack([each.solve(r) for each, r in zip(system.equations, right, strict=True)])
+        before, terms = _measured(system.measures, "complementarity", "terms").T
+        mean = before / np.maximum(terms, 1.0)
+        shortest, sums, more = work.ask(state, "predict", which, change, TRUSTED * mean)
+        after = before + shortest * (sums[:, 0] + shortest * sums[:, 1])
+        share = np.divide(after, before, out=np.zeros_like(after), where=before > 0.0)
+        tau = mean * np.minimum(np.clip(share, 0.0, 1.0) ** 3, MOST_CENTRED)
+        change = system.solved(right + more[:, 0] + tau[:, None] * more[:, 1])
+        (shortest,) = work.ask(state, "correct", which, change, tau)
+        return TO_THE_BOUND * shortest, change
 
-    def _hear(self, problem: Any, state: State, work: Work, method: str, which: np.ndarray, *message: Any) -> None:
-        """Ask the parts of a point, and note what they say of it."""
-        work.said = self._ask(state, work, method, which, *message)
-        state.combined[which], state.measures[which] = work.said[1][:, 1:], work.said[2]
-        passes = 1 if method == "weigh" else 3  # with the predictor's and the corrector's
-        state.counters.feature_reads += passes * round(problem.mean_entries * problem.n)
+    def _newton(self, state: InteriorState, work: InteriorWorkspace, system: System) -> tuple[np.ndarray, np.ndarray]:
+        """(Lengths, changes of w) of Newton's steps on the log-loss; the length is 0 where rounding hides the slope."""
+        change = system.solved(system.right)
+        W, diagonal = state.w[system.which], self._diagonal(work.problem)
+        descent, length = np.sum(system.right * change, axis=1), np.ones(system.which.size)
+        steep = descent > 0.0
+        for _ in range(LENGTHS):
+            (slope,) = work.ask(state, "slope", system.which, change, length)
+            slope += np.sum(diagonal * (W + length[:, None] * change) * change, axis=1)
+            steep = slope > FLATTER * descent
+            if not steep.any():
+                break
+            length[steep] *= np.maximum(FLATTER, descent / (descent + slope))[steep]
+        length[steep | ~(descent > 0.0)] = 0.0
+        return length, change
 
     @staticmethod
     def _diagonal(problem: Any) -> np.ndarray:
-        """D: a free intercept costs nothing."""
+        """The diagonal of D: a free intercept costs nothing."""
         free = problem.intercept == "unregularized"
         return np.append(np.ones(problem.d), [] if problem.intercept == "none" else [0.0 if free else 1.0])
 
     # -- output
 
-    def model(self, problem: Any, state: State) -> LinearModel:
+    def model(self, problem: Any, state: InteriorState) -> LinearModel:
         """A finished copy."""
         d = problem.d
         b = np.zeros(problem.n_outputs) if problem.intercept == "none" else state.w[:, d].copy()
         return LinearModel(state.w[:, :d].astype(problem.dtype), b)
 
-    def certificate(self, problem: Any, state: State) -> Certificate:
+    def certificate(self, problem: Any, state: InteriorState) -> Certificate:
         """Primal value of the model, dual value of α made feasible, and their difference."""
         primal, dual = (problem.lam * float(values.sum()) for values in self._values(problem, state))
         return Certificate(primal, dual, primal - dual)
 
-    def _values(self, problem: Any, state: State) -> tuple[np.ndarray, np.ndarray]:
-        """The primal and the dual value of each output in the C-form, of what the parts said last; the dual value is
-        lowered by what rounding may have added to their difference.
+    def _values(self, problem: Any, state: InteriorState) -> tuple[np.ndarray, np.ndarray]:
+        """The primal and the dual value of each output in the C-form, at the current point.
+
+        The dual value is lowered by a bound on what rounding added to their difference.
         """
         diagonal, free = self._diagonal(problem), problem.intercept == "unregularized"
         shown = state.w.copy()
         shown[:, : problem.d] = state.w[:, : problem.d].astype(problem.dtype)
-        primal = 0.5 * np.sum(diagonal * shown**2, axis=1) + state.measures[:, 0]
-        linear, quadratic, factors = state.measures[:, 1:3], state.measures[:, 3:5], np.ones((len(shown), 2))
-        if free:  # the sign of β that has too much is made lighter by one factor
+        primal = 0.5 * np.sum(diagonal * shown**2, axis=1) + _measured(state.measures, "loss")[:, 0]
+        linear, quadratic = _measured(state.measures, "up", "down"), _measured(state.measures, "up2", "down2")
+        factors = np.ones_like(linear)
+        if free:  # the sign of β with the larger sum is scaled down
             sizes = np.abs(state.combined[:, :, -1])
             factors = np.divide(sizes.min(axis=1, keepdims=True), sizes, out=factors, where=sizes > 0.0)
         w = np.sum(factors[:, :, None] * state.combined, axis=1)
@@ -866,14 +935,14 @@ class Interior(Solver):
         return primal, np.maximum(0.0, share * linear - 0.5 * share**2 * quadratic - lost)
 
     @staticmethod
-    def _lost(problem: Any, state: State, w: np.ndarray) -> np.ndarray:
-        """What rounding may have added to the gap of each output: by errors of the scores, of Zᵀβ, and of the sums."""
-        of_sum, (of_scores, pulled) = rounding_of_sum(problem.n), state.measures[:, 7:].T
+    def _lost(problem: Any, state: InteriorState, w: np.ndarray) -> np.ndarray:
+        """A bound on what rounding of the scores, of Zᵀβ and of the sums added to the gap of each output."""
+        of_sum, (of_scores, pulled) = rounding_of_sum(problem.n), _measured(state.measures, "rounding", "pulled").T
         of_combined = of_sum * pulled
         of_combined = of_combined * (np.linalg.norm(w, axis=1) + 0.5 * of_combined)
-        return of_scores + of_combined + of_sum * np.abs(state.measures[:, :5]).sum(axis=1)
+        return of_scores + of_combined + of_sum * np.abs(_measured(state.measures, *_SUMS[:5])).sum(axis=1)
 
-    def duals(self, problem: Any, state: State) -> np.ndarray:
+    def duals(self, problem: Any, state: InteriorState) -> np.ndarray:
         """The dual variables β, of shape (outputs, n), part after part."""
         return np.concatenate(self._work(problem, state).parts.ask("coefficients"), axis=1)
 
@@ -881,28 +950,28 @@ class Interior(Solver):
 # ---------------------------------------------------------------- parts elsewhere
 
 
-#: What a part keeps.
+#: The arrays of a part.
 KEPT = Row({"alpha": _OF_SIDES, "room": _BOUNDED, "lower": _OF_SIDES, "upper": _BOUNDED})
 
 
 @savable("InteriorOnParts.State", variables=Own(Variables), kept=Each(KEPT, alone=True), **_PARTS)
 @dataclass
-class PartsState(HeldByParts, State):
+class InteriorPartsState(HeldByParts, InteriorState):
     """A state whose variables are with the parts."""
 
     def live(self) -> Any:
-        """Whom to ask, out of the workspace."""
+        """The parts in the workspace."""
         return self.workspace[1].parts
 
 
 @dataclass(frozen=True)
 class PartMaker:
-    """Makes a part of its problem; travels to where the examples are."""
+    """Makes a part of its problem, in whatever process the examples are."""
 
     C: float
     scale: float
 
-    #: What a part keeps from one message of a step to the next is not in its state.
+    #: The state of a part lacks what it keeps from one message of a step to the next.
     complete = False
 
     def __call__(self, problem: Problem, number: int) -> Part:
@@ -914,13 +983,15 @@ class PartMaker:
 class InteriorOnParts(Interior):
     """The same method on a problem whose examples are in parts, perhaps elsewhere."""
 
-    state_class = PartsState
+    state_class = InteriorPartsState
+    leaves_off = False
 
     def start(self, problem: Any) -> Variables:
-        """None here."""
+        """No variables: the parts have them."""
         return Variables(*np.empty((4, problem.n_outputs, 0, 0)))
 
-    def _work(self, problem: Any, state: Any) -> Work:
-        found = state.work(problem, lambda: Work(state.made(problem.place, PartMaker(problem.C, problem.scale))))
+    def _work(self, problem: Any, state: Any) -> InteriorWorkspace:
+        maker = PartMaker(problem.C, problem.scale)
+        found = state.work(problem, lambda: InteriorWorkspace(problem, state.made(problem.place, maker)))
         vars(state).pop("kept", None)
         return found

@@ -1,4 +1,4 @@
-"""States of solvers whose variables are with parts of the examples, perhaps elsewhere."""
+"""States of solvers whose variables lie with parts of the examples, perhaps in other processes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from . import protocol
 
 
 class HeldByParts(protocol.State):
-    """A state that the parts hold a share of; they are in its workspace.
+    """A state of which the parts hold a share. The parts are in its workspace.
 
-    Where that was dropped, and in files, ``kept`` has the states of the parts instead.
+    Where the workspace was dropped, and in files, ``kept`` has the states of the parts instead.
     """
 
     kept: ClassVar[Any] = ()
 
     def live(self) -> Any:
-        """Whom to ask, out of the workspace."""
+        """The parts in the workspace."""
         raise NotImplementedError
 
     def made(self, place: Any, make: Any) -> Any:
-        """New parts at a place, brought to where the last ones were left."""
+        """New parts at a place, in the kept states if there are any."""
         parts = place.parts(make)
         if self.kept:
             parts.restore(list(self.kept))
         return parts
 
     def gathered(self) -> list[dict[str, np.ndarray]]:
-        """The states of the parts, in their order; none before the first message."""
+        """The states of the parts in their order; none before the first message."""
         return list(self.kept if self.workspace is None else self.live().states())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class HeldByParts(protocol.State):
         return state
 
     def drop_workspace(self) -> None:
-        """Let the parts go; their states stay."""
+        """Close the parts and keep their states."""
         if self.workspace is not None:
             parts, self.kept = self.live(), self.gathered()  # type: ignore[misc]
             parts.close()

@@ -6,7 +6,7 @@ import numpy as np
 
 from budgets import advanced, gauss, make, scores_at, solver_of, trained, vectors_of
 from reference import budgeted as textbook
-from widemargin.core.rows import as_rows
+from widemargin.core.rows.rows import as_rows
 from widemargin.solvers.budget import Merge, MultiMerge
 
 

@@ -23,7 +23,7 @@ from budgets import (
     vectors_of,
 )
 from reference import budgeted as textbook
-from widemargin.core.kernels import Linear, Sigmoid
+from widemargin.core.kernels.kernels import Linear, Sigmoid
 from widemargin.solvers.budget import (
     BudgetedSGD,
     Forget,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from budgets import degradation_of_next, dense, gauss, make, slope_of, solver_of, vectors_of
-from widemargin.core.inverse import INVERSE_ERROR
-from widemargin.core.kernels import RBF, Polynomial
-from widemargin.core.losses import Hinge, Single
-from widemargin.core.rows import as_rows
+from widemargin.core.kernels.inverse import INVERSE_ERROR
+from widemargin.core.kernels.kernels import RBF, Polynomial
+from widemargin.core.losses.losses import Hinge, Single
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.budget import BudgetedSGD, MarginPerceptronStep, Project
 

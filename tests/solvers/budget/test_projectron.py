@@ -7,7 +7,7 @@ import pytest
 
 from budgets import bytes_of, dense, gauss, make, scores_at, slope_of, solver_of, trained, vectors_of
 from reference import budgeted as textbook
-from widemargin.core.losses import MulticlassHinge
+from widemargin.core.losses.losses import MulticlassHinge
 from widemargin.running import load_state, save_state
 from widemargin.solvers.budget import BudgetedSGD, MarginPerceptronStep, Project, Projectron, sgd
 from widemargin.solvers.budget.policy import TALLY

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from budgets import GAUSS, gauss
-from widemargin.core.kernel_matrix import KernelMatrix
-from widemargin.core.kernels import Polynomial, Sigmoid
-from widemargin.core.rows import as_matrix, as_rows
+from widemargin.core.kernels.kernels import Polynomial, Sigmoid
+from widemargin.core.kernels.matrix import KernelMatrix
+from widemargin.core.rows.rows import as_matrix, as_rows
 from widemargin.solvers.budget.reduce import reduced, spanning
 
 

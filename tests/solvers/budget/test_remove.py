@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from budgets import GAUSS, dense, make, solver_of, trained, vectors_of
-from widemargin.core.losses import Hinge, Single
-from widemargin.core.rows import as_rows
+from widemargin.core.losses.losses import Hinge, Single
+from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.solvers.budget import MarginPerceptronStep, Remove
 from widemargin.solvers.budget.sgd import scores

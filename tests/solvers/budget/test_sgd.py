@@ -21,9 +21,9 @@ from budgets import (
     trained,
     vectors_of,
 )
-from widemargin.core.kernels import RBF, Laplacian, Polynomial
-from widemargin.core.losses import Hinge, OneVsRest, Single
-from widemargin.core.rows import as_matrix, as_rows
+from widemargin.core.kernels.kernels import RBF, Laplacian, Polynomial
+from widemargin.core.losses.losses import Hinge, OneVsRest, Single
+from widemargin.core.rows.rows import as_matrix, as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.running import load_state, run, save_state
 from widemargin.solvers.budget import BudgetedSGD, Merge, Project, Remove, sgd

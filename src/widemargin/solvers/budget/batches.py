@@ -1,4 +1,4 @@
-"""Examples of a step: one, or a batch whose scores come from one matrix product."""
+"""The examples of a step: one, or a batch whose scores come from one matrix product."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import generic
-from ...core.expansion import from_product, gather, row_sums
+from ...core.compiling.dispatch import generic
+from ...core.kernels.expansion import from_product, gather, row_sums
 
 
 class OneByOne(NamedTuple):
-    """A step is made for each example by itself."""
+    """Each example has a step of its own."""
 
 
 class Batch(NamedTuple):
-    """A step for ``size`` examples, whose scores come from one matrix product of their rows with the vectors."""
+    """A step is for ``size`` examples, whose scores come from one product of their rows with the vectors."""
 
     size: int
-    most: float  # largest ‖x‖² of a row whose distances may be made of norms and products
+    most: float  # largest ‖x‖² for which squared distances are computed from norms and products
     rows: np.ndarray
     own: np.ndarray
     products: np.ndarray
@@ -26,16 +26,16 @@ class Batch(NamedTuple):
 
 @generic
 def examples_per_step(batch):
-    """Number of examples of a step: the constant 1 where the class says so."""
+    """Number of examples of a step; the constant 1 for OneByOne."""
 
 
 @examples_per_step.case(OneByOne)
-def _(batch):
+def one_example_per_step(batch):
     return 1
 
 
 @examples_per_step.case(Batch)
-def _(batch):
+def batch_size(batch):
     return batch.size
 
 
@@ -45,12 +45,12 @@ def multiply(batch, X, order, first, count, machine):
 
 
 @multiply.case(OneByOne)
-def _(batch, X, order, first, count, machine):
+def multiply_nothing(batch, X, order, first, count, machine):
     pass
 
 
 @multiply.case(Batch)
-def _(batch, X, order, first, count, machine):
+def multiply_batch(batch, X, order, first, count, machine):
     vectors = machine.expansion.vectors
     for r in range(count):
         batch.own[r] = gather(X, order[first + r], machine.metric.measure, vectors, batch.rows[r])
@@ -59,16 +59,16 @@ def _(batch, X, order, first, count, machine):
 
 @generic
 def sums_of(batch, X, i, r, m, machine):
-    """work.sums ← the measure of example r of a batch, row i, and all vectors, in place; returns its size."""
+    """work.sums ← the measure between row i, example r of the batch, and all vectors; returns the size of the row."""
 
 
 @sums_of.case(OneByOne)
-def _(batch, X, i, r, m, machine):
+def sums_of_row(batch, X, i, r, m, machine):
     return row_sums(X, i, machine.metric, machine.expansion.vectors, m, machine.work.x, machine.work.sums)
 
 
 @sums_of.case(Batch)
-def _(batch, X, i, r, m, machine):
+def sums_of_batch_row(batch, X, i, r, m, machine):
     own, products, size, sums = batch.own[r], batch.products[r], machine.expansion.vectors.size, machine.work.sums
     if own > batch.most:
         return row_sums(X, i, machine.metric, machine.expansion.vectors, m, machine.work.x, sums)
@@ -79,14 +79,14 @@ def _(batch, X, i, r, m, machine):
 
 @generic
 def again(batch, changed):
-    """Whether the kernel values of an example must be computed anew, as vectors may have changed since its score."""
+    """Whether the kernel row of an example must be recomputed, because vectors may have changed since its score."""
 
 
 @again.case(OneByOne)
-def _(batch, changed):
+def again_if_changed(batch, changed):
     return changed
 
 
 @again.case(Batch)
-def _(batch, changed):
+def again_always(batch, changed):
     return True

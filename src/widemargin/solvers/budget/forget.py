@@ -1,7 +1,8 @@
-"""The self-tuned Forgetron: the model shrinks by the largest factor φ that its bound allows; the oldest vector goes.
+"""The self-tuned Forgetron: shrink by the largest factor φ that its bound allows, and drop the oldest vector.
 
-Δ = (1 − φ)W + φ Φ(z_p)α_pᵀ, with the largest φ ≤ 1 of Q + Ψ(φ) ≤ (15/32) M, where Ψ(φ) = (φσ)² + 2φσ(1 − φμ), σ is the
-size of the oldest coefficient and μ its margin, M the number of updates, and Q the sum of the Ψ so far.
+Δ = (1 − φ)W + φ Φ(z_p)α_pᵀ for the oldest vector p, with the largest φ ≤ 1 for which Q + Ψ(φ) ≤ (15/32) M. Here
+Ψ(φ) = (φσ)² + 2φσ(1 − φμ), σ is the size of the oldest coefficient and μ its margin, M is the number of updates, and Q
+the sum of all Ψ so far.
 
 Dekel, Shalev-Shwartz, Singer: The Forgetron. SIAM J. Comput. 37 (2008).
 """
@@ -13,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import inlined
-from ...core.expansion import correlation, least, padded
+from ...core.compiling.dispatch import inlined
+from ...core.kernels.expansion import correlation, least, padded
 from .policy import Policy, drop, kernel_row, maintain, register
 
 
 class Forgetting(NamedTuple):
-    """What the compiled loop sees of Forget; the sum Q is the amount that belongs to the policy."""
+    """Forget, as the compiled loop sees it; the sum Q is ``amounts.own``."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +43,20 @@ class Forget(Policy):
     follows_norm: ClassVar[bool] = True
 
     def check(self, solver: Any, problem: Any, rule: Any) -> None:
-        """Refuse steps that are not all of one size."""
+        """Refuse step rules whose sizes vary."""
         if not rule.is_constant:
             raise ValueError(
                 f"Forget shrinks the steps of step='margin_perceptron' only, got {solver.step!r}: use that"
             )
 
     def prepare(self, budget: Any, seed: int) -> Forgetting:
-        """The class alone says what is to be done."""
+        """A tuple without fields: there are no parameters."""
         return Forgetting()
 
 
 @inlined
 def forget(machine):
-    """Shrink by the largest φ, and remove the oldest, in place; returns ‖Δ‖² in units of the scale that follows."""
+    """Shrink by the largest φ and remove the oldest vector, in place; returns ‖Δ‖² in units of the new scale."""
     expansion, amounts, tally = machine.expansion, machine.amounts, machine.tally
     count = tally.vectors
     j = least(expansion.age, count)
@@ -81,7 +82,7 @@ def forget(machine):
             phi = 2.0 * room / (b + np.sqrt(inside))
         phi = min(max(phi, 1e-6), 1.0)
     amounts.own += a * phi * phi + b * phi
-    # Δ = (1 − φ)W + φ Φ(z)αᵀ, in units of the scale that follows
+    # Δ = (1 − φ)W + φ Φ(z)αᵀ, in units of the new scale
     shrunk = (1.0 - phi) / phi
     inner /= scale * scale
     degradation = shrunk * shrunk * max(amounts.norm2, 0.0) + 2.0 * shrunk * inner + lost
@@ -92,7 +93,7 @@ def forget(machine):
 
 
 @maintain.case(Forgetting)
-def _(policy, machine):
+def maintain_by_forgetting(policy, machine):
     if machine.tally.vectors <= machine.limit:
         return -1.0
     return forget(machine)

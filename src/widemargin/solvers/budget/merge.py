@@ -1,10 +1,10 @@
-"""Merging: the smallest vector and its best partner (see :mod:`widemargin.core.merging`) become one.
+"""Merging: the smallest vector and its best partner (see :mod:`widemargin.core.kernels.merging`) become one.
 
-For the Gaussian kernel only. With ``vectors`` > 2 the smallest is merged with its several best partners, one after the
-other, and the search is shared among as many later steps; the worst of them are left out as long as all together would
-lose more than the removal of the smallest. So no merge loses more than that.
+Merging needs the Gaussian kernel. With ``vectors`` > 2 the smallest vector is merged with its several best partners,
+one after the other, so one search makes room for several steps. Partners are left out, the worst first, as long as the
+merge would lose more than the removal of the smallest vector. So no merge loses more than removal.
 
-Partners of opposite sign are tried too, which the paper does not, at the end point h = 0.
+What differs from the paper: partners of opposite sign are tried too, at the end point h = 0.
 
 Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012), Sec. 6.3.
 """
@@ -16,29 +16,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import apart, generic, inlined, use_wide_registers
-from ...core.expansion import correlation, least, padded, vector_sums, write_column
-from ...core.kernels import finish
-from ...core.merging import best_partner, joint_degradations, merge_table, place_of_one, place_of_several
+from ...core.compiling.dispatch import apart, generic, inlined
+from ...core.intrinsics.hints import use_wide_registers
+from ...core.kernels.expansion import correlation, least, padded, vector_sums, write_column
+from ...core.kernels.kernels import finish
+from ...core.kernels.merging import best_partner, joint_degradations, merge_table, place_of_one, place_of_several
 from .policy import Policy, drop, instead, kernel_row, maintain, register
 
 
 class OfOne(NamedTuple):
-    """The search for partners of vectors with one coefficient: tables in the precision of the vectors."""
+    """Search for partners of vectors with one coefficient: tables in the precision of the vectors."""
 
     h: np.ndarray
     degradation: np.ndarray
 
 
 class OfSeveral(NamedTuple):
-    """The search for partners of vectors with several coefficients: memory that is overwritten."""
+    """Search for partners of vectors with several coefficients: working space."""
 
-    out: np.ndarray  # what a merge with each vector loses
+    out: np.ndarray  # loss of a merge with each vector
     products: np.ndarray  # ⟨α_m, α_j⟩ and ‖α_j‖² for each vector
 
 
 class Merging(NamedTuple):
-    """Merge at work: the search for partners, and memory that is overwritten."""
+    """Merge, as the compiled loop sees it: the search for partners, and working space."""
 
     search: OfOne | OfSeveral
     vectors: int
@@ -93,7 +94,7 @@ class Merge(Policy):
             raise ValueError(f"table_size must be ≥ 2, got {self.table_size}")
 
     def prepare(self, budget: Any, seed: int) -> Merging:
-        """The tables of best places, which are made once, and memory to work in."""
+        """The tables of best places, which are made once, and working space."""
         (outputs, capacity), dtype = budget.A.shape, budget.A.dtype
         if outputs == 1:
             search: Any = OfOne(*merge_table(self.table_size, dtype.name))
@@ -131,33 +132,33 @@ def MultiMerge(k: int = 4) -> Merge:
 
 @generic
 def begin_search(search, A, m, log_kappa, count):
-    """Look for partners of vector m, of the smallest ‖α‖, among ``count``, in place."""
+    """Rate all of ``count`` vectors as partners of vector m, the one of the smallest ‖α‖, in place."""
 
 
 @begin_search.case(OfOne)
-def _(search, A, m, log_kappa, count):
+def begin_search_of_one(search, A, m, log_kappa, count):
     pass
 
 
 @begin_search.case(OfSeveral)
-def _(search, A, m, log_kappa, count):
+def begin_search_of_several(search, A, m, log_kappa, count):
     joint_degradations(A, m, log_kappa, count, search.products, search.out)
 
 
 @generic
 def next_partner(search, A, m, kappa, count):
-    """The best partner that was not found before, in place."""
+    """The best partner that was not chosen before; marks it as chosen, in place."""
 
 
 @next_partner.case(OfOne)
-def _(search, A, m, kappa, count):
+def next_partner_of_one(search, A, m, kappa, count):
     n = best_partner(search.degradation, A[0], m, kappa, count)
     kappa[n] = -1
     return n
 
 
 @next_partner.case(OfSeveral)
-def _(search, A, m, kappa, count):
+def next_partner_of_several(search, A, m, kappa, count):
     n = least(search.out, count)
     search.out[n] = np.inf
     return n
@@ -169,12 +170,12 @@ def best_place(search, p, q, r, log_kappa):
 
 
 @best_place.case(OfOne)
-def _(search, p, q, r, log_kappa):
+def best_place_of_one(search, p, q, r, log_kappa):
     return place_of_one(search.h, p, q, r, log_kappa)
 
 
 @best_place.case(OfSeveral)
-def _(search, p, q, r, log_kappa):
+def best_place_of_several(search, p, q, r, log_kappa):
     return place_of_several(p, q, r, log_kappa)
 
 
@@ -220,9 +221,9 @@ def lost_by_merging(Z, A, chosen, found, gamma, z, coefficients, x):
 
 @apart
 def merge_chosen(search, Z, A, chosen, found, log_kappa, gamma, z, merged):
-    """z, merged ← the chosen vectors merged one after the other, in place; returns what the last one lost.
+    """z, merged ← the chosen vectors merged one after the other, in place; returns the loss of the last merge.
 
-    ``log_kappa`` is that of the first two.
+    ``log_kappa`` is log k of the first two.
     """
     outputs = A.shape[0]
     for k in range(z.size):
@@ -254,7 +255,7 @@ def merge_chosen(search, Z, A, chosen, found, log_kappa, gamma, z, merged):
 
 @apart
 def follow_norm(policy, machine, found, lost):
-    """Keep ‖W‖² up to date, in place, for the chosen vectors that become the merged one; work.k is overwritten."""
+    """Update ‖W‖², in place, for the chosen vectors that become the merged one; work.k is overwritten."""
     use_wide_registers()
     A, work, tally, chosen, merged = machine.expansion.A, machine.work, machine.tally, policy.chosen, policy.merged
     count, correlated = tally.vectors, 0.0
@@ -274,9 +275,9 @@ def follow_norm(policy, machine, found, lost):
 
 @inlined
 def put_merged(policy, machine, found):
-    """The merged vector takes the place of the first partner, in place; the others that were chosen leave.
+    """Put the merged vector in the place of the first partner and drop the other chosen vectors, in place.
 
-    Those with the largest numbers leave first, so that the vectors which move into their columns are not among them.
+    Vectors with larger numbers leave first, so that no vector that moves into a free column is to leave itself.
     """
     expansion, chosen, z, merged = machine.expansion, policy.chosen, policy.z, policy.merged
     keep = chosen[1]
@@ -302,7 +303,7 @@ def put_merged(policy, machine, found):
 def merge(policy, machine):
     """Merge the smallest vector with its best partners, in place; returns ‖Δ‖² without scales.
 
-    As many as asked for, or as can be merged without losing more than the removal of the smallest; two always can.
+    Merges as many vectors as asked for, or fewer if the loss would exceed the removal of the smallest; at least two.
     """
     expansion, work, tally, gamma = machine.expansion, machine.work, machine.tally, machine.metric.kernel.gamma
     Z, A, chosen, z, merged = expansion.vectors.Z, expansion.A, policy.chosen, policy.z, policy.merged
@@ -333,7 +334,7 @@ def merge(policy, machine):
 
 
 @maintain.case(Merging)
-def _(policy, machine):
+def maintain_by_merging(policy, machine):
     if machine.tally.vectors <= machine.limit:
         return -1.0
     return merge(policy, machine)

@@ -1,6 +1,7 @@
-"""α_rΦ(z_r) is projected onto the newest vector x and the nearest one of z_r, for the r that loses least.
+"""Projection of one vector onto the newest and its nearest vector, for the vector that loses least.
 
-Δ is orthogonal to Φ(x), so a passive-aggressive step followed by this is the joint optimum that BPA-NN asks for.
+α_rΦ(z_r) is projected onto Φ(x) of the newest vector x and Φ(z_n) of the nearest one to z_r. Δ is orthogonal to Φ(x),
+so a passive-aggressive step followed by this projection is the joint optimum that BPA-NN asks for.
 
 Wang, Vucetic: Online passive-aggressive algorithms on a budget. AISTATS (2010).
 """
@@ -13,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import inlined
-from ...core.expansion import size2
-from ...core.inverse import SPAN
+from ...core.compiling.dispatch import inlined
+from ...core.kernels.expansion import size2
+from ...core.kernels.inverse import SPAN
 from .policy import Policy, drop, instead, maintain, register
 
 
 class Nearing(NamedTuple):
-    """Nearest at work; K is the kernel matrix of the vectors."""
+    """Nearest, as the compiled loop sees it; K is the kernel matrix of the vectors."""
 
     K: np.ndarray
 
@@ -64,7 +65,7 @@ class Nearest(Policy):
 
 @inlined
 def project_one(K, machine):
-    """Project the vector that loses least onto the newest and its nearest neighbour, and take it out, in place."""
+    """Project the vector that loses least onto the newest and its nearest vector, and drop it, in place."""
     A, new = machine.expansion.A, machine.tally.vectors - 1
     lost, gone, near, onto_new, onto_near = np.inf, 0, new, 0.0, 0.0
     for r in range(new):
@@ -86,7 +87,7 @@ def project_one(K, machine):
         A[c, near] += A[c, gone] * onto_near
     for j in (new, near):
         machine.expansion.norm2[j] = size2(A, j) * K[j, j]
-    for j in range(new):  # the last moves to the column of the one that goes
+    for j in range(new):  # the last vector moves to the free column
         K[gone, j] = K[j, gone] = K[new, j]
     K[gone, gone] = K[new, new]
     drop(machine, gone)
@@ -94,7 +95,7 @@ def project_one(K, machine):
 
 
 @maintain.case(Nearing)
-def _(policy, machine):
+def maintain_by_nearest(policy, machine):
     K, k, new = policy.K, machine.work.k, machine.tally.vectors - 1
     for j in range(new + 1):
         K[new, j] = K[j, new] = k[j]

@@ -1,10 +1,11 @@
-"""What a budget policy is: how a model of more than B vectors becomes one of B, W ← W − Δ, and what that loses, ‖Δ‖.
+"""Budget policies: how a model of more than B vectors becomes one of B vectors, W ← W − Δ, with the loss ‖Δ‖.
 
 A policy is a frozen dataclass of parameters, derived from :class:`Policy`. Its ``prepare`` makes the NamedTuple that
-the compiled loop sees, and :func:`maintain` has a case for that class: it is called after each vector that came,
-changes the :class:`Machine` in place, and returns what it lost. :func:`register` enters a policy under a name, which
-``BudgetedSVC(maintenance=…)`` then knows. Policies can be saved to files as
-they are.
+the compiled loop sees. The case of :func:`maintain` for that NamedTuple is called after each new vector, changes the
+:class:`Machine` in place, and returns ‖Δ‖².
+
+Users give a policy as an object, ``BudgetedSVC(maintenance=Merge(vectors=3))``, or by the name under which
+:func:`register` entered it in this process. An object is pickled with a reference to its class, and saved in files.
 
 Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012), Sec. 6.
 """
@@ -16,8 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import apart, compiled, generic, use_wide_registers
-from ...core.expansion import (
+from ...core.compiling.dispatch import apart, compiled, generic
+from ...core.intrinsics.hints import use_wide_registers
+from ...core.kernels.expansion import (
     Expansion,
     Metric,
     Vectors,
@@ -29,8 +31,8 @@ from ...core.expansion import (
     vector_sums,
     with_columns,
 )
-from ...core.kernels import finish
-from ...core.tiles import LANES
+from ...core.kernels.kernels import finish
+from ...core.kernels.tiles import LANES
 from ...files import savable
 from ...problems.kernel import KernelProblem
 from ...schemas import FLOATS, Array, Within
@@ -57,11 +59,11 @@ def _law(budget: Any, sizes: dict[str, int]) -> str | None:
     classes=Array("placed", dtype=np.int64, low=0), law=_law,
 )  # fmt: skip
 class Budget(NamedTuple):
-    """All arrays of a machine: those of an Expansion, and what its policy keeps.
+    """All arrays of a machine: the vectors with their coefficients, and the matrices of the policy.
 
-    K, inverse: the kernel matrix of the vectors and its inverse, of size 0 where the policy keeps none. Where classes
-    have spans of their own, vector j stands in K twice, at 2j for its own class and at 2j + 1 for the runner-up, K is 0
-    between classes, and ``classes`` says which those are; else that is of size 0.
+    K and ``inverse`` are the kernel matrix of the vectors and its inverse, of size 0 where the policy keeps none. Where
+    classes have spans of their own, vector j stands in K twice, at 2j for its own class and at 2j + 1 for the
+    runner-up; K is 0 between classes, and ``classes`` has the class of each row. Elsewhere ``classes`` is empty.
     """
 
     vectors: Vectors
@@ -78,24 +80,20 @@ class Budget(NamedTuple):
         return Expansion(self.vectors, self.A, self.norm2, self.age)
 
 
-#: Numbers of the loop: the scale of all coefficients, ‖W‖² without it (where it is followed), the sums of the losses at
-#: visits and of ‖Δ‖/η, and one that belongs to the policy.
+#: Numbers of the loop: the scale of all coefficients, ‖W‖² without the scale (if a policy or a radius needs ‖W‖), the
+#: sums of losses at visits and of ‖Δ‖/η, and one number of the policy.
 AMOUNTS = np.dtype((np.record, [(name, np.float64) for name in ("scale", "norm2", "loss", "lost", "own")]))
 #: Counts of the loop: steps, vectors held, maintenances, updates (vectors that came), kernel values, entries read, one
-#: that belongs to the policy, and examples visited.
-TALLY = np.dtype(
-    (
-        np.record,
-        [(name, np.int64) for name in ("steps", "vectors", "maintained", "updates", "evals", "reads", "own", "visits")],
-    )
-)
+#: count of the policy, and examples visited.
+_COUNTS = ("steps", "vectors", "maintained", "updates", "evals", "reads", "own", "visits")
+TALLY = np.dtype((np.record, [(name, np.int64) for name in _COUNTS]))
 
 
 class Scratch(NamedTuple):
-    """Memory that the loop overwrites."""
+    """Working space of the loop."""
 
     x: np.ndarray  # a vector, as a column of Z
-    sums: np.ndarray  # distances or inner products to all vectors; −γ‖x − z‖² once kernel values are made of them
+    sums: np.ndarray  # distances or inner products to all vectors; −γ‖x − z‖² after ``finish``
     k: np.ndarray  # kernel values with all vectors
     z: np.ndarray  # scores
     g: np.ndarray  # slopes of each example of a step
@@ -103,7 +101,7 @@ class Scratch(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What compiled code sees of a machine at work: named numbers, arrays and limits; all but the limits change."""
+    """A machine at work, as compiled code sees it; all but ``limit`` and ``track`` change."""
 
     metric: Metric
     expansion: Expansion
@@ -115,7 +113,7 @@ class Machine(NamedTuple):
 
 
 def columns(vectors: int) -> int:
-    """Columns for so many vectors and one to come: an odd number of registers, lest features share cache sets."""
+    """Columns for so many vectors and one more: an odd number of registers, so that features share no cache sets."""
     lanes = -(-(vectors + 1) // LANES)
     return LANES * (lanes + (lanes + 1) % 2)
 
@@ -132,7 +130,7 @@ def no_budget(policy: Policy, d: int, outputs: int, capacity: int, dtype: Any, s
 
 
 def with_room(budget: Budget, vectors: int) -> Budget:
-    """The same with room for so many vectors."""
+    """The same arrays, with room for so many vectors."""
     n = columns(vectors)
     side = 2 * n if budget.classes.size else n
     K, inverse = (enlarged(square, side, side) if square.size else square for square in (budget.K, budget.inverse))
@@ -142,6 +140,16 @@ def with_room(budget: Budget, vectors: int) -> Budget:
     )  # fmt: skip
 
 
+def in_float64(budget: Budget) -> Budget:
+    """The same arrays, in float64 where they were float32."""
+
+    def wide(part: Any) -> Any:
+        narrow = {name: array for name, array in part._asdict().items() if getattr(array, "dtype", None) == np.float32}
+        return part._replace(**{name: array.astype(np.float64) for name, array in narrow.items()})
+
+    return wide(budget._replace(vectors=wide(budget.vectors)))
+
+
 # ---------------------------------------------------------------- policies
 
 
@@ -149,7 +157,7 @@ def with_room(budget: Budget, vectors: int) -> Budget:
 class Policy:
     """Base of the policies, which are dataclasses of parameters."""
 
-    #: Whether the inverse of K is kept; vectors are then in double precision.
+    #: Whether the inverse of K is kept; vectors are then float64.
     inverts: ClassVar[bool] = False
     #: Whether ‖W‖² must be kept up to date.
     follows_norm: ClassVar[bool] = False
@@ -158,18 +166,18 @@ class Policy:
         savable()(cls)
 
     def places(self, outputs: int) -> int:
-        """Rows and columns of K that are kept for each vector; where that is 0, there is no K."""
+        """Rows and columns of K for each vector; 0: there is no K."""
         return 0
 
     def check(self, solver: Any, problem: KernelProblem, rule: Schedule) -> None:
-        """Refuse parameters, kernels, losses or steps that the policy cannot work with, in a sentence."""
+        """Refuse parameters, kernels, losses or steps (``rule``) that do not suit the policy, in one sentence."""
 
     def prepare(self, budget: Budget, seed: int) -> Any:
-        """The NamedTuple that :func:`maintain` dispatches on, for these arrays; ``seed`` is that of the run."""
+        """The NamedTuple for which :func:`maintain` has a case, for these arrays; ``seed`` is the seed of the run."""
         raise NotImplementedError
 
     def divide(self, budget: Budget) -> Budget:
-        """What the policy keeps of one score, when it has become the scores of two classes."""
+        """The policy's arrays when one score became the scores of two classes."""
         return budget
 
 
@@ -178,12 +186,12 @@ MAINTENANCES: dict[str, Policy] = {}
 
 
 def register(name: str, policy: Policy) -> None:
-    """Let users call a policy by this name."""
+    """Enter a policy, with its parameters, under a name for ``BudgetedSVC(maintenance=…)``."""
     MAINTENANCES[name] = policy
 
 
 def instead(problem: KernelProblem) -> str:
-    """Policies for the kernel of a problem that suits no other."""
+    """The policies to recommend for the kernel of a problem."""
     return "'project' or 'remove'" if problem.kernel.is_definite else "'remove'"
 
 
@@ -192,9 +200,10 @@ def instead(problem: KernelProblem) -> str:
 
 @generic
 def maintain(policy, machine):
-    """Keep the budget after a vector came, whose kernel row is work.k; returns ‖Δ‖² without scales, −1 if Δ = 0.
+    """Keep the budget after a new vector, the last one, whose kernel row is work.k, in place; returns ‖Δ‖².
 
-    Changes the machine in place.
+    It is in units of the scale, that is, divided by amounts.scale², as ``expansion`` keeps its coefficients. Returns −1
+    if there was nothing to do.
     """
 
 
@@ -213,7 +222,7 @@ def kernel_row(machine, j):
 
 @apart
 def drop(machine, j):
-    """Take vector j out, in place: the last one moves to its column, and the last column becomes zero."""
+    """Drop vector j, in place: the last vector moves to its column, and the last column becomes zero."""
     last = machine.tally.vectors - 1
     drop_term(machine.expansion, j, last)
     machine.tally.vectors = last
@@ -221,7 +230,10 @@ def drop(machine, j):
 
 @apart
 def remove(machine, j, known):
-    """Remove vector j, in place; ``known`` says whether work.k is its kernel row. Returns ‖Δ‖² without scales."""
+    """Remove vector j, in place; returns ‖Δ‖² in units of the scale.
+
+    ``known``: work.k is the kernel row of vector j already, as that of the last vector when :func:`maintain` begins.
+    """
     use_wide_registers()
     lost, tally, work = np.float64(machine.expansion.norm2[j]), machine.tally, machine.work
     if machine.track:
@@ -235,7 +247,7 @@ def remove(machine, j, known):
 
 @compiled
 def shrink(policy, machine, most):
-    """Maintain until there are no more vectors than the limit, ``most`` times, in place."""
+    """Maintain until no more vectors than the limit are left, at most ``most`` times, in place."""
     use_wide_registers()
     while machine.tally.vectors > machine.limit and most > 0:
         most -= 1

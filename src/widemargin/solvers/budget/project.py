@@ -1,10 +1,10 @@
 """Projection of the smallest vector onto the span of the others.
 
-Δα = −(column p of K⁻¹)/(K⁻¹)_pp and ‖Δ‖² = ‖α_p‖²/(K⁻¹)_pp for the smallest vector p. K⁻¹ is kept, O(B²) for a vector
-that comes or goes, and computed anew when K K⁻¹ = I fails in a row that is then looked at. A new Φ(x) whose distance δ
-from the span is at most ``threshold`` is projected at once; so is one that nearly lies in it, lest K become singular,
-unless the budget is full and that loses more than the removal of the smallest would. With ``mistakes_only`` this is
-Projectron++ (see :mod:`.projectron`).
+Δα = −(column p of K⁻¹)/(K⁻¹)_pp and ‖Δ‖² = ‖α_p‖²/(K⁻¹)_pp for the smallest vector p. K⁻¹ is kept, O(B²) for a
+vector that comes or goes, and recomputed when K K⁻¹ = I fails in the one row that is checked each time. A new Φ(x)
+whose distance δ from the span is at most ``threshold`` is projected at once. So is a Φ(x) that nearly lies in the span,
+which would make K singular, unless the budget is full and the projection would lose more than the removal of the
+smallest vector. With ``mistakes_only`` the policy is Projectron++ (see :mod:`.projectron`).
 
 Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012), Sec. 6.2.
 """
@@ -17,28 +17,25 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import inlined
-from ...core.expansion import least, size2
-from ...core.inverse import SPAN, mended, product, ridge_of, with_one_more, without
+from ...core.compiling.dispatch import inlined
+from ...core.kernels.expansion import least, size2
+from ...core.kernels.inverse import SPAN, mended, product, ridge_of, with_one_more, without
 from .policy import Budget, Policy, drop, maintain, register
 from .projectron import ProjectingByClass, check_mistakes_only, shorten
 
-#: The ridge of K, as a share of its diagonal, is this or what rounding makes of kernel values: K is regular, whatever
-#: the vectors are.
-RIDGE = 1e-8
-#: The spans that Project knows.
-SPANS = ("all", "class")
+RIDGE = 1e-8  # least ridge as a share of the diagonal of K; below: K is singular where vectors repeat
+SPANS = ("all", "class")  # the spans that Project knows
 
 
 class Projecting(NamedTuple):
-    """Project at work: K and its inverse, and memory that is overwritten. Its own count is that of new inverses."""
+    """Project, as the compiled loop sees it. ``tally.own`` counts the recomputed inverses."""
 
     threshold: float
     mistakes_only: bool
     ridge: float
     K: np.ndarray
     inverse: np.ndarray
-    onto: np.ndarray
+    onto: np.ndarray  # working space, as ``others``
     others: np.ndarray
 
 
@@ -76,11 +73,11 @@ class Project(Policy):
     span: str = "all"
 
     def places(self, outputs: int) -> int:
-        """Two of each vector where classes have spans of their own; of one score, the two classes have the same."""
+        """Two for each vector where several classes have spans of their own, else one."""
         return 2 if self.span == "class" and outputs > 1 else 1
 
     def check(self, solver: Any, problem: Any, rule: Any) -> None:
-        """Refuse indefinite kernels, and thresholds and spans that are none."""
+        """Refuse indefinite kernels, and wrong thresholds and spans."""
         if not problem.kernel.is_definite:
             raise ValueError(
                 f"projection needs a positive definite kernel, and {problem.kernel.name!r} is none: use 'remove'"
@@ -98,7 +95,7 @@ class Project(Policy):
             check_mistakes_only(self.threshold, solver, problem, rule)
 
     def prepare(self, budget: Budget, seed: int) -> Projecting | ProjectingByClass:
-        """The kernel matrix and its inverse, where they are kept, and memory to work in."""
+        """The kernel matrix and its inverse, which the machine keeps, and working space."""
         ridge, K, inverse = max(RIDGE, 100.0 * float(np.finfo(budget.A.dtype).eps)), budget.K, budget.inverse
         threshold, ridge, (onto, others) = float(self.threshold), ridge / (1.0 + ridge), np.zeros((2, len(K)))
         if budget.classes.size:
@@ -106,7 +103,7 @@ class Project(Policy):
         return Projecting(threshold, bool(self.mistakes_only), ridge, K, inverse, onto, others)
 
     def divide(self, budget: Budget) -> Budget:
-        """Every vector came with a step for both classes."""
+        """Double K and its inverse, because every vector came with a step for both classes."""
         if self.places(2) == 1:
             return budget
         twice = np.eye(2, dtype=np.int64)
@@ -143,28 +140,75 @@ def Projectron(threshold: float = 0.1, span: str = "all") -> Project:
 
 
 @inlined
-def project(policy, machine):
-    """Take the newest vector into K and K⁻¹, and project it or the smallest if it must be, in place.
+def take_newest(policy, machine, new):
+    """K ← the row of the newest vector, onto ← its projection onto the others, in place.
 
-    K has ridges on its diagonal, each the share ``ridge`` of it. The projection of Φ(z_p) onto the others minimises
-    ‖Φ(z_p) − Σ c_j Φ(z_j)‖² + ridge Σ c_j² K_jj, which is k_pp for c = 0: it never loses more than removal. Where one
-    vector comes and one goes, it goes first, since K is never worse conditioned for that.
+    Returns its squared distance from the others without ridges, and with ridges.
     """
-    threshold, ridge, limit = policy.threshold, policy.ridge, machine.limit
-    K, inverse, onto, others = policy.K, policy.inverse, policy.onto, policy.others
-    A, norm2, work, tally = machine.expansion.A, machine.expansion.norm2, machine.work, machine.tally
-    new = tally.vectors - 1
-    own = np.float64(work.k[new])
+    K, onto, ridge, k = policy.K, policy.onto, policy.ridge, machine.work.k
     for j in range(new):
-        K[new, j] = K[j, new] = work.k[j]
-    K[new, new] = own / (1.0 - ridge)
-    # the projection of the new vector onto the others; pivot is its squared distance from them, ridges included
+        K[new, j] = K[j, new] = k[j]
+    K[new, new] = np.float64(k[new]) / (1.0 - ridge)
     pivot = K[new, new]
-    product(K[new], inverse, new, onto)
+    product(K[new], policy.inverse, new, onto)
     onto[new] = 0.0
     for i in range(new):
         pivot -= onto[i] * K[new, i]
-    distance2 = max(pivot - ridge * K[new, new] - ridge_of(ridge, K, new, onto), 0.0)
+    return max(pivot - ridge * K[new, new] - ridge_of(ridge, K, new, onto), 0.0), pivot
+
+
+@inlined
+def exchange(policy, new, p, pivot):
+    """K⁻¹ ← that of the vectors with the newest and without p, onto ← the projection of p, in place.
+
+    Vector p leaves first, because K is never worse conditioned for that. Returns the squared distance of p from the
+    others.
+    """
+    K, inverse, onto, others, ridge = policy.K, policy.inverse, policy.onto, policy.others, policy.ridge
+    left = without(inverse, new, p, others)
+    # the part of the new vector that lay along p now lies along the projection of p
+    had = onto[p]
+    pivot += had * had * left
+    for i in range(new):
+        onto[i] += had * others[i]
+    onto[p] = 0.0
+    with_one_more(inverse, new, onto, pivot)
+    # p is projected onto the others, and onto the part of the new vector outside of their span
+    share = K[p, new]
+    for i in range(new):
+        share -= others[i] * K[new, i]
+    share /= pivot
+    for i in range(new):
+        onto[i] = others[i] - share * onto[i]
+    onto[new] = share
+    return left - share * share * pivot - ridge * K[p, p] - ridge_of(ridge, K, new + 1, onto)
+
+
+@inlined
+def move_coefficients(policy, machine, new, p):
+    """Add the projection of α_pΦ(z_p) to the coefficients, in place; returns Σ_cj a_c onto_j A_cj K_jj."""
+    A, K, onto, crossed = machine.expansion.A, policy.K, policy.onto, 0.0
+    for c in range(A.shape[0]):
+        a, row = np.float64(A[c, p]), A[c]
+        for j in range(new + 1):
+            row[j] += a * onto[j]
+            crossed += a * onto[j] * np.float64(row[j]) * K[j, j]
+    return crossed
+
+
+@inlined
+def project(policy, machine):
+    """Take the newest vector into K and K⁻¹, and project it or the smallest vector if one must go, in place.
+
+    K has ridges on its diagonal, the share ``ridge`` of each entry. The projection of Φ(z_p) onto the others minimises
+    ‖Φ(z_p) − Σ c_j Φ(z_j)‖² + ridge Σ c_j² K_jj, which is k_pp for c = 0: projection never loses more than removal.
+    """
+    threshold, ridge, limit, K, inverse = policy.threshold, policy.ridge, machine.limit, policy.K, policy.inverse
+    A, norm2, work, tally = machine.expansion.A, machine.expansion.norm2, machine.work, machine.tally
+    new = tally.vectors - 1
+    own = np.float64(work.k[new])
+    # 1) the newest vector: its step, and whether the vector stays
+    distance2, pivot = take_newest(policy, machine, new)
     inside = policy.mistakes_only and shorten(threshold, distance2, own, A, new, work)
     if size2(A, new) == 0.0:  # no step
         drop(machine, new)
@@ -175,44 +219,23 @@ def project(policy, machine):
     if not (inside or near or distance2 <= threshold * threshold):
         pivot = max(pivot, ridge * K[new, new])
         if new < limit:
-            with_one_more(inverse, new, onto, pivot)
-            tally.own += mended(K, inverse, new + 1, tally.updates % (new + 1), onto)
+            with_one_more(inverse, new, policy.onto, pivot)
+            tally.own += mended(K, inverse, new + 1, tally.updates % (new + 1), policy.onto)
             return -1.0
         p = light
+    # 2) the projection of the vector that goes
     if p != new:
-        left = without(inverse, new, p, others)
-        # what the new vector had of p, it now has of p's projection
-        had = onto[p]
-        pivot += had * had * left
-        for i in range(new):
-            onto[i] += had * others[i]
-        onto[p] = 0.0
-        with_one_more(inverse, new, onto, pivot)
-        # the projection of p onto the others, and onto what is new in the new one
-        share = K[p, new]
-        for i in range(new):
-            share -= others[i] * K[new, i]
-        share /= pivot
-        for i in range(new):
-            onto[i] = others[i] - share * onto[i]
-        onto[new] = share
-        distance2 = left - share * share * pivot - ridge * K[p, p] - ridge_of(ridge, K, new + 1, onto)
-        lost = max(distance2, 0.0) * size2(A, p)
+        lost = max(exchange(policy, new, p, pivot), 0.0) * size2(A, p)
     # Δ is orthogonal to what stays, but for the ridge: ⟨Φ(z_j), Φ(z_p) − Σ c Φ⟩ = ridge c_j K_jj
-    crossed = 0.0
-    for c in range(A.shape[0]):
-        a, row = np.float64(A[c, p]), A[c]
-        for j in range(new + 1):
-            row[j] += a * onto[j]
-            crossed += a * onto[j] * np.float64(row[j]) * K[j, j]
-    machine.amounts.norm2 -= lost + 2.0 * ridge * crossed
-    for j in range(new):  # the last moves to the column of p
+    machine.amounts.norm2 -= lost + 2.0 * ridge * move_coefficients(policy, machine, new, p)
+    # 3) the last vector moves to the column of p
+    for j in range(new):
         if j != p:
             K[p, j] = K[j, p] = K[new, j]
             inverse[p, j] = inverse[j, p] = inverse[new, j]
     if p != new:
         K[p, p], inverse[p, p] = K[new, new], inverse[new, new]
-        tally.own += mended(K, inverse, new, tally.updates % new, onto)
+        tally.own += mended(K, inverse, new, tally.updates % new, policy.onto)
     drop(machine, p)
     for j in range(new):
         norm2[j] = size2(A, j) * K[j, j] * (1.0 - ridge)
@@ -220,7 +243,7 @@ def project(policy, machine):
 
 
 @maintain.case(Projecting)
-def _(policy, machine):
+def maintain_by_projecting(policy, machine):
     return project(policy, machine)
 
 

@@ -1,4 +1,4 @@
-"""What Projectron++ adds to projection: steps for margin errors, and a span for each class.
+"""Projectron++: projection with steps for margin errors, and with a span for each class.
 
 An example with 0 < ℓ < 1 makes the step −τ g PΦ(x) along its projection onto the span of the vectors, with
 τ = min(η, ℓ/‖g PΦ‖², 2(ℓ − δ/threshold)/‖g PΦ‖²) and δ the distance of Φ(x) from the span, or none if that is negative.
@@ -6,7 +6,7 @@ So only mistakes bring vectors. With spans by class the steps −τ g_c Φ(x) of
 each onto the Φ(z_j) that came with a step for that class; δ² is the mean of their two squared distances, and a mistake
 is projected if both are within the threshold, or if the budget is full.
 
-The policy itself is ``Projectron`` of :mod:`.project`.
+The policy is ``Projectron`` of :mod:`.project`.
 
 Orabona, Keshet, Caputo: Bounded kernel-based online learning. JMLR 10 (2009), Sec. 5.
 """
@@ -18,27 +18,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch import inlined
-from ...core.expansion import size2
-from ...core.inverse import SPAN, mended, product, ridge_of, with_one_more
-from ...core.losses import Hinge, MulticlassHinge, Single
+from ...core.compiling.dispatch import inlined
+from ...core.kernels.expansion import size2
+from ...core.kernels.inverse import SPAN, mended, product, ridge_of, with_one_more
+from ...core.losses.losses import Hinge, MulticlassHinge, Single
 from .policy import drop, maintain
 
 
 class ProjectingByClass(NamedTuple):
-    """Projectron++ at work, with a span for each of several classes."""
+    """Projectron++ with a span for each class, as the compiled loop sees it."""
 
     threshold: float
     ridge: float
     K: np.ndarray
     inverse: np.ndarray
     classes: np.ndarray
-    onto: np.ndarray  # memory that is overwritten
+    onto: np.ndarray  # working space, as ``others``
     others: np.ndarray
 
 
 def check_mistakes_only(threshold: float, solver: Any, problem: Any, rule: Any) -> None:
-    """Refuse what Projectron++ has no steps for."""
+    """Refuse step rules, batches and losses for which Projectron++ has no steps."""
     target = problem.target
     if not rule.is_constant or math.isfinite(rule.radius):
         raise ValueError(
@@ -60,7 +60,7 @@ def check_mistakes_only(threshold: float, solver: Any, problem: Any, rule: Any) 
 def shorten(threshold, distance2, own, A, new, work):
     """Make the newest coefficients those of Projectron++'s step for a margin error, in place; False for a mistake.
 
-    ``work`` has the weighted loss sℓ and its slopes sg; those of a hinge are ±s.
+    ``work`` has the weighted loss sℓ and its slopes sg, which are ±s for a hinge.
     """
     importance, eta, norm2 = 0.0, 0.0, 0.0
     for c in range(A.shape[0]):
@@ -122,7 +122,7 @@ def project_by_class(policy, machine):
         tally.own += mended(K, inverse, 2 * new + 2, tally.updates % (2 * new + 2), onto)
         return -1.0
     a, b = np.float64(A[c, new]), np.float64(A[other, new])
-    for j in range(2 * new):  # what is not of the class has a zero here
+    for j in range(2 * new):  # zero for vectors of other classes
         A[c, j // 2] += a * onto[j]
         A[other, j // 2] += b * others[j]
     drop(machine, new)
@@ -132,5 +132,5 @@ def project_by_class(policy, machine):
 
 
 @maintain.case(ProjectingByClass)
-def _(policy, machine):
+def maintain_by_projecting_by_class(policy, machine):
     return project_by_class(policy, machine)

@@ -1,4 +1,4 @@
-"""Models made smaller: a machine with many vectors is projected onto few, which are merged ones or some of its own."""
+"""Smaller models: project a machine with many vectors onto few vectors, which are merged ones or some of its own."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.expansion import whole_rows, with_rows
-from ...core.interrupts import safe_place
-from ...core.kernel_matrix import KernelMatrix
-from ...core.measures import Absolute
-from ...core.rows import CSRRows, DenseRows, as_matrix, as_rows, shape
-from ...core.tiles import LANES
+from ...core.kernels.expansion import whole_rows, with_rows
+from ...core.kernels.matrix import KernelMatrix
+from ...core.kernels.measures import Absolute
+from ...core.kernels.tiles import LANES
+from ...core.rows.rows import CSRRows, DenseRows, as_matrix, as_rows, shape
+from ...core.threads.interrupts import PROMPT, safe_place
 from .merge import Merge
 from .policy import columns, no_budget, shrink
-from .sgd import State, new_state
-
-#: Vectors that are merged away between two safe places for signals.
-AT_ONCE = 64
+from .sgd import BudgetedState, new_state
 
 
-def holding(kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray) -> State:
-    """A state that has these vectors and coefficients (outputs × vectors), to predict with."""
+def holding(kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray) -> BudgetedState:
+    """A state with these vectors and coefficients (outputs × vectors), for predictions."""
     V = as_matrix(rows).astype(np.float64)
     (n, d), outputs, sparse = V.shape, coefficients.shape[0], sp.issparse(V)
     held = no_budget(Merge(), d, outputs, columns(n), np.float64, sparse)
@@ -47,7 +44,7 @@ def holding(kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray) ->
 
 
 def merged_vectors(kernel: Any, vectors: np.ndarray, coefficients: np.ndarray, budget: int) -> np.ndarray:
-    """The ``budget`` vectors that are left when the smallest is merged with its best partner, again and again."""
+    """The ``budget`` vectors left after merging the smallest vector with its best partner again and again."""
     n, d = vectors.shape
     outputs, capacity, policy = coefficients.shape[0], -(-(n + 1) // LANES) * LANES, Merge()
     held = no_budget(policy, d, outputs, capacity, np.float64, False)
@@ -57,14 +54,15 @@ def merged_vectors(kernel: Any, vectors: np.ndarray, coefficients: np.ndarray, b
     state = new_state(held, 0, np.random.default_rng(0))
     state.tally.vectors = n
     prepared, machine = policy.prepare(held, 0), state.machine(kernel, budget, False)
+    at_once = max(1, PROMPT // (n * (64 + d)))  # each vector is compared with all
     while state.tally.vectors > budget:
         safe_place()
-        shrink(prepared, machine, AT_ONCE)
+        shrink(prepared, machine, at_once)
     return as_matrix(state.vectors())
 
 
 def spanning(matrix: KernelMatrix, scores: np.ndarray, budget: int) -> np.ndarray:
-    """Rows, one after the other, each the one that takes most from what is left of w (orthogonal matching pursuit).
+    """Rows chosen one after the other, each the one that takes most of the rest of w (orthogonal matching pursuit).
 
     ``scores`` are those of w (outputs × n). With L the rows of a Cholesky factor of the kernel matrix, of the rows
     taken first, what is left of Φ(x_i) has the square d_i = k_ii − Σ_t L_ti², and of w at x_i the score f_i; taking

@@ -1,7 +1,7 @@
 """Removal: Δ = Φ(z_p)α_pᵀ for the smallest (‖α_p‖² k(z_p, z_p)), a random, the oldest or the newest p.
 
-Of several that are smallest up to rounding, as all are after Pegasos steps under a Gaussian kernel, the oldest goes.
-"smallest" is also the truncation of Norma and SILK. Without the newest the budget's first vectors stay (Stoptron).
+Of several vectors that are smallest up to rounding, as all are after Pegasos steps under a Gaussian kernel, the oldest
+goes. "smallest" is also the truncation of Norma and SILK. "newest" keeps the first vectors (Stoptron).
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.expansion import least, smallest
-from ...core.visits import STRIDE, uniform
+from ...core.kernels.expansion import least, smallest
+from ...core.sampling.visits import STRIDE, uniform
 from .policy import Policy, maintain, register, remove
 
-#: What Remove may remove; the loop sees the place in this list.
+#: The vectors that Remove may remove; the loop knows them by their places in this list.
 WHICH = ("smallest", "random", "oldest", "newest")
+SMALLEST, RANDOM, OLDEST, NEWEST = range(len(WHICH))
 
 
 class Removing(NamedTuple):
-    """What the compiled loop sees of Remove."""
+    """Remove, as the compiled loop sees it."""
 
     which: int
     seed: int
@@ -56,7 +57,7 @@ class Remove(Policy):
             raise ValueError(f"Remove takes {', '.join(map(repr, WHICH))}, got {self.which!r}")
 
     def prepare(self, budget: Any, seed: int) -> Removing:
-        """The choice as a number, and the seed of random ones."""
+        """The choice by its place in WHICH, and the seed of random choices."""
         return Removing(WHICH.index(self.which), seed)
 
 
@@ -80,16 +81,16 @@ def Stop() -> Remove:
 
 
 @maintain.case(Removing)
-def _(policy, machine):
+def maintain_by_removing(policy, machine):
     count = machine.tally.vectors
     if count <= machine.limit:
         return -1.0
-    if policy.which == 0:
+    if policy.which == SMALLEST:
         j = smallest(machine.expansion, count)
-    elif policy.which == 1:
-        # a hash of the number of maintenances: as good as a generator, and a resumed run goes on with the same
+    elif policy.which == RANDOM:
+        # a hash of the number of maintenances, so that a resumed run makes the same choices
         j = int(uniform(np.uint64(policy.seed) + np.uint64(machine.tally.maintained) * STRIDE) * count)
-    elif policy.which == 2:
+    elif policy.which == OLDEST:
         j = least(machine.expansion.age, count)
     else:
         j = count - 1

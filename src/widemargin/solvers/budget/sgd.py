@@ -1,27 +1,33 @@
 """Budgeted SGD: kernel machines that never hold more than B support vectors.
 
-The problem is λ/2 ‖W‖² + (1/n) Σ sᵢ ℓ(Wᵀ Φ(xᵢ), yᵢ) without intercept, for one score (hinge, ε-insensitive) or one per
-class (the joint hinge of Crammer and Singer, or a hinge per class against the rest), with W = Σ_j Φ(z_j) α_jᵀ over
-at most B vectors z_j with rows α_j of coefficients. Step t, on the example (x, y) (Algorithm 1 of the paper)::
+Problem, without intercept, for one score (hinge, ε-insensitive) or one score per class (the joint hinge of Crammer and
+Singer, or a hinge per class against the rest)::
+
+    min over W   λ/2 ‖W‖² + (1/n) Σ sᵢ ℓ(Wᵀ Φ(xᵢ), yᵢ),      W = Σ_j Φ(z_j) α_jᵀ over at most B vectors z_j.
+
+Given: a :class:`widemargin.problems.kernel.KernelProblem`, or the parts of a stream, one problem each.
+
+State (:class:`BudgetedState`): the vectors z_j, their coefficients α_j, the scale of W, and counts.
+
+Step t, on the example (x, y) (Algorithm 1 of the paper)::
 
     g   ← sub-gradient of ℓ at the scores Σ_j α_j k(z_j, x)
     W   ← (1 − η_t λ) W
     if g ≠ 0:  add the vector x with coefficients −η_t s g;  if there are more than B vectors, W ← W − Δ_t
-    W   ← W min(1, U/‖W‖)                                     (where there is a radius U)
+    W   ← W min(1, U/‖W‖)                                     (if there is a radius U)
 
-Passive steps (of ILK and PA) take g after W has decayed. See :mod:`.steps` for η_t and U, and :mod:`.policy` for the
-policies that make Δ_t.
+Passive steps (ILK and PA) compute g after W has decayed. See :mod:`.steps` for η_t and U, and :mod:`.policy` for Δ_t.
 
 Theorem 1: with ‖Φ‖ ≤ 1 and E_t = Δ_t/η_t, ‖E_t‖ ≤ 1, the mean instantaneous objective of Pegasos steps is within
 (λU + 2)²(ln N + 1)/(2λN) + 2U Ē of the optimum's, Ē = Σ ‖E_t‖/N. The solver records Ē over steps and over
 maintenances.
 
-Deviations. The paper keeps two-class coefficients as Crammer-Singer pairs, which is the one-score problem here with
-λ/2. Scores are computed in the precision of the buffer, float32 by default.
-
-Cost of a step: k kernel values for k vectors, O(kd) or O(k nnz), and nothing else for examples that lie outside of the
-margin. Vectors are kept feature by feature (:mod:`widemargin.core.expansion`). W is kept as a scalar times
+Cost of a step: k kernel values for k vectors, O(kd) or O(k nnz), and nothing else for examples outside of the margin.
+Vectors are stored feature by feature (:mod:`widemargin.core.kernels.expansion`). W is stored as a scalar times
 coefficients, so decay costs O(1).
+
+What differs from the paper: the paper stores two-class coefficients as Crammer-Singer pairs, which is the one-score
+problem here with λ/2. Scores are computed in the precision of the vectors, float32 by default.
 
 Wang, Crammer, Vucetic: Breaking the curse of kernelization. JMLR 13 (2012).
 """
@@ -35,8 +41,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.borrowing import borrow
-from ...core.dispatch import compiled, generic, inlined, use_wide_registers
-from ...core.expansion import (
+from ...core.compiling.dispatch import compiled, generic, inlined
+from ...core.intrinsics.hints import use_wide_registers
+from ...core.kernels.expansion import (
     FIRST_ROWS,
     TILES,
     as_data,
@@ -57,20 +64,20 @@ from ...core.expansion import (
     with_rows,
     write_row,
 )
-from ...core.interrupts import PROMPT, safe_place
-from ...core.kernel_matrix import KernelMatrix
-from ...core.kernels import finish, names_of, value_of
-from ...core.losses import Hinge, Single, output_count, slopes, total_value
-from ...core.measures import Inner, Squared
-from ...core.rows import CSRRows, DenseRows, dtype_of, row_size, shape, some_rows
-from ...core.step_sizes import step_size
-from ...core.tiles import LANES
-from ...core.visits import shuffle
+from ...core.kernels.kernels import finish, names_of, value_of
+from ...core.kernels.matrix import KernelMatrix
+from ...core.kernels.measures import Inner, Squared
+from ...core.kernels.tiles import LANES
+from ...core.losses.losses import Hinge, Single, output_count, slopes, total_value
+from ...core.losses.step_sizes import step_size
+from ...core.rows.rows import CSRRows, DenseRows, dtype_of, row_size, shape, some_rows
+from ...core.sampling.visits import shuffle
+from ...core.threads.interrupts import PROMPT, safe_place
 from ...files import savable
 from ...history import Counters
 from ...models import KernelModel
 from ...problems.kernel import KernelProblem
-from ...schemas import Array, Whole, Within
+from ...schemas import COUNT, Array, Whole, Within
 from .. import protocol
 from ..protocol import Solver
 from .batches import Batch, OneByOne, again, examples_per_step, multiply, sums_of
@@ -83,6 +90,7 @@ from .policy import (
     Policy,
     Scratch,
     columns,
+    in_float64,
     maintain,
     no_budget,
     remove,
@@ -90,21 +98,17 @@ from .policy import (
 )
 from .steps import STEPS, PegasosStep, Schedule, Step
 
-#: Vectors there is room for at first; more as they come, unless max_bytes sets the room.
-FIRST_VECTORS = 1023
-#: Coefficients are brought to scale 1 when their scale has become this small.
-SMALLEST_SCALE = 1e-9
-#: γ‖z‖²√ε up to which squared distances may be made of norms and products when rows are scored (see core.kernels).
-CANCELS = 0.05
-#: Coefficients and γ above which the buffer is float64: squares of coefficients, or γ times a distance, may overflow.
-BEYOND = 1e17
+FIRST_VECTORS = 1023  # room at first, doubled as vectors come, unless max_bytes sets the room
+SMALLEST_SCALE = 1e-9  # below: coefficients are multiplied by their scale, which becomes 1
+CANCELS = 0.05  # largest γ‖z‖²√ε for which squared distances may be computed from norms and products
+BEYOND = 1e17  # coefficients or γ above need float64: squares of coefficients, or γ times a distance, could overflow
 
 
 # ---------------------------------------------------------------- the loop
 
 
 class Examples(NamedTuple):
-    """What is learnt from; ``weight`` is of size 0 where all are 1."""
+    """The examples of a problem; ``weight`` is empty where all weights are 1."""
 
     X: Any
     y: np.ndarray
@@ -116,7 +120,7 @@ class Examples(NamedTuple):
 def look(examples, order, first, count, batch, machine):
     """work.g, work.losses ← slopes and losses of the examples of a step, in place.
 
-    Returns whether any slope is not zero, and the size of the last row.
+    Returns (whether any slope is not zero, the size of the last row).
     """
     use_wide_registers()
     X, y, weight, target = examples.X, examples.y, examples.weight, examples.target
@@ -171,23 +175,23 @@ def decay(rule, machine):
 
 @inlined
 def record(lost, step, machine):
-    """Count a maintenance that lost ‖Δ‖², given without scales, in place."""
+    """Count a maintenance that lost ‖Δ‖² in units of the scale, in place."""
     machine.tally.maintained += 1
     machine.amounts.lost += np.sqrt(lost) * machine.amounts.scale / step
 
 
 @generic
 def make_room(X, i, eta, machine):
-    """Remove the smallest vectors, in place, until the features of row i fit; returns whether there was too little."""
+    """Remove the smallest vectors, in place, until the features of row i fit; returns whether any had to go."""
 
 
 @make_room.case(DenseRows)
-def _(X, i, eta, machine):
+def make_no_room(X, i, eta, machine):
     return False
 
 
 @make_room.case(CSRRows)
-def _(X, i, eta, machine):
+def make_room_for_features(X, i, eta, machine):
     missing = lacks(X, i, machine.expansion.vectors)
     changed = missing > 0
     while missing > 0 and machine.tally.vectors > 0:
@@ -199,7 +203,7 @@ def _(X, i, eta, machine):
 
 @inlined
 def append(X, i, own, self_k, g, step, machine):
-    """Add row i with coefficients −step · g, in place; work.k is its kernel row and becomes that with itself."""
+    """Add row i with coefficients −step · g, in place; work.k is its kernel row, and gets its own kernel value."""
     use_wide_registers()
     expansion, amounts, tally, k = machine.expansion, machine.amounts, machine.tally, machine.work.k
     A, count, scale = expansion.A, tally.vectors, amounts.scale
@@ -226,7 +230,7 @@ def append(X, i, own, self_k, g, step, machine):
 
 @inlined
 def update(examples, i, r, own, eta, rule, batch, policy, machine):
-    """Make the step of example r of a batch, row i of the given size, and keep the budget, in place."""
+    """Make the step of row i, example r of the batch, whose size is ``own``, and keep the budget, in place."""
     X, metric, work, tally, g = examples.X, machine.metric, machine.work, machine.tally, machine.work.g[r]
     slope2, step = 0.0, eta
     for c in range(machine.expansion.A.shape[0]):
@@ -253,8 +257,8 @@ def update(examples, i, r, own, eta, rule, batch, policy, machine):
 def learn(examples, order, rule, batch, policy, machine, most_rows):
     """Algorithm 1 over the examples in order; changes the machine in place; returns how many it saw.
 
-    It ends early where vectors need more columns than there are, or those of sparse data more rows, of at most
-    ``most_rows``. With all of those taken, the smallest vectors leave until a new one fits.
+    Ends early where vectors need more columns, or vectors of sparse data more rows than there are, up to ``most_rows``
+    rows. With all rows taken, the smallest vectors leave until a new one fits.
     """
     use_wide_registers()
     examples, order, batch = borrow(examples), borrow(order), borrow(batch)
@@ -268,7 +272,7 @@ def learn(examples, order, rule, batch, policy, machine, most_rows):
         if wants_rows(examples.X, order, first, count, expansion.vectors, most_rows):
             return first
         tally.steps += 1
-        # a passive step looks at what decay has left; the others' slopes are those before it
+        # passive steps use the slopes after decay, the others the slopes before
         eta = decay(rule, machine) if rule.passive else 0.0
         violated, own = look(examples, order, first, count, batch, machine)
         if not rule.passive:
@@ -299,17 +303,17 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
 
 @savable(
     "BudgetedSGD.State", budget=Within(Budget), values=Array(5), counts=Array(8, dtype=np.int64, low=0),
-    seed=Whole(0, 2**63), order=Array((0, "n"), dtype=np.int64, low=0, high="n-1"), position=Whole(0), law=_law,
+    seed=Whole(0, 2**63), order=Array((0, "n"), dtype=np.int64, low=0, high="n-1"), position=COUNT, law=_law,
 )  # fmt: skip
 @dataclass
-class State(protocol.State):
-    """Everything a run goes on from.
+class BudgetedState(protocol.State):
+    """All that a run knows.
 
     Attributes
     ----------
-    budget : Budget
-    values, counts : the numbers of the loop, which ``amounts`` and ``tally`` name
-    order, position : of the visits of this epoch
+    budget : the vectors with their coefficients, and the matrices of the policy
+    values, counts : the numbers of the loop, named by ``amounts`` and ``tally``
+    order, position : the order of visits of this epoch, and how many were made
     """
 
     budget: Budget
@@ -323,12 +327,12 @@ class State(protocol.State):
 
     @property
     def amounts(self) -> Any:
-        """The record of ``values``: scale, norm2, loss, lost and the policy's own; it changes with them."""
+        """A view of ``values``, with the names of AMOUNTS."""
         return self.values.view(AMOUNTS)[0]
 
     @property
     def tally(self) -> Any:
-        """The record of ``counts``: steps, vectors, maintained, updates, evals, reads, the policy's own, visits."""
+        """A view of ``counts``, with the names of TALLY."""
         return self.counts.view(TALLY)[0]
 
     @property
@@ -344,11 +348,11 @@ class State(protocol.State):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays, with what is not in use."""
+        """Bytes of all arrays, used or not."""
         return sum(array.nbytes for array in (*self.budget.vectors, *self.budget[1:]))
 
     def vectors(self, dtype: Any = np.float64) -> DenseRows | CSRRows:
-        """The vectors as rows where the data stands, in its layout."""
+        """The vectors as rows of data, in the layout of the data."""
         return as_data(self.budget.vectors, self.support, dtype)
 
     @property
@@ -357,7 +361,7 @@ class State(protocol.State):
         return self.amounts.scale * self.budget.A[:, : self.support].astype(np.float64)
 
     def machine(self, kernel: Any, limit: int, track: bool, batch_size: int = 1) -> Machine:
-        """The state as compiled code sees it, with memory for steps of so many examples."""
+        """The state as compiled code sees it, with working space for steps of so many examples."""
         Z, outputs = self.budget.vectors.Z, self.budget.A.shape[0]
         (d, capacity), dtype = Z.shape, Z.dtype
         work = Scratch(
@@ -366,10 +370,10 @@ class State(protocol.State):
         )  # fmt: skip
         return Machine(metric_of(kernel), self.budget.expansion, self.amounts, self.tally, work, limit, track)
 
-    def with_classes(self, places: np.ndarray, outputs: int, share: float, policy: Policy) -> State:
-        """The same model among more classes, of which the old ones have these places.
+    def with_classes(self, places: np.ndarray, outputs: int, share: float, policy: Policy) -> BudgetedState:
+        """The same model with more classes, among which the old classes have these places.
 
-        One score f becomes (−share f, share f): 1 for margins against the rest, ½ where their difference is the margin.
+        One score f becomes (−share f, share f): share is 1 for one-vs-rest, and ½ where the difference is the margin.
         """
         budget, values = self.budget, self.values.copy()
         A, norm2 = budget.A, budget.norm2
@@ -383,9 +387,9 @@ class State(protocol.State):
         return replace(self, budget=budget, values=values)
 
 
-def new_state(budget: Budget, seed: int, rng: np.random.Generator) -> State:
+def new_state(budget: Budget, seed: int, rng: np.random.Generator) -> BudgetedState:
     """The state before the first step."""
-    state = State(budget, np.zeros(5), np.zeros(8, np.int64), seed, np.empty(0, np.int64), 0, rng)
+    state = BudgetedState(budget, np.zeros(5), np.zeros(8, np.int64), seed, np.empty(0, np.int64), 0, rng)
     state.amounts.scale = 1.0
     return state
 
@@ -423,9 +427,9 @@ class BudgetedSGD(Solver):
     --------
     >>> import numpy as np
     >>> from widemargin import BudgetedSGD
-    >>> from widemargin.core.kernels import RBF
-    >>> from widemargin.core.losses import Hinge, Single
-    >>> from widemargin.core.rows import as_rows
+    >>> from widemargin.core.kernels.kernels import RBF
+    >>> from widemargin.core.losses.losses import Hinge, Single
+    >>> from widemargin.core.rows.rows import as_rows
     >>> from widemargin.problems.kernel import KernelProblem
     >>> from widemargin.running import run
     >>> rng = np.random.default_rng(0)
@@ -479,7 +483,7 @@ class BudgetedSGD(Solver):
             raise ValueError(f"precision must be 'auto', 'float32' or 'float64', got {self.precision!r}")
 
     def sizes(self, problem: KernelProblem) -> dict[str, int]:
-        """With the features of the rows."""
+        """The sizes of the schema, with the features of the rows."""
         return {**super().sizes(problem), "d": shape(problem.X)[1]}
 
     def _rule(self, problem: KernelProblem) -> Schedule:
@@ -494,18 +498,25 @@ class BudgetedSGD(Solver):
         if self.maintenance.inverts:
             return np.dtype(np.float64)
         X, kernel = problem.X, problem.kernel
-        longest = float(problem.sample_weight.max(initial=1.0)) / problem.lam  # of Pegasos steps
-        if max(longest, getattr(kernel, "gamma", 1.0)) > BEYOND:
+        if self.is_beyond(problem):
             return np.dtype(np.float64)
         if kernel.measure is Squared and isinstance(X, CSRRows) and problem.n:
-            # ‖x − z‖² of sparse rows is made of sizes, and cannot be centred: the first row says how much cancels
+            # ‖x − z‖² of sparse rows is computed from sizes, without a centre: the first row shows how much cancels
             size = float(np.sum(np.square(X.data[X.indptr[0] : X.indptr[1]], dtype=np.float64)))
             if kernel.gamma * size * math.sqrt(np.finfo(np.float32).eps) > CANCELS:
                 return np.dtype(np.float64)
         return np.dtype(np.float32) if kernel.of_distances else dtype_of(X)
 
+    def is_beyond(self, problem: KernelProblem) -> bool:
+        """Whether squares of coefficients, or γ times a distance, could overflow float32."""
+        size = self._rule(problem).step.scale  # infinite where the loss alone limits a step
+        longest = float(problem.sample_weight.max(initial=1.0)) * max(
+            1.0 / problem.lam, size if size < math.inf else 0.0
+        )
+        return max(longest, getattr(problem.kernel, "gamma", 1.0)) > BEYOND
+
     def _bytes(self, d: int, outputs: int, itemsize: int, sparse: bool) -> tuple[float, float, float]:
-        """(a, b, c): buffers for a capacity of n vectors, with the fewest rows, hold a + b n + c n² bytes."""
+        """(a, b, c): arrays for n vectors, with the fewest rows, take a + b n + c n² bytes."""
         rows = d if not sparse else whole_rows(d + 1 if self.maintenance.places(outputs) else min(d + 1, FIRST_ROWS))
         fixed = 16 + (4 * d + 12 * rows if sparse else 8 * d)
         linear = (rows + outputs + 2) * itemsize + 8
@@ -513,12 +524,12 @@ class BudgetedSGD(Solver):
         return fixed, linear + (8 * places if places > 1 else 0), 16 * places * places
 
     def within(self, n_bytes: float, d: int, outputs: int, itemsize: int, sparse: bool) -> BudgetedSGD:
-        """The same with the largest budget up to this one whose buffers stay within n_bytes, padding included."""
+        """The same solver with the largest budget, up to its own, whose arrays take at most n_bytes."""
         fixed, linear, square = self._bytes(d, outputs, 8 if self.maintenance.places(outputs) else itemsize, sparse)
         left = max(n_bytes - fixed, 0.0)
         capacity = left / linear if not square else (math.sqrt(linear**2 + 4 * square * left) - linear) / (2 * square)
         lanes = int(capacity) // LANES
-        budget = (lanes - (lanes + 1) % 2) * LANES - 1  # an odd number of registers, as init has it
+        budget = (lanes - (lanes + 1) % 2) * LANES - 1  # an odd number of registers, as in columns()
         if budget < 2:
             least = math.ceil(fixed + (linear + square * LANES) * LANES)
             raise ValueError(
@@ -527,8 +538,8 @@ class BudgetedSGD(Solver):
             )
         return replace(self, budget=min(self.budget, budget), max_bytes=float(n_bytes))
 
-    def _most_rows(self, state: State) -> int:
-        """Rows of Z that max_bytes leave to sparse vectors; at most one for each feature and one of zeros."""
+    def _most_rows(self, state: BudgetedState) -> int:
+        """Rows of Z that fit into max_bytes; at most one for each feature and one of zeros."""
         vectors, A = state.budget.vectors, state.budget.A
         all_rows = whole_rows(n_features(vectors) + 1)
         if not is_sparse(vectors) or state.budget.K.size or math.isinf(self.max_bytes):
@@ -537,8 +548,8 @@ class BudgetedSGD(Solver):
         left = self.max_bytes - fixed - capacity * ((A.shape[0] + 2) * A.itemsize + 8)
         return max(min(all_rows, int(left / (capacity * A.itemsize + 12)) // 4 * 4), vectors.Z.shape[0])
 
-    def init(self, problem: KernelProblem, rng: np.random.Generator) -> State:
-        """No vectors; the centre of dense ones is the first row, until they say otherwise."""
+    def init(self, problem: KernelProblem, rng: np.random.Generator) -> BudgetedState:
+        """The state without vectors; the first row is the centre of dense vectors until vectors come."""
         self.check(problem)
         capacity = columns(self.budget if math.isfinite(self.max_bytes) else min(self.budget, FIRST_VECTORS))
         d, sparse = shape(problem.X)[1], isinstance(problem.X, CSRRows)
@@ -549,8 +560,8 @@ class BudgetedSGD(Solver):
         self.bind(problem, state)
         return state
 
-    def bind(self, problem: KernelProblem, state: State, in_order: bool = True) -> None:
-        """Begin with the examples of a (new) problem, from the state as it is."""
+    def bind(self, problem: KernelProblem, state: BudgetedState, in_order: bool = True) -> None:
+        """Point the state at the examples of a problem; the model stays."""
         self.check(problem)
         A, sparse, policy = state.budget.A, isinstance(problem.X, CSRRows), self.maintenance
         expected = (shape(problem.X)[1], problem.n_outputs)
@@ -578,17 +589,25 @@ class BudgetedSGD(Solver):
                 f"the model has {state.support} vectors and budget is {self.budget}: a running model does not shrink: "
                 "start anew"
             )
+        if (
+            A.dtype == np.float32
+            and self.precision == "auto"
+            and math.isinf(self.max_bytes)
+            and self.is_beyond(problem)
+        ):
+            state.drop_workspace()  # later examples may weigh more than those for which the precision was chosen
+            state.budget = in_float64(state.budget)
         state.order, state.position = np.empty(0, np.int64), 0
 
     def steps_per_epoch(self, problem: KernelProblem) -> int:
-        """One for each example, or as many batches as hold them all."""
+        """The number of batches that hold all examples."""
         return -(-problem.n // self.batch_size)
 
-    def advance(self, problem: KernelProblem, state: State, n_steps: int) -> int:
-        """Take n_steps steps, in place, and return how many; advance(a) then advance(b) is advance(a + b)."""
+    def advance(self, problem: KernelProblem, state: BudgetedState, n_steps: int) -> int:
+        """Take n_steps steps, in place; returns how many were taken."""
         begun = int(state.tally.steps)
         while True:
-            # vectors are centred whenever the number of steps has doubled
+            # vectors are centred anew whenever the number of steps has doubled
             taken = int(state.tally.steps)
             steps = min(n_steps - (taken - begun), (1 << taken.bit_length()) - taken)
             order = self._next_visits(problem, state, steps * self.batch_size)
@@ -605,8 +624,8 @@ class BudgetedSGD(Solver):
         )  # fmt: skip
         return taken - begun
 
-    def _learn(self, problem: KernelProblem, state: State, order: np.ndarray) -> None:
-        """Steps on the examples in order, in place, with more room for vectors and their features as they need it."""
+    def _learn(self, problem: KernelProblem, state: BudgetedState, order: np.ndarray) -> None:
+        """Take steps on the examples in order, in place, and make room for vectors and their features."""
         examples = Examples(problem.X, problem.y, problem.sample_weight, problem.target)
         rule, most_rows, seen = self._rule(problem), self._most_rows(state), 0
         track = math.isfinite(rule.radius) or self.maintenance.follows_norm
@@ -624,7 +643,7 @@ class BudgetedSGD(Solver):
             rows = whole_rows(len(vectors.Z) + max(len(vectors.Z) // 2, needed))
             state.budget = state.budget._replace(vectors=with_rows(vectors, min(rows, most_rows)))
 
-    def _batch(self, problem: KernelProblem, state: State) -> OneByOne | Batch:
+    def _batch(self, problem: KernelProblem, state: BudgetedState) -> OneByOne | Batch:
         if self.batch_size == 1:
             return OneByOne()
         (d, capacity), dtype, most = state.budget.vectors.Z.shape, state.budget.A.dtype, math.inf
@@ -633,8 +652,8 @@ class BudgetedSGD(Solver):
         k = self.batch_size
         return Batch(k, most, np.zeros((k, d), dtype), np.zeros(k, dtype), np.zeros((k, capacity), dtype))
 
-    def _next_visits(self, problem: KernelProblem, state: State, most: int) -> np.ndarray:
-        """The next examples, at most so many and at most to the end of the epoch, where a batch may be short."""
+    def _next_visits(self, problem: KernelProblem, state: BudgetedState, most: int) -> np.ndarray:
+        """The next examples: at most ``most``, and at most to the end of the epoch, where a batch may be short."""
         n = problem.n
         if most == 0:
             return np.empty(0, np.int64)
@@ -654,12 +673,14 @@ class BudgetedSGD(Solver):
 
     # -- output
 
-    def evaluate(self, problem: KernelProblem, state: State, model: KernelModel | None = None) -> dict[str, float]:
-        """What a checkpoint records.
+    def evaluate(
+        self, problem: KernelProblem, state: BudgetedState, model: KernelModel | None = None
+    ) -> dict[str, float]:
+        """The columns of a checkpoint.
 
-        ``objective`` is λ/2 ‖W‖² plus the mean loss of the examples at the time of their visit: an estimate that costs
-        nothing. ``degradation`` is the mean of ‖Δ‖/η over maintenances, ``degradation_per_step`` (Ē of Theorem 1) over
-        all steps.
+        ``objective`` is λ/2 ‖W‖² plus the mean loss of examples at the time of their visits: an estimate without
+        further kernel values. ``degradation`` is the mean of ‖Δ‖/η over maintenances, ``degradation_per_step`` (Ē of
+        Theorem 1) over all steps.
         """
         tally, amounts = state.tally, state.amounts
         steps, maintained = max(int(tally.steps), 1), int(tally.maintained)
@@ -673,11 +694,11 @@ class BudgetedSGD(Solver):
             "model_bytes": float(state.model_bytes),
         }
 
-    def certificate(self, problem: KernelProblem, state: State) -> None:
-        """None: the objective is only estimated, by losses at the time of visits, and no dual point comes with it."""
+    def certificate(self, problem: KernelProblem, state: BudgetedState) -> None:
+        """None: the objective is only estimated, and there is no dual point."""
         return None
 
-    def norm2(self, problem: KernelProblem, state: State) -> float:
+    def norm2(self, problem: KernelProblem, state: BudgetedState) -> float:
         """The squared norm ‖W‖², computed from all pairs of vectors."""
         kernel, count, coefficients = problem.kernel, state.support, state.coefficients
         if kernel.measure in from_product.table:  # nothing to compile
@@ -689,16 +710,16 @@ class BudgetedSGD(Solver):
             K = KernelMatrix(kernel, state.vectors()).block(np.arange(count))
         return float(np.sum((coefficients @ K) * coefficients))
 
-    def model(self, problem: KernelProblem, state: State) -> KernelModel:
-        """A finished copy, whose vectors stand where the data does."""
+    def model(self, problem: KernelProblem, state: BudgetedState) -> KernelModel:
+        """A finished copy; its vectors are rows of data."""
         return KernelModel(
             problem.kernel, np.arange(state.support), state.vectors(dtype_of(problem.X)), state.coefficients,
             np.zeros(problem.n_outputs), 0.0,
         )  # fmt: skip
 
 
-def scores(kernel: Any, X: Any, state: State) -> np.ndarray:
-    """Scores of rows X (in the layout of the state), of shape (n, n_outputs), straight from the buffer of vectors."""
+def scores(kernel: Any, X: Any, state: BudgetedState) -> np.ndarray:
+    """The scores of rows X, in the layout of the state, of shape (n, n_outputs)."""
     vectors, A, count, metric = state.budget.vectors, state.budget.A, state.support, metric_of(kernel)
     out, V = np.empty((shape(X)[0], A.shape[0])), np.empty((0, 0), A.dtype)
     if isinstance(X, DenseRows):

@@ -1,4 +1,4 @@
-"""Step sizes of budgeted SGD, with what each makes of λ and of a radius U that W is projected to.
+"""Step rules of budgeted SGD: the λ they use, their step sizes, and the radius U of a ball that W is projected to.
 
 =====================  =====  =================  =====
 step                   λ      η_t                U
@@ -18,17 +18,16 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
 
-from ...core.step_sizes import StepSize
+from ...core.losses.step_sizes import StepSize
 from ...files import savable
 
-#: Coefficients are multiples of 1/λ, and their squares, times weights and kernel values, are in single precision.
-SMALLEST_LAM = 1e-12
+SMALLEST_LAM = 1e-12  # below: squares of coefficients, which are multiples of 1/λ, could overflow single precision
 
 
 class Schedule(NamedTuple):
-    """What the loop sees of a step rule: λ, η_t, the radius, and whether η_t is at most loss/‖gΦ‖² (``passive``).
+    """A step rule, as the loop sees it: λ, η_t, the radius, and whether η_t is at most ℓ/‖gΦ‖² (``passive``).
 
-    The loss of a passive step is that after W has decayed.
+    Passive steps use the loss ℓ after W has decayed.
     """
 
     lam: float
@@ -38,7 +37,7 @@ class Schedule(NamedTuple):
 
     @property
     def is_constant(self) -> bool:
-        """Whether all steps have the same size: those of the Perceptron."""
+        """Whether all steps have the same size, as the steps of the Perceptron."""
         return self.step.power == 0.0 and not self.passive
 
 
@@ -50,7 +49,7 @@ class Step:
         savable()(cls)
 
     def schedule(self, lam: float) -> Schedule:
-        """The rule for a λ, as the loop sees it; refuses what no loop can do."""
+        """The schedule of this rule for a λ; refuses values that are no sizes or radii."""
         for name, value in vars(self).items():
             if isinstance(value, bool) or not isinstance(value, Real) or value != value:
                 raise TypeError(f"{name} of {type(self).__name__} must be a number, got {value!r}")

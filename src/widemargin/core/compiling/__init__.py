@@ -1,0 +1,1 @@
+"""How loops are compiled, and where their machine code is kept."""

@@ -1,0 +1,1 @@
+"""Instructions that Numba has no words for, in LLVM's language."""

@@ -1,0 +1,1 @@
+"""Kernels, their values in blocks, and stores of vectors with coefficients."""

@@ -1,0 +1,1 @@
+"""Losses, the best bias for scores, water levels, sizes of steps."""

@@ -1,0 +1,1 @@
+"""Which example comes next: orders of visits, and draws with probabilities."""

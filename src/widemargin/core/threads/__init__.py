@@ -1,0 +1,1 @@
+"""What goes on beside a loop: signals, and the threads of BLAS."""

@@ -1,0 +1,1 @@
+"""What estimators have in common: labels, checks, runs, binary problems, certificates, files."""

@@ -1,0 +1,1 @@
+"""The Stochastic Batch Perceptron, on examples in one place and in parts."""

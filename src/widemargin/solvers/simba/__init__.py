@@ -1,0 +1,1 @@
+"""SIMBA: linear machines learnt from single rows and columns."""

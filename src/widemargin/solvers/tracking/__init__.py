@@ -1,0 +1,1 @@
+"""Tracking: kernel machines that follow the optimum of a growing set of examples."""

@@ -1,0 +1,1 @@
+"""Kernel solvers that visit one example at a time."""

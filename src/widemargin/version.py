@@ -1,0 +1,3 @@
+"""The version of this library; ``CITATION.cff`` has the same."""
+
+__version__ = "0.2.0"
