@@ -25,6 +25,7 @@ import scipy.sparse as sp
 import widemargin as wm
 from widemargin import checkpoints, files, running
 from widemargin.history import History
+from widemargin.solvers.tracking.state import TrackerState
 
 #: Columns of a history that tell of the clock and of the cache, which a killed process takes with it.
 FLEETING = ("seconds", "kernel_computed")
@@ -129,7 +130,7 @@ def bits(value):
         value = [{name: float(row[name]) for name in sorted(row) if name not in FLEETING} for row in value]
     if hasattr(value, "counters"):
         value = replace(value, counters=replace(value.counters, kernel_computed=0))
-    if hasattr(value, "came"):  # how much room is behind the vectors of a stream depends on its slices
+    if isinstance(value, TrackerState):  # how much room is behind the vectors of a stream depends on its slices
         room, own = value.example.size, slice(value.count)
         arrays = {f.name: getattr(value, f.name) for f in fields(value)}
         value = {name: a[..., own] if np.shape(a)[-1:] == (room,) else a for name, a in arrays.items()}
