@@ -350,7 +350,6 @@ def child(name, count, seed, cold):
             break
         # one press ends a fit of a search, which goes on
         presses, at = 2 if name == "grid_search" else rng.choice([1, 1, 2]), lasts * rng.random()
-        presses = 1 if cold else presses  # Python sees two signals during one call of the compiler as one
         if presses == 1:
             time.sleep(3.1)  # so that it is a first one
         outcome, late = press(run, at, presses)

@@ -28,11 +28,16 @@ from sklearn.svm import SVC as RivalSVC
 from benchmarks import datasets
 from benchmarks.timing import verdict
 from widemargin import StochasticBatchPerceptron
-from widemargin.core.kernels.kernels import RBF
-from widemargin.core.losses import losses
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.layout import Preparation
 from widemargin.running import run
+
+try:
+    from widemargin.core.kernels.kernels import RBF
+    from widemargin.core.losses import losses
+except ImportError:  # benchmarks.peers.lines measures 0.2.0 by this file, too
+    from widemargin.core import losses
+    from widemargin.core.kernels import RBF
 
 CACHE_MB = 200
 

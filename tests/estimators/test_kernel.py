@@ -174,8 +174,8 @@ def test_every_solver_gives_a_certificate_and_a_history(solver, rng):
     assert certificate.gap == pytest.approx(certificate.primal - certificate.dual)
     for column in ("problem", "seconds", "epochs", "steps", "visits", "updates", "kernel_evals", "objective"):
         assert np.isfinite(model.history_[column]).all(), column
-    # the history has the values by which training went, of float32 kernel values; while these change a certificate by no
-    # more than the share of tol, or of the gap, that may stay hidden, training does not go on in float64
+    # the history has the values of float32 kernel values; training goes on in float64 where these hide more of the
+    # certificate than this share of tol, or of the gap
     allowed = proof.SHARE * max(1e-2 * certificate.primal, certificate.gap)
     assert model.history_["objective"][-1] == pytest.approx(certificate.primal, abs=allowed)
     if solver in ("smo", "sdca"):

@@ -2,8 +2,10 @@
 
 # ruff: noqa: PT012 – how far a block comes is what is tested
 
+import ctypes
 import math
 import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -18,7 +20,16 @@ from numba import types
 import widemargin as wm
 from widemargin.core.compiling import dispatch
 from widemargin.core.threads import interrupts
-from widemargin.core.threads.interrupts import Interrupts, at_once, heeded, limited, safe_place, told, unless_told
+from widemargin.core.threads.interrupts import (
+    Interrupts,
+    at_once,
+    each_press,
+    heeded,
+    limited,
+    safe_place,
+    told,
+    unless_told,
+)  # fmt: skip
 from widemargin.models import KernelModel
 
 
@@ -267,6 +278,36 @@ def test_ctrl_c_in_a_callback_of_the_compiler_is_not_lost():
     with pytest.raises(KeyboardInterrupt), numba.core.event.install_listener("numba:llvm_lock", Press()):
         doubled(1.0)
     assert doubled(2.0) == 4.0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a descriptor that gets a byte for each signal")
+def test_each_ctrl_c_counts_while_no_python_code_runs(monkeypatch):
+    monkeypatch.setattr(interrupts, "AGAIN", 3.0)
+    raise_signal = ctypes.CDLL(None)["raise"]
+
+    def presses(times):
+        with each_press(), each_press():  # loops are compiled within others
+            list(map(raise_signal, [signal.SIGINT] * times))  # no step of Python between two presses
+
+    monkeypatch.setattr(interrupts, "_last_press", -math.inf)
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    before = signal.set_wakeup_fd(write)
+    try:
+        with Interrupts() as pressed:
+            presses(1)
+            assert pressed.seen
+        monkeypatch.setattr(interrupts, "_last_press", -math.inf)
+        with pytest.raises(KeyboardInterrupt), Interrupts() as pressed:
+            presses(2)
+            safe_place()
+        assert pressed.seen
+        assert signal.set_wakeup_fd(before) == write
+        assert os.read(read, 9) == bytes([signal.SIGINT] * 3)  # who else counts signals gets them too
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(read)
+        os.close(write)
 
 
 def returned(kind):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..threads.interrupts import heeded
+from ..threads.interrupts import each_press
 
 try:
     from numba.core import event
@@ -116,11 +116,17 @@ class _Notice(Listener):  # type: ignore[misc]
 class _Heeded(Listener):  # type: ignore[misc]
     """Lets signals wait while a loop is compiled: an exception that is raised in a callback of LLVM would be lost."""
 
+    def __init__(self) -> None:
+        self._open: list[each_press] = []  # loops that are compiled within others come last
+
     def on_start(self, found: Any) -> None:
-        heeded().__enter__()
+        if threading.current_thread() is threading.main_thread():
+            self._open.append(each_press())
+            self._open[-1].__enter__()
 
     def on_end(self, found: Any) -> None:
-        heeded().__exit__()
+        if threading.current_thread() is threading.main_thread():
+            self._open.pop().__exit__()
 
 
 _notice = _Notice()

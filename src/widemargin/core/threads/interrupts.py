@@ -23,6 +23,7 @@ thread only; in other threads these contexts do nothing, except for limits of ti
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 import threading
@@ -53,6 +54,8 @@ _open: list[bool] = []
 #: Open :class:`Interrupts`, the newest last; the first Ctrl-C sets their flags.
 _listeners: list[Interrupts] = []
 _last_press = -math.inf
+#: Ctrl-C that :func:`_note` was called for.
+_presses = 0
 
 
 class _Own(threading.local):
@@ -85,6 +88,8 @@ def safe_place() -> None:
 
 def _note(number: int, frame: FrameType | None) -> None:
     """Our handler of all signals within a context: record the signal."""
+    global _presses
+    _presses += number == signal.SIGINT
     if (number != signal.SIGINT or _is_for_all()) and number not in _due:
         _due.append(number)
     if _open and _open[-1]:
@@ -149,6 +154,36 @@ class heeded(ContextDecorator):
     def __exit__(self, *exc: object) -> None:
         if _is_main():
             _leave()
+
+
+class each_press(heeded):
+    """As :class:`heeded`, and Ctrl-C counts as often as it was pressed, also while no Python code runs for seconds.
+
+    Python calls a handler once for all signals of a number that came since it last looked. The file descriptor of
+    ``signal.set_wakeup_fd`` gets a byte for each.
+    """
+
+    def __enter__(self) -> each_press:
+        super().__enter__()
+        self._counts = sys.platform != "win32" and _is_main()
+        if self._counts:
+            self._read, self._write = os.pipe()
+            for end in (self._read, self._write):
+                os.set_blocking(end, False)
+            self._known, self._outer = _presses, signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._counts:
+            signal.set_wakeup_fd(self._outer)
+            os.close(self._write)
+            with os.fdopen(self._read, "rb") as pipe:
+                numbers = pipe.read() or b""
+            if self._outer >= 0:
+                os.write(self._outer, numbers)
+            for _ in range(numbers.count(signal.SIGINT) - (_presses - self._known)):
+                _note(signal.SIGINT, None)
+        super().__exit__(*exc)
 
 
 class at_once(ContextDecorator):

@@ -17,12 +17,15 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...core.losses import losses
 
 STEPS = 40  # steps of the interior point at most, on nearly all data
 PER_SECOND = 1e9  # operations a second that any machine makes
 MOST_WORK = 1e12  # operations, some minutes: no more are spent only because dual ascent proves nothing
 UNSURE = 2.0  # dual ascent may take so many times the epochs that are expected
+ENTRIES = 2**17  # entries of the data that the choice looks at; more change κ by less than its own error
 MANY_EPOCHS = 100  # the interior point needs no more; with a smaller max_iter it might not arrive
 
 
@@ -44,8 +47,9 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, problem: Any, tol: float) -> Facts:
-        """The facts of a linear problem; a pass over the data."""
-        squares = problem.column_squares()
+        """The facts of a linear problem, from evenly spaced rows: a pass over all data may be a tenth of a fit."""
+        step = int(problem.n * problem.mean_entries) // ENTRIES
+        squares = (problem.take(np.arange(0, problem.n, step)) if step > 1 else problem).column_squares()
         constant = problem.mean_weight if problem.intercept == "regularized" else 0.0
         kappa = problem.C * (float(squares.sum()) + constant)
         squared = losses.scalar_loss(problem.target).lipschitz == float("inf")
