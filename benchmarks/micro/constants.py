@@ -1,6 +1,6 @@
 """What half and twice each tuned constant does to the time of fits: one table.
 
-    python -m benchmarks.micro.constants [--jobs 2] [--turns 5] [names]      constants whose names have one of these parts
+    python -m benchmarks.micro.constants [--jobs 2] [--turns 5] [names]      constants whose names have such a part
 
 Each constant is halved and doubled in a copy of the package, which compiles its own loops. A process fits the data sets
 of the constant's room, in turn, after a first fit of each; times are processor seconds of one thread, and the least of
