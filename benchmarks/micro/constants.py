@@ -2,11 +2,11 @@
 
     python -m benchmarks.micro.constants [--jobs 2] [--turns 5] [names]      constants whose names have such a part
 
-Each constant is halved and doubled in a copy of the package, which compiles its own loops. A process fits the data sets
-of the constant's room, in turn, after a first fit of each; times are processor seconds of one thread, and the least of
-the turns counts, because other processes run beside. "as it is" is measured as often as all others, so that its spread
-shows what is noise. A ratio below 1 means that the changed constant is faster. Fits that end with another reason than
-that of the constant as it is are marked with "!".
+Each constant is halved and doubled in a copy of the package, which compiles its own loops. Two processes on one core,
+one with the copy and one with the package as it is, take turns at fits of the data sets that reach the constant, after
+a first fit of each. A ratio is that of the least processor seconds of the turns; below 1 the changed constant is
+faster. The first rows compare the package with itself, which shows what is noise. "!" marks fits that end for another
+reason than those of the package as it is.
 """
 
 import os
@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import json
+import queue
 import re
 import shutil
 import subprocess
@@ -113,81 +114,97 @@ def copied(folder, file, name, factor):
     )
 
 
-def fitted(kind, turns):
-    """{data: (least processor seconds, reason)} of one kind of fit."""
+def fit_in_turns(kind):
+    """A child: fits the data of a kind of fits once for each line that comes in, and says seconds and reasons."""
     import widemargin
 
     warnings.simplefilter("ignore")
     words, names = FITS[kind]
-    sets, found = _sets(), {}
-    models = {name: eval(words, vars(widemargin).copy() | {k: getattr(widemargin, k) for k in widemargin.__all__})
-              for name in names}  # fmt: skip
+    sets = _sets()
+    model = eval(
+        words, {name: getattr(widemargin, name) for name in ("LinearSVC", "SVC", "BudgetedSVC", "IncrementalSVC")}
+    )
+    models = {name: model.__sklearn_clone__().set_params(random_state=0) for name in names}
     for name in names:
-        models[name].set_params(random_state=0).fit(*sets[name])
-    for _ in range(turns):
+        models[name].fit(*sets[name])
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        found = {}
         for name in names:
             since = time.process_time()
             models[name].fit(*sets[name])
-            took = time.process_time() - since
-            found[name] = min(took, found.get(name, (np.inf,))[0]), str(models[name].stop_reason_)
-    return found
+            found[name] = time.process_time() - since, str(models[name].stop_reason_)
+        print(json.dumps(found), flush=True)
 
 
-def measured(job, turns):
-    """What a process of its own finds for (constant, kind, factor)."""
-    place, kind, factor = job
+def child(kind, sources, cache):
+    """A process that waits for its turns."""
+    environment = {**os.environ, "PYTHONPATH": f"{sources}{os.pathsep}{datasets.ROOT}"}
+    if cache:
+        environment["NUMBA_CACHE_DIR"] = cache
+    command = [sys.executable, "-m", "benchmarks.micro.constants", "--fit", kind]
+    return subprocess.Popen(
+        command, env=environment, cwd=datasets.ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+
+def measured(place, kind, factor, turns, cores):
+    """For example "0.98 (a9a) to 1.12 (mnist 8)": the least and the greatest ratio, and where they were."""
+    core, least, reasons = cores.get(), ({}, {}), ({}, {})
     with tempfile.TemporaryDirectory() as folder:
-        sources = Path(folder, "src")
-        if factor == 1.0:
-            sources.symlink_to(SOURCES)
-        else:
-            copied(sources, *place.split(), factor)
-        environment = {**os.environ, "PYTHONPATH": f"{sources}{os.pathsep}{datasets.ROOT}"}
-        if factor != 1.0:
-            environment["NUMBA_CACHE_DIR"] = folder
-        command = [sys.executable, "-m", "benchmarks.micro.constants", "--fit", kind, "--turns", str(turns)]
-        done = subprocess.run(command, env=environment, cwd=datasets.ROOT, capture_output=True, text=True)
-    if done.returncode:
-        return {"failed": " ".join(done.stderr.split())[-200:]}
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def ratios(found, base):
-    """For example ".98 to 1.12 (mnist 8)": the least and the most of the ratios, and where the most was."""
-    if "failed" in found:
-        return found["failed"]
-    each = {name: seconds / np.median([one[name][0] for one in base]) for name, (seconds, _) in found.items()}
-    other = any(reason != base[0][name][1] for name, (_, reason) in found.items())
-    least, most = min(each, key=each.get), max(each, key=each.get)
-    return f"{each[least]:.2f} ({least}) to {each[most]:.2f} ({most}){' !' * other}"
+        if place:
+            copied(Path(folder, "src"), *place.split(), factor)
+        pair = child(kind, SOURCES, None), child(kind, Path(folder, "src") if place else SOURCES, place and folder)
+        try:
+            for process in pair:
+                if hasattr(os, "sched_setaffinity"):
+                    os.sched_setaffinity(process.pid, {core})
+                if not process.stdout.readline():
+                    return "failed"
+            for turn in range(2 * turns):
+                which = (turn + turn // 2) % 2  # each is first as often as the other
+                pair[which].stdin.write("\n")
+                pair[which].stdin.flush()
+                for name, (seconds, reason) in json.loads(pair[which].stdout.readline()).items():
+                    least[which][name] = min(seconds, least[which].get(name, seconds))
+                    reasons[which][name] = reason
+        finally:
+            for process in pair:
+                process.stdin.close()
+                process.wait()
+            cores.put(core)
+    ratios = {name: least[1][name] / least[0][name] for name in least[0]}
+    low, high = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
+    return f"{ratios[low]:.2f} ({low}) to {ratios[high]:.2f} ({high}){' !' * (reasons[0] != reasons[1])}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="pairs of processes at a time, each pair on its own core")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--fit", help="what a child does")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     if given.fit:
-        print(json.dumps(fitted(given.fit, given.turns)))
+        fit_in_turns(given.fit)
         return
     _sets()  # the text of data sets is read once
     chosen = [(p, kind) for p, kind in CONSTANTS if not given.names or any(n in p for n in given.names)]
-    kinds = sorted({kind for _, kind in chosen})
-    jobs = [("", kind, 1.0) for kind in kinds for _ in range(3)]
-    jobs += [(place, kind, factor) for place, kind in chosen for factor in (0.5, 2.0)]
-    measured(jobs[0], 1)  # so that each kind is compiled once
+    cores = queue.Queue()
+    for core in range(given.jobs):
+        cores.put(core)
+    print("| constant | fits | halved | doubled |\n|---|---|---|---|", flush=True)
     with ThreadPoolExecutor(given.jobs) as pool:
-        results = list(pool.map(lambda job: measured(job, given.turns), jobs))
-    base = {kind: [r for job, r in zip(jobs, results, strict=True) if job[:2] == ("", kind)] for kind in kinds}
-    print("| constant | fits | halved | doubled |\n|---|---|---|---|")
-    for kind in kinds:
-        print(f"| as it is | {kind} | {' ; '.join(ratios(one, base[kind]) for one in base[kind])} | |")
-    by_job = dict(zip(jobs, results, strict=True))
-    for place, kind in chosen:
-        half, twice = (ratios(by_job[place, kind, factor], base[kind]) for factor in (0.5, 2.0))
-        print(f"| `{place}` | {kind} | {half} | {twice} |", flush=True)
+        kinds = sorted({kind for _, kind in chosen})
+        same = list(pool.map(lambda kind: measured("", kind, 1.0, given.turns, cores), kinds))  # compiles, too
+        for kind, found in zip(kinds, same, strict=True):
+            print(f"| as it is | {kind} | {found} | |", flush=True)
+        jobs = [
+            [pool.submit(measured, place, kind, factor, given.turns, cores) for factor in (0.5, 2.0)]
+            for place, kind in chosen
+        ]
+        for (place, kind), both in zip(chosen, jobs, strict=True):
+            print(f"| `{place}` | {kind} | {both[0].result()} | {both[1].result()} |", flush=True)
 
 
 if __name__ == "__main__":
