@@ -135,10 +135,10 @@ class Part:
         examples = sdca.Examples(self.beta, self.q, np.zeros(problem.n), unused, unused.copy())
         weights = sdca.Weights(w, v.copy(), *np.zeros((2, outputs)))
         sums = sdca.Sums(np.empty((0, outputs)), np.zeros(outputs), np.zeros(outputs), np.zeros(1))
-        rule = sdca.SDCARule(scale * self.C, 0.0, 0.0, 0.0, 0, np.ones(outputs))
+        rule = sdca.SDCARule(scale * self.C, np.ones(outputs))
         data = sdca.Data(problem.X, problem.y, problem.sample_weight, np.empty((0, 1)))
         order, changed = np.arange(problem.n, dtype=np.int32), 0
-        space = sdca.Scratch(*np.zeros((2, outputs)))
+        space = np.zeros((2, outputs))
         for _ in range(passes):
             rng.shuffle(order)
             course = sdca.Course(order, problem.n, 0, 0, np.uint64(0), False, problem.n, 0, problem.n)
