@@ -504,8 +504,8 @@ def test_first_visits_find_lengths_and_products_with_the_common_direction(classe
 )
 def test_scores_of_certificates_come_from_float64_weights_but_for_very_many(classes, d, expected, rng, monkeypatch):
     problem, found = drawn(rng, losses.Hinge(), True, 20, d, classes=classes, density=0.01, dtype=np.float32), []
-    state, measures = SDCA().init(problem, rng), SDCA._measures
-    monkeypatch.setattr(SDCA, "_measures", lambda *given: (found.append(given[4].dtype), measures(*given))[1])
+    state, measures = SDCA().init(problem, rng), sdca.measures
+    monkeypatch.setattr(sdca, "measures", lambda *given: (found.append(given[3].dtype), measures(*given))[1])
     SDCA().certificate(problem, state)
     assert found == [np.dtype(expected)]
 

@@ -760,7 +760,7 @@ class Interior(Solver):
     def init(self, problem: Any, rng: Any = None) -> InteriorState:
         """The state with w = 0 and α inside its box."""
         self.check(problem)
-        zeros = blank(self.state_class, self.sizes(problem))
+        zeros: dict[str, Any] = blank(self.state_class, self.sizes(problem))
         state = self.state_class(**zeros, variables=self.start(problem))
         state.moved[:] = True
         # until the first step asks
@@ -914,7 +914,7 @@ class Interior(Solver):
 
 
 #: The arrays of a part.
-KEPT = Row(SCHEMAS[Variables].fields())
+KEPT = Row(SCHEMAS[Variables].fields())  # type: ignore[arg-type]
 
 
 @savable("InteriorOnParts.State", variables=Own(Variables), kept=Each(KEPT, alone=True))

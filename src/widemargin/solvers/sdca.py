@@ -425,6 +425,19 @@ def add_measures(X, target, y, s, C, alpha, at, z, out):
                 out[1, c] -= C * own * losses.conjugate(loss, -alpha[i, c] / (C * own), label)
 
 
+def measures(problem: Problem, C: float, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The three sums of :func:`add_measures` for the dual variables α of shape (n, outputs), at (W, b)."""
+    out, s, at = np.zeros((3, problem.n_outputs)), problem.sample_weight, Affine(W, b)
+    add_measures(problem.X, problem.target, problem.y, s, C, alpha, at, np.empty(problem.n_outputs), out)
+    return out
+
+
+def combination(problem: Problem, alpha: np.ndarray) -> tuple[np.ndarray, int]:
+    """Σ xᵢαᵢᵀ for α of shape (n, outputs), of shape (d, outputs), and the entries of X read."""
+    W = np.zeros((problem.d, problem.n_outputs))
+    return W, int(add_combination(problem.X, np.ascontiguousarray(alpha), np.empty(problem.n_outputs), W))
+
+
 @compiled
 def add_combination(X, alpha, g, W):
     """W += Σ xᵢαᵢᵀ for α of shape (n, outputs); returns the entries of X read."""
@@ -748,8 +761,8 @@ class SDCA(Solver):
         self, problem: Problem, state: SDCAState, alpha: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """(W, b) = (Σ αᵢxᵢ, b₀ + κ²Σ αᵢ) in float64, and the entries of X read."""
-        W, alpha = np.zeros(state.w.W.shape), state.alpha if alpha is None else alpha
-        reads = int(add_combination(problem.X, np.ascontiguousarray(alpha), np.empty(problem.n_outputs), W))
+        alpha = state.alpha if alpha is None else alpha
+        W, reads = combination(problem, alpha)
         return W, state.base + state.constant * alpha.sum(axis=0), reads
 
     # -- stepping
@@ -768,11 +781,10 @@ class SDCA(Solver):
         return n_steps
 
     def _compile(self, problem: Problem, state: SDCAState) -> None:
-        """Compile all that a run on data of this kind calls, if that has not been done; no visit is made."""
-        X, target, looked_at = problem.X, problem.target, self._is_looked_at(problem, state)
-        dtypes = [part.dtype for part in (*X, state.order, state.w.W) if isinstance(part, np.ndarray)]
-        kind = type(X), *dtypes, type(target), type(target.loss), problem.n_outputs > 1, looked_at
-        kind = *kind, problem.has_free_bias
+        """Compile all that :meth:`advance` calls on data of this kind, if that has not been done; no visit is made."""
+        target, looked_at = problem.target, self._is_looked_at(problem, state)
+        dtypes = [part.dtype for part in (*problem.X, state.order, state.w.W) if isinstance(part, np.ndarray)]
+        kind = type(problem.X), *dtypes, type(target), type(target.loss), looked_at
         if kind in _compiled_for:
             return
         _compiled_for.add(kind)
@@ -780,10 +792,6 @@ class SDCA(Solver):
         nobody = state.alpha[:0]
         if looked_at:
             self._dual(problem, nobody, state.w.W[:0], np.zeros(problem.n_outputs))
-        if problem.has_free_bias:
-            self.weights(problem, state)
-        several = np.float64 if problem.n_outputs > 1 else state.w.W.dtype
-        self._measures(problem, problem.y[:0], nobody, np.zeros((1, problem.n_outputs), several), state.w.b)
         if state.w.W.dtype == np.float32:
             add_combination(problem.X, nobody, np.empty(problem.n_outputs), np.zeros((1, problem.n_outputs)))
 
@@ -851,12 +859,6 @@ class SDCA(Solver):
         add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, alpha, out)
         return out - 0.5 * (charge + np.einsum("jc,jc->c", W, W, dtype=np.float64))
 
-    def _measures(self, problem: Problem, y: np.ndarray, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """The three sums of :func:`add_measures`, by output."""
-        out, s, at = np.zeros((3, problem.n_outputs)), problem.sample_weight, Affine(W, b)
-        add_measures(problem.X, problem.target, y, s, problem.C, alpha, at, np.empty(problem.n_outputs), out)
-        return out
-
     # -- output
 
     def weights(self, problem: Problem, state: SDCAState) -> tuple[np.ndarray, np.ndarray]:
@@ -889,7 +891,7 @@ class SDCA(Solver):
         alpha, free = self.duals(problem, state).T, problem.has_free_bias
         # scores are computed in float64; large float32 weights of a single output are read as they are
         W = W.astype(np.float64 if problem.n_outputs > 1 else state.w.W.dtype, copy=False)
-        loss, gain, inner = self._measures(problem, problem.y, alpha, W, b).sum(axis=1)
+        loss, gain, inner = measures(problem, problem.C, alpha, W, b).sum(axis=1)
         penalty = problem.penalty(W, b)
         primal = penalty + float(loss) / problem.n
         # to first order in the rounding of w, which is at most one unit in the last place for each update
@@ -923,9 +925,6 @@ class SDCA(Solver):
 
 def balanced(alpha: np.ndarray) -> np.ndarray:
     """α of shape (n, outputs) with the sign of the larger sum scaled down, so that the sum of each output is 0."""
-    heavy, light = np.maximum(alpha, 0.0).sum(axis=0), -np.minimum(alpha, 0.0).sum(axis=0)
-    least, alpha = np.minimum(heavy, light), alpha.copy()
-    for side, total in ((alpha > 0.0, heavy), (alpha < 0.0, light)):
-        factor = np.divide(least, total, out=np.ones_like(total), where=total > 0.0)
-        alpha = np.where(side, alpha * factor, alpha)
-    return alpha
+    sums = np.stack([np.maximum(alpha, 0.0).sum(axis=0), -np.minimum(alpha, 0.0).sum(axis=0)])
+    up, down = np.divide(sums.min(axis=0), sums, out=np.ones_like(sums), where=sums > 0.0)
+    return alpha * np.where(alpha > 0.0, up, down)

@@ -48,7 +48,7 @@ from ...arguments import not_negative, positive, whole
 from ...core.losses import losses
 from ...core.losses.water_level import pour, room
 from ...core.rows.columns import as_columns
-from ...core.rows.rows import CSRRows, DenseRows, row_norms2
+from ...core.rows.rows import CSRRows, DenseRows
 from ...core.rows.sources import Remote
 from ...core.sampling.cover import tops_of
 from ...core.sampling.importance import Examples, Scratch, Side
@@ -378,13 +378,16 @@ class Simba(Solver):
         _, y, s = problem.binary_part(c)
         return y, np.empty(0) if np.all(s == 1.0) else s
 
+    @staticmethod
+    def _signed(problem: Problem, alpha: np.ndarray) -> np.ndarray:
+        """α of shape (outputs, n) with the signs of the labels."""
+        return np.stack([problem.binary_part(c)[1] for c in range(problem.n_outputs)]) * alpha
+
     def _size(self, problem: Problem) -> float:
         """R, which no row exceeds."""
         if self.size is not None:
             return float(self.size)
-        norms2 = np.empty(problem.n)
-        row_norms2(problem.X, norms2)
-        largest = float(norms2.max(initial=0.0)) + (problem.intercept == "regularized")
+        largest = float(problem.squared_lengths().max(initial=0.0)) + (problem.intercept == "regularized")
         return math.sqrt(largest) if largest > 0.0 else 1.0
 
     def _nu_of_sample(self, problem: Problem, state: SimbaState, c: int, counted: bool) -> float:
@@ -563,7 +566,7 @@ class Simba(Solver):
         known = -math.inf
         if problem.intercept != "unregularized":
             w, _, alpha = self.averages(state)
-            beta = np.stack([self._labels(problem, c)[0] for c in range(problem.n_outputs)]) * alpha / state.size**2
+            beta = self._signed(problem, alpha) / state.size**2
             norm2 = np.array([sum_of_squares(each) for each in w]) / state.size**2
             known = problem.dual_of_multiple(beta, problem.lam * norm2 * (1.0 + 1e-9))
         return problem.certificate(W, b, known)
@@ -586,7 +589,7 @@ class Simba(Solver):
         if state.ascent is not None:
             return self._sdca.duals(problem, state.ascent)
         _, _, alpha = self.averages(state)
-        beta = np.stack([self._labels(problem, c)[0] for c in range(problem.n_outputs)]) * np.maximum(alpha, 0.0)
+        beta = self._signed(problem, np.maximum(alpha, 0.0))
         caps = np.stack([problem.caps_of(c) for c in range(problem.n_outputs)])
         with np.errstate(divide="ignore"):
             share = np.min(caps / np.abs(beta), axis=1, initial=np.inf, where=beta != 0.0)
