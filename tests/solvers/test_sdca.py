@@ -468,14 +468,16 @@ def test_linear_svc_goes_on_from_its_dual_variables(rng):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("step", [1, 3, 40])
-def test_some_rows_have_the_mean_and_the_scores_of_those_rows(step, sparse, rng):
-    D = rng.normal(size=(37, 6)) * (rng.random((37, 6)) < 0.4)
-    D[[0, 3, 36]] = 0.0
-    some, u = sdca.SomeRows.of(as_rows(sp.csr_matrix(D) if sparse else D), step), rng.normal(size=6)
-    np.testing.assert_allclose(some.mean(6), D[::step].mean(axis=0), atol=1e-15)
-    np.testing.assert_allclose(some.scores(u), D[::step] @ u, atol=1e-15 * 20)
-    assert some.values.size == (np.count_nonzero(D[::step]) if sparse else D[::step].size)
+@pytest.mark.parametrize("most", [37, 13, 1])
+def test_the_common_direction_is_that_of_the_mean_of_some_rows_at_equal_distances(most, sparse, rng, monkeypatch):
+    monkeypatch.setattr(sdca, "MEAN_ROWS", most)
+    problem = drawn(rng, losses.Hinge(), sparse, 37, 6, "regularized", C=50.0, density=0.4)
+    X, step = as_matrix(problem.X), -(-37 // most)
+    some = (X.toarray() if sparse else X)[::step]
+    state = started(SDCA(), problem)
+    direction = np.append(some.mean(axis=0), 1.0)
+    np.testing.assert_allclose(np.append(state.U, state.along), direction / np.linalg.norm(direction), rtol=1e-12)
+    assert state.counters.feature_reads == 2 * (np.count_nonzero(some) if sparse else some.size)
 
 
 def test_a_single_class_is_refused(rng):
@@ -502,8 +504,8 @@ def test_first_visits_find_lengths_and_products_with_the_common_direction(classe
 )
 def test_scores_of_certificates_come_from_float64_weights_but_for_very_many(classes, d, expected, rng, monkeypatch):
     problem, found = drawn(rng, losses.Hinge(), True, 20, d, classes=classes, density=0.01, dtype=np.float32), []
-    state, measures = SDCA().init(problem, rng), SDCA._measures
-    monkeypatch.setattr(SDCA, "_measures", lambda *given: (found.append(given[4].dtype), measures(*given))[1])
+    state, measures = SDCA().init(problem, rng), sdca.measures
+    monkeypatch.setattr(sdca, "measures", lambda *given: (found.append(given[3].dtype), measures(*given))[1])
     SDCA().certificate(problem, state)
     assert found == [np.dtype(expected)]
 

@@ -45,7 +45,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -53,9 +53,9 @@ from ..core.losses import losses
 from ..files import savable
 from ..history import Counters
 from ..models import LinearModel
-from ..problems.linear import Affine, Problem
+from ..problems.linear import Problem
 from ..problems.objective import Certificate, sum_of_squares
-from ..schemas import Array, Each, Row
+from ..schemas import Array, Each, Row, blank
 from . import sdca
 from .parts import HeldByParts
 from .protocol import Capabilities, Solver
@@ -98,8 +98,7 @@ class Part:
     def _combine(self) -> np.ndarray:
         """Σ βᵢxᵢ, of shape (d, outputs)."""
         if self.combined is None:
-            self.combined = np.zeros_like(self.sum)
-            sdca.add_combination(self.problem.X, self.beta, np.empty(self.problem.n_outputs), self.combined)
+            self.combined, _ = sdca.combination(self.problem, self.beta)
         return self.combined
 
     def round(self, z: np.ndarray, v: np.ndarray, rho: np.ndarray, theta: float, number: int, passes: int) -> tuple:
@@ -135,10 +134,10 @@ class Part:
         examples = sdca.Examples(self.beta, self.q, np.zeros(problem.n), unused, unused.copy())
         weights = sdca.Weights(w, v.copy(), *np.zeros((2, outputs)))
         sums = sdca.Sums(np.empty((0, outputs)), np.zeros(outputs), np.zeros(outputs), np.zeros(1))
-        rule = sdca.SDCARule(scale * self.C, 0.0, 0.0, 0.0, 0, np.ones(outputs))
+        rule = sdca.SDCARule(scale * self.C, np.ones(outputs))
         data = sdca.Data(problem.X, problem.y, problem.sample_weight, np.empty((0, 1)))
         order, changed = np.arange(problem.n, dtype=np.int32), 0
-        space = sdca.Scratch(*np.zeros((2, outputs)))
+        space = np.zeros((2, outputs))
         for _ in range(passes):
             rng.shuffle(order)
             course = sdca.Course(order, problem.n, 0, 0, np.uint64(0), False, problem.n, 0, problem.n)
@@ -151,20 +150,19 @@ class Part:
 
     def measure(self, W: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(Σ sᵢ × loss at the weights, −Σ C sᵢ ℓ*(−βᵢ/(C sᵢ))) of each output."""
-        problem, outputs = self.problem, self.problem.n_outputs
-        out, at, s = np.zeros((3, outputs)), Affine(W, b), problem.sample_weight
-        sdca.add_measures(problem.X, problem.target, problem.y, s, self.C, self.beta, at, np.empty(outputs), out)
-        return out[0], out[1]
+        loss, gain, _ = sdca.measures(self.problem, self.C, self.beta, W, b)
+        return loss, gain
 
 
 #: The arrays of a part.
 KEPT = Row({"beta": Array("n", "outputs"), "sum": Array("d", "outputs")})
 
 
-@savable(
-    "Consensus.State", z=Array("d", "outputs"), c=Array("d", "outputs"), v=Array("outputs"), r=Array("outputs"),
-    rho=Array(2), mass=Array("outputs"), ahead=Array("outputs"), kept=Each(KEPT, alone=True),
-)  # fmt: skip
+PerWeight = Annotated[np.ndarray, Array("d", "outputs")]
+PerOutput = Annotated[np.ndarray, Array("outputs")]
+
+
+@savable("Consensus.State", kept=Each(KEPT, alone=True))
 @dataclass
 class ConsensusState(HeldByParts):
     """All that a run knows beside the parts, which keep the β.
@@ -177,13 +175,13 @@ class ConsensusState(HeldByParts):
     mass, ahead : the inertia of v, and r − v in the round before
     """
 
-    z: np.ndarray
-    c: np.ndarray
-    v: np.ndarray
-    r: np.ndarray
-    rho: np.ndarray
-    mass: np.ndarray
-    ahead: np.ndarray
+    z: PerWeight
+    c: PerWeight
+    v: PerOutput
+    r: PerOutput
+    rho: Annotated[np.ndarray, Array(2)]
+    mass: PerOutput
+    ahead: PerOutput
     seed: int
     counters: Counters = field(default_factory=Counters)
 
@@ -260,11 +258,10 @@ class ConsensusADMM(Solver):
     def init(self, problem: Any, rng: np.random.Generator) -> ConsensusState:
         """The state before the first round: all zero."""
         self.check(problem)
-        shape, outputs = (problem.d, problem.n_outputs), problem.n_outputs
-        v, r, mass, ahead = np.zeros((4, outputs))
-        return ConsensusState(
-            np.zeros(shape), np.zeros(shape), v, r, np.full(2, START), mass, ahead, int(rng.integers(2**63))
-        )
+        zeros: dict[str, Any] = blank(ConsensusState, self.sizes(problem))
+        state = ConsensusState(**zeros, seed=int(rng.integers(2**63)))
+        state.rho[:] = START
+        return state
 
     def advance(self, problem: Any, state: ConsensusState, n_steps: int) -> int:
         """Make so many rounds, in place."""

@@ -55,7 +55,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -64,7 +64,7 @@ from scipy.special import expit
 from ..core.borrowing import borrow
 from ..core.compiling.dispatch import compiled, inlined
 from ..core.losses import losses
-from ..core.rows.rows import CSRRows, DenseRows, as_matrix, row_norms2, row_scores, some_rows
+from ..core.rows.rows import CSRRows, DenseRows, as_matrix, row_scores, some_rows
 from ..core.threads.blas import all_blas_threads
 from ..core.threads.interrupts import safe_place, unless_told
 from ..files import savable
@@ -73,7 +73,7 @@ from ..models import LinearModel
 from ..problems.linear import Problem
 from ..problems.objective import Certificate, rounding_of_sum
 from ..problems.parts import LocalParts
-from ..schemas import Array, Each, Either, Own, Row, Within
+from ..schemas import SCHEMAS, Array, Each, Either, Own, Row, Within, blank
 from . import protocol
 from .parts import HeldByParts
 from .protocol import Solver
@@ -124,21 +124,21 @@ class Rows(NamedTuple):
     z: np.ndarray
 
 
-_OF_SIDES = Either(Array("outputs", "n", "sides"), Array("n", "sides"))
-_BOUNDED = Either(Array("outputs", "n", "bounds"), Array("n", "bounds"))
+OfSides = Annotated[np.ndarray, Either(Array("outputs", "n", "sides"), Array("n", "sides"))]
+Bounded = Annotated[np.ndarray, Either(Array("outputs", "n", "bounds"), Array("n", "bounds"))]
 
 
-@savable("Interior.Variables", alpha=_OF_SIDES, room=_BOUNDED, lower=_OF_SIDES, upper=_BOUNDED)
+@savable("Interior.Variables")
 class Variables(NamedTuple):
     """α, the room r, and the multipliers l and m, of shape (outputs, n, sides), or (n, sides) for one output.
 
     Without upper bounds ``room`` and ``upper`` have no sides.
     """
 
-    alpha: np.ndarray
-    room: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+    alpha: OfSides
+    room: Bounded
+    lower: OfSides
+    upper: Bounded
 
 
 class Move(NamedTuple):
@@ -366,73 +366,42 @@ def sparse_products(X, root, A):
 
 
 class Block:
-    """Some rows zᵢ: rows of the data, perhaps with a constant 1 at the end."""
-
-    _scores: Any  # without the constant, as the next two
-    _squares: Any
-    _sums: Any
-    add_products: Any  # the lower triangle of A += Σ root² zᵢzᵢᵀ, given root and A
+    """Some rows zᵢ, as a float64 matrix or CSR, perhaps with a constant 1 at the end."""
 
     def __init__(self, rows: Any, constant: bool) -> None:
-        self.rows, self.constant = rows, constant
+        self.rows, self.constant, self.is_sparse = rows, constant, isinstance(rows, CSRRows)
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         """⟨w, zᵢ⟩ of all rows, for each row w of W."""
         d = W.shape[1] - self.constant
-        found = self._scores(W[:, :d])
+        if self.is_sparse:
+            found = np.empty((len(W), self.rows.indptr.size - 1))
+            sparse_scores(self.rows, np.ascontiguousarray(W[:, :d].T), np.empty(len(W)), found)
+        else:
+            found = W[:, :d] @ self.rows.T
         return found + W[:, d:] if self.constant else found
-
-    def squares(self) -> np.ndarray:
-        """‖zᵢ‖² of all rows."""
-        return self._squares() + self.constant
 
     def sums(self, G: np.ndarray) -> np.ndarray:
         """Σ gᵢzᵢ for each row g of G."""
-        found = self._sums(G)
+        if self.is_sparse:
+            columns = np.zeros((self.rows.n_features, len(G)))
+            add_combination(self.rows, np.ascontiguousarray(G.T), np.empty(len(G)), columns)
+            found = columns.T
+        else:
+            found = G @ self.rows
         return np.hstack([found, G.sum(axis=1, keepdims=True)]) if self.constant else found
 
-
-class DenseBlock(Block):
-    """Rows as a float64 matrix."""
-
-    def _scores(self, W: np.ndarray) -> np.ndarray:
-        return W @ self.rows.T
-
-    def _squares(self) -> np.ndarray:
-        return np.einsum("ij,ij->i", self.rows, self.rows)
-
-    def _sums(self, G: np.ndarray) -> np.ndarray:
-        return G @ self.rows
-
     def add_products(self, root: np.ndarray, A: np.ndarray) -> None:
+        """The lower triangle of A += Σ root² zᵢzᵢᵀ."""
+        if self.is_sparse:
+            sparse_products(self.rows, root, A)
+            return
         n, d = self.rows.shape
         scaled = np.empty((n, len(A)))
         np.multiply(self.rows, root[:, None], out=scaled[:, :d])
         if self.constant:
             scaled[:, d] = root
         blas.dsyrk(1.0, scaled.T, beta=1.0, c=A.T, overwrite_c=True)  # A.T is in Fortran's order
-
-
-class SparseBlock(Block):
-    """Rows as CSR."""
-
-    def _scores(self, W: np.ndarray) -> np.ndarray:
-        found = np.empty((len(W), self.rows.indptr.size - 1))
-        sparse_scores(self.rows, np.ascontiguousarray(W.T), np.empty(len(W)), found)
-        return found
-
-    def _squares(self) -> np.ndarray:
-        out = np.empty(self.rows.indptr.size - 1)
-        row_norms2(self.rows, out)
-        return out
-
-    def _sums(self, G: np.ndarray) -> np.ndarray:
-        found = np.zeros((self.rows.n_features, len(G)))
-        add_combination(self.rows, np.ascontiguousarray(G.T), np.empty(len(G)), found)
-        return found.T
-
-    def add_products(self, root: np.ndarray, A: np.ndarray) -> None:
-        sparse_products(self.rows, root, A)
 
 
 # ---------------------------------------------------------------- parts
@@ -449,11 +418,9 @@ def some_of(problem: Problem, rows: slice) -> Problem:
 
 def start(problem: Problem, C: float, scale: float) -> Variables:
     """The first variables, START of the way into their boxes; without bounds they grow with the targets."""
-    outputs, n, rule = problem.n_outputs, problem.n, InteriorRule.of(problem.loss)
-    alpha = np.empty((outputs, n, rule.sides))
-    for c in range(outputs):
-        alpha[c] = problem.binary_part(c)[2][:, None]
-    room = np.empty((outputs, n, 0)) if rule.squared else (1.0 - START) * C * alpha
+    outputs, rule = range(problem.n_outputs), InteriorRule.of(problem.loss)
+    alpha = np.stack([np.repeat(problem.binary_part(c)[2][:, None], rule.sides, axis=1) for c in outputs])
+    room = alpha[:, :, :0].copy() if rule.squared else (1.0 - START) * C * alpha
     alpha *= (2.0 * scale if rule.squared else 1.0) * START * C  # without bounds, of 1/q
     return Variables(alpha, room, np.full_like(alpha, scale), np.full_like(room, scale))
 
@@ -478,11 +445,10 @@ class Part:
         self.rule = InteriorRule.of(problem.loss)
         self.constant = problem.intercept != "none"
         self.logistic = isinstance(problem.loss, losses.Log)
-        self.width = problem.d + self.constant
         self.variables = start(problem, C, scale) if variables is None else variables
         self.scores, self.first, self.second = np.zeros((3, problem.n_outputs, problem.n))
         self.bound, self.tau = np.zeros((2, problem.n_outputs))
-        self.squares = np.full(problem.n, -1.0)  # ‖zᵢ‖², when they have been needed
+        self.lengths = np.sqrt(problem.squared_lengths() + self.constant)  # ‖zᵢ‖
         height = max(1, ENTRIES_AT_ONCE // max(1, problem.d))
         slices = [slice(i, min(i + height, problem.n)) for i in range(0, problem.n, height)]
         self._pieces = [(rows, some_of(problem, rows)) for rows in slices]
@@ -509,27 +475,24 @@ class Part:
 
     def weigh(self, which: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, ...]:
         """(Lower triangle of ZᵀΘ̄⁻¹Z by rows, Zᵀ of Σ σρ/Θ and of β for each sign of σ, the sums of MEASURED)."""
-        width, problem = self.width, self.problem
+        problem, width = self.problem, self.problem.d + self.constant
         systems, vectors = np.zeros((which.size, width, width)), np.zeros((which.size, 3, width))
         sums = np.zeros((which.size, MEASURES))
         measures = [row.view(MEASURED)[0] for row in sums]
-        shown = W.copy()
-        shown[:, : problem.d] = W[:, : problem.d].astype(problem.dtype)  # as the model rounds them
+        shown = as_shown(problem, W)
         for rows, piece, block in self._blocks():
             self.scores[which, rows] = block.scores(W)
-            if self.squares[rows.start] < 0.0:
-                self.squares[rows] = block.squares()
             seen = self.scores[which, rows] if problem.dtype == np.float64 else block.scores(shown)
             for k, c in enumerate(which):
                 safe_place()  # the products below take longest
                 out = np.empty((4, seen.shape[1]))
-                rule, own, variables = self._of(c, rows, piece)
+                rule, own, variables, _ = self._of(c, rows, piece)
                 if self.logistic:
                     weigh_logistic(own, variables.alpha, seen[k], out, measures[k])
                 else:
                     weigh_rows(rule, own, variables, seen[k], out, measures[k])
-                lengths = np.sqrt(self.squares[rows])
-                error = rounding_of_sum(self.width + 1) * math.sqrt(shown[k] @ shown[k]) * lengths
+                lengths = self.lengths[rows]
+                error = rounding_of_sum(width + 1) * math.sqrt(shown[k] @ shown[k]) * lengths
                 measures[k].rounding += lost(piece.loss, own, seen[k], error)
                 measures[k].pulled += (out[2] - out[3]) @ lengths
                 block.add_products(out[0], systems[k])
@@ -541,12 +504,12 @@ class Part:
         for the predictor's changes of w and the bound of e.
         """
         shortest, sums = np.ones(which.size), np.zeros((which.size, 2))
-        vectors, self.bound[which] = np.zeros((which.size, 2, self.width)), bound
+        vectors, self.bound[which] = np.zeros((which.size, 2, change.shape[1])), bound
         for rows, piece, block in self._blocks():
             self.first[which, rows] = block.scores(change)
             for k, c in enumerate(which):
                 out = np.empty((2, rows.stop - rows.start))
-                shortest[k], *found = predict_rows(*self._of(c, rows, piece), self._move(c, rows), out, shortest[k])
+                shortest[k], *found = predict_rows(*self._of(c, rows, piece), out, shortest[k])
                 sums[k] += found
                 vectors[k] += block.sums(out)
         return shortest, sums, vectors
@@ -558,7 +521,7 @@ class Part:
         for rows, piece, block in self._blocks():
             self.second[which, rows] = block.scores(change)
             for k, c in enumerate(which):
-                shortest[k] = correct_rows(*self._of(c, rows, piece), self._move(c, rows), shortest[k])
+                shortest[k] = correct_rows(*self._of(c, rows, piece), shortest[k])
         return (shortest,)
 
     def slope(self, which: np.ndarray, change: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -567,7 +530,7 @@ class Part:
         for rows, piece, block in self._blocks():
             moved = block.scores(change)
             for k, c in enumerate(which):
-                _, own, _ = self._of(c, rows, piece)
+                own = self._of(c, rows, piece)[1]
                 slopes[k] -= (own.cap * expit(-own.y * (own.z + length[k] * moved[k]))) @ (own.y * moved[k])
         return (slopes,)
 
@@ -576,27 +539,32 @@ class Part:
         for rows, piece in [] if self.logistic else self._pieces:
             for k, c in enumerate(which):
                 if length[k] > 0.0:
-                    move_rows(*self._of(c, rows, piece), self._move(c, rows), length[k])
+                    move_rows(*self._of(c, rows, piece), length[k])
         return self.weigh(which, W)
 
     def _blocks(self) -> Iterator[tuple[slice, Problem, Block]]:
         """(Slice of the examples, their problem, their rows), some at a time."""
         for rows, piece in self._pieces:
             safe_place()
-            if self._stays_sparse:
-                block: Block = SparseBlock(piece.X, self.constant)
-            else:
-                values = piece.X.values if isinstance(piece.X, DenseRows) else as_matrix(piece.X).toarray()
-                block = DenseBlock(values.astype(np.float64, copy=False), self.constant)
-            yield rows, piece, block
+            values = piece.X
+            if not self._stays_sparse:
+                values = values.values if isinstance(values, DenseRows) else as_matrix(values).toarray()
+                values = values.astype(np.float64, copy=False)
+            yield rows, piece, Block(values, self.constant)
 
-    def _of(self, c: int, rows: slice, piece: Problem) -> tuple[InteriorRule, Rows, Variables]:
-        """The examples of a slice as output c sees them, and their variables."""
+    def _of(self, c: int, rows: slice, piece: Problem) -> tuple[InteriorRule, Rows, Variables, Move]:
+        """The examples of a slice as output c sees them, their variables, and the changes that messages bring."""
         _, y, s = piece.binary_part(c)
-        return self.rule, Rows(y, self.C * s, self.scores[c, rows]), Variables(*(v[c, rows] for v in self.variables))
+        own, variables = Rows(y, self.C * s, self.scores[c, rows]), Variables(*(v[c, rows] for v in self.variables))
+        move = Move(self.first[c, rows], self.second[c, rows], float(self.bound[c]), float(self.tau[c]))
+        return self.rule, own, variables, move
 
-    def _move(self, c: int, rows: slice) -> Move:
-        return Move(self.first[c, rows], self.second[c, rows], float(self.bound[c]), float(self.tau[c]))
+
+def as_shown(problem: Any, W: np.ndarray) -> np.ndarray:
+    """The weights as the model rounds them, with the intercepts as they are."""
+    shown = W.copy()
+    shown[:, : problem.d] = W[:, : problem.d].astype(problem.dtype)
+    return shown
 
 
 def lost(loss: Any, rows: Rows, z: np.ndarray, error: np.ndarray) -> float:
@@ -610,9 +578,9 @@ def lost(loss: Any, rows: Rows, z: np.ndarray, error: np.ndarray) -> float:
     return float(rows.cap @ (more * (after + before) if loss.smoothness < math.inf else more))
 
 
-def _measured(measures: np.ndarray, *names: str) -> np.ndarray:
-    """The columns of ``measures`` with these names of MEASURED."""
-    return measures[:, [_SUMS.index(name) for name in names]]
+def _measured(measures: np.ndarray) -> Any:
+    """The sums of each output by the names of MEASURED."""
+    return measures.view(MEASURED, np.recarray)[:, 0]
 
 
 class Equations:
@@ -642,25 +610,22 @@ class Equations:
 
 # ---------------------------------------------------------------- the solver
 
-_PARTS: dict[str, Any] = {
-    "w": Array("outputs", "width"), "combined": Array("outputs", 2, "width"), "measures": Array("outputs", MEASURES),
-    "moved": Array("outputs", dtype=np.bool_), "ended": Array("outputs", dtype=np.bool_),
-}  # fmt: skip
+OfOutputs = Annotated[np.ndarray, Array("outputs", dtype=np.bool_)]
 
 
-@savable("Interior.State", variables=Within(Variables), **_PARTS)
+@savable("Interior.State")
 @dataclass
 class InteriorState(protocol.State):
     """For each output w with the intercept last, Zᵀβ for each sign of σ, the sums of MEASURED, whether the output moved
     last, and whether it is finished; the variables, if they are in this process; the messages to all parts (``trips``).
     """
 
-    w: np.ndarray
-    combined: np.ndarray
-    measures: np.ndarray
-    moved: np.ndarray
-    ended: np.ndarray
-    variables: Variables
+    w: Annotated[np.ndarray, Array("outputs", "width")]
+    combined: Annotated[np.ndarray, Array("outputs", 2, "width")]
+    measures: Annotated[np.ndarray, Array("outputs", MEASURES)]
+    moved: OfOutputs
+    ended: OfOutputs
+    variables: Annotated[Variables, Within(Variables)]
     trips: int = 0
     bytes_sent: int = 0
     bytes_received: int = 0
@@ -795,13 +760,11 @@ class Interior(Solver):
     def init(self, problem: Any, rng: Any = None) -> InteriorState:
         """The state with w = 0 and α inside its box."""
         self.check(problem)
-        outputs, width = problem.n_outputs, problem.d + (problem.intercept != "none")
-        state = self.state_class(
-            w=np.zeros((outputs, width)), combined=np.zeros((outputs, 2, width)),
-            measures=np.zeros((outputs, MEASURES)),
-            moved=np.ones(outputs, bool), ended=np.zeros(outputs, bool), variables=self.start(problem),
-        )  # fmt: skip
-        state.measures[:, 0] = problem.at_zero()[0] / problem.lam / outputs  # until the first step asks
+        zeros: dict[str, Any] = blank(self.state_class, self.sizes(problem))
+        state = self.state_class(**zeros, variables=self.start(problem))
+        state.moved[:] = True
+        # until the first step asks
+        _measured(state.measures).loss[:] = problem.at_zero()[0] / problem.lam / problem.n_outputs
         return state
 
     def start(self, problem: Any) -> Variables:
@@ -867,8 +830,9 @@ class Interior(Solver):
         """(Lengths, changes of w) of Mehrotra's steps."""
         which, right = system.which, system.right
         change = np.stack([each.solve(r) for each, r in zip(system.equations, right, strict=True)])
-        before, terms = _measured(system.measures, "complementarity", "terms").T
-        mean = before / np.maximum(terms, 1.0)
+        measured = _measured(system.measures)
+        before = measured.complementarity
+        mean = before / np.maximum(measured.terms, 1.0)
         shortest, sums, more = work.ask(state, "predict", which, change, TRUSTED * mean)
         after = before + shortest * (sums[:, 0] + shortest * sums[:, 1])
         share = np.divide(after, before, out=np.zeros_like(after), where=before > 0.0)
@@ -917,11 +881,9 @@ class Interior(Solver):
 
         The dual value is lowered by a bound on what rounding added to their difference.
         """
-        diagonal, free = self._diagonal(problem), problem.intercept == "unregularized"
-        shown = state.w.copy()
-        shown[:, : problem.d] = state.w[:, : problem.d].astype(problem.dtype)
-        primal = 0.5 * np.sum(diagonal * shown**2, axis=1) + _measured(state.measures, "loss")[:, 0]
-        linear, quadratic = _measured(state.measures, "up", "down"), _measured(state.measures, "up2", "down2")
+        diagonal, free, sums = self._diagonal(problem), problem.has_free_bias, _measured(state.measures)
+        primal = 0.5 * np.sum(diagonal * as_shown(problem, state.w) ** 2, axis=1) + sums.loss
+        linear, quadratic = np.stack([sums.up, sums.down], axis=1), np.stack([sums.up2, sums.down2], axis=1)
         factors = np.ones_like(linear)
         if free:  # the sign of β with the larger sum is scaled down
             sizes = np.abs(state.combined[:, :, -1])
@@ -937,10 +899,11 @@ class Interior(Solver):
     @staticmethod
     def _lost(problem: Any, state: InteriorState, w: np.ndarray) -> np.ndarray:
         """A bound on what rounding of the scores, of Zᵀβ and of the sums added to the gap of each output."""
-        of_sum, (of_scores, pulled) = rounding_of_sum(problem.n), _measured(state.measures, "rounding", "pulled").T
-        of_combined = of_sum * pulled
+        of_sum, sums = rounding_of_sum(problem.n), _measured(state.measures)
+        of_combined = of_sum * sums.pulled
         of_combined = of_combined * (np.linalg.norm(w, axis=1) + 0.5 * of_combined)
-        return of_scores + of_combined + of_sum * np.abs(_measured(state.measures, *_SUMS[:5])).sum(axis=1)
+        of_losses_and_duals = of_sum * np.abs(state.measures[:, :5]).sum(axis=1)
+        return sums.rounding + of_combined + of_losses_and_duals
 
     def duals(self, problem: Any, state: InteriorState) -> np.ndarray:
         """The dual variables β, of shape (outputs, n), part after part."""
@@ -951,10 +914,10 @@ class Interior(Solver):
 
 
 #: The arrays of a part.
-KEPT = Row({"alpha": _OF_SIDES, "room": _BOUNDED, "lower": _OF_SIDES, "upper": _BOUNDED})
+KEPT = Row(SCHEMAS[Variables].fields())  # type: ignore[arg-type]
 
 
-@savable("InteriorOnParts.State", variables=Own(Variables), kept=Each(KEPT, alone=True), **_PARTS)
+@savable("InteriorOnParts.State", variables=Own(Variables), kept=Each(KEPT, alone=True))
 @dataclass
 class InteriorPartsState(HeldByParts, InteriorState):
     """A state whose variables are with the parts."""

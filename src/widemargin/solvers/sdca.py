@@ -62,7 +62,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -70,17 +70,9 @@ from ..arguments import flag
 from ..core.borrowing import borrow, flat
 from ..core.compiling.dispatch import compiled, generic, inlined
 from ..core.losses import losses
-from ..core.losses.losses import (
-    EpsilonInsensitive,
-    Hinge,
-    Huberized,
-    HuberizedEpsilon,
-    Log,
-    SquaredEpsilon,
-    SquaredHinge,
-)
 from ..core.rows.rows import (
     DenseRows,
+    as_matrix,
     is_short,
     prefetch_rows,
     row_add,
@@ -90,6 +82,7 @@ from ..core.rows.rows import (
     row_scores,
     row_size,
     short_row_dots,
+    take_rows,
     touch,
 )
 from ..core.sampling.visits import note_visit, order_of_pass
@@ -124,31 +117,31 @@ def dual_step(loss, a, z, y, q, cap):
     """The new value of a dual variable a: argmax over α of −cap ℓ*(−α/cap) − (α − a) z − ½ q (α − a)², cap = C sᵢ."""
 
 
-@dual_step.case(Hinge)
+@dual_step.case(losses.Hinge)
 def hinge_step(loss, a, z, y, q, cap):
     return y * min(max(y * a + (1.0 - y * z) / q, 0.0), cap)
 
 
-@dual_step.case(SquaredHinge)
+@dual_step.case(losses.SquaredHinge)
 def squared_hinge_step(loss, a, z, y, q, cap):
     flatness = 0.5 / cap
     return y * max(y * a + (1.0 - y * z - flatness * y * a) / (q + flatness), 0.0)
 
 
-@dual_step.case(EpsilonInsensitive)
+@dual_step.case(losses.EpsilonInsensitive)
 def tube_step(loss, a, z, y, q, cap):
     free = a + (y - z) / q
     tube = loss.epsilon / q
     return min(max(min(max(0.0, free - tube), free + tube), -cap), cap)
 
 
-@dual_step.case(SquaredEpsilon)
+@dual_step.case(losses.SquaredEpsilon)
 def squared_tube_step(loss, a, z, y, q, cap):
     pull = q * a + y - z
     return min(max(0.0, pull - loss.epsilon), pull + loss.epsilon) / (q + 0.5 / cap)
 
 
-@dual_step.case(Log)
+@dual_step.case(losses.Log)
 def log_step(loss, a, z, y, q, cap):
     # With ya = cap·p and p = 1/(1 + exp(−t)), the derivative is zero where h(t) = t + offset + q·cap·p is zero.
     # h grows at a rate between 1 and 1 + q·cap/4, so Newton's method takes a few rounds. A Newton step that leaves the
@@ -186,14 +179,14 @@ def log_step(loss, a, z, y, q, cap):
     return y * cap * p
 
 
-@dual_step.case(Huberized)
+@dual_step.case(losses.Huberized)
 def huberized_step(loss, a, z, y, q, cap):
     # the derivative 1 − δ b/cap − yz − q (b − ya) in b = yα is zero at ``free``
     free = (1.0 - y * z + q * y * a) / (q + loss.delta / cap)
     return y * min(max(free, 0.0), cap)
 
 
-@dual_step.case(HuberizedEpsilon)
+@dual_step.case(losses.HuberizedEpsilon)
 def huberized_epsilon_step(loss, a, z, y, q, cap):
     pull = q * a + y - z
     free = min(max(0.0, pull - loss.epsilon), pull + loss.epsilon) / (q + loss.delta / cap)
@@ -203,10 +196,13 @@ def huberized_epsilon_step(loss, a, z, y, q, cap):
 # ---------------------------------------------------------------- the compiled loops
 
 
-@savable(
-    "SDCA.Examples", alpha=Array("n", "outputs"), q=Array("n"), m=Array("n"), rest=Array("n", dtype=np.uint8, high=31),
-    wait=Array("n", dtype=np.uint8, high=31),
-)  # fmt: skip
+PerOutput = Annotated[np.ndarray, Array("outputs")]
+PerExample = Annotated[np.ndarray, Array("n")]
+Passes = Annotated[np.ndarray, Array("n", dtype=np.uint8, high=31)]
+Count = Annotated[int, COUNT]
+
+
+@savable("SDCA.Examples")
 class Examples(NamedTuple):
     """What a run keeps of each example.
 
@@ -214,44 +210,31 @@ class Examples(NamedTuple):
     before. An idle example rests for ``rest`` passes, of which ``wait`` are left.
     """
 
-    alpha: np.ndarray
-    q: np.ndarray
-    m: np.ndarray
-    rest: np.ndarray
-    wait: np.ndarray
+    alpha: Annotated[np.ndarray, Array("n", "outputs")]
+    q: PerExample
+    m: PerExample
+    rest: Passes
+    wait: Passes
 
 
-@savable(
-    "SDCA.Weights", W=Array("d", "outputs", dtype=FLOATS), b=Array("outputs"), r=Array("outputs"), v=Array("outputs")
-)
+@savable("SDCA.Weights")
 class Weights(NamedTuple):
     """w = (W, b) with W of shape (d, outputs); for each output r = ⟨u, w⟩ and v, which follows r."""
 
-    W: np.ndarray
-    b: np.ndarray
-    r: np.ndarray
-    v: np.ndarray
+    W: Annotated[np.ndarray, Array("d", "outputs", dtype=FLOATS)]
+    b: PerOutput
+    r: PerOutput
+    v: PerOutput
 
 
-@savable("SDCA.Sums", W=Array((0, "d"), "outputs"), b=Array("outputs"), lag=Array("outputs"), samples=Array(1, low=0.0))
+@savable("SDCA.Sums")
 class Sums(NamedTuple):
     """Sums of W, b and θ(v − r) over ``samples[0]`` samples; W is empty where weights are not averaged."""
 
-    W: np.ndarray
-    b: np.ndarray
-    lag: np.ndarray
-    samples: np.ndarray
-
-
-class SDCARule(NamedTuple):
-    """The numbers that shape a visit."""
-
-    C: float
-    constant: float  # square of the constant feature
-    along: float  # product of the constant feature with u
-    theta: float
-    stride: int  # visits between two samples of the weights; 0: no samples
-    eta: np.ndarray  # of each output
+    W: Annotated[np.ndarray, Array((0, "d"), "outputs")]
+    b: PerOutput
+    lag: PerOutput
+    samples: Annotated[np.ndarray, Array(1, low=0.0)]
 
 
 class Data(NamedTuple):
@@ -261,6 +244,17 @@ class Data(NamedTuple):
     y: np.ndarray
     s: np.ndarray
     U: np.ndarray
+
+
+class SDCARule(NamedTuple):
+    """The numbers that shape a visit."""
+
+    C: float
+    eta: np.ndarray  # of each output
+    constant: float = 0.0  # square of the constant feature
+    along: float = 0.0  # product of the constant feature with u
+    theta: float = 0.0
+    stride: int = 0  # visits between two samples of the weights; 0: no samples
 
 
 class Course(NamedTuple):
@@ -275,22 +269,6 @@ class Course(NamedTuple):
     visits: int  # visits to make
     before: int  # visits made earlier in the run
     checked: int  # the pass in which so many of the visits have been made is the last one
-
-
-class Span(NamedTuple):
-    """The places start … stop − 1 of the order of a pass, in which ``before`` + start visits were made earlier."""
-
-    order: np.ndarray
-    start: int
-    stop: int
-    before: int
-
-
-class Scratch(NamedTuple):
-    """Working space for one example, by output: scores z and changes g of the dual variables."""
-
-    z: np.ndarray
-    g: np.ndarray
 
 
 @generic
@@ -330,17 +308,17 @@ def add_sample(sums, W):
 
 
 @inlined
-def visit(data, target, span, rule, examples, w, sums, space):
-    """Visit the examples of a span of a pass, changing examples, w and sums in place.
+def visit(data, target, order, made, rule, examples, w, sums, space):
+    """Visit the examples of ``order`` after ``made`` visits, changing examples, w and sums in place.
 
     Returns (visits that changed a dual variable, entries of X read).
     """
-    X, y, s, order, W, z, g = data.X, data.y, data.s, span.order, w.W, space.z, space.g
+    X, y, s, W, z, g = data.X, data.y, data.s, w.W, space[0], space[1]
     alpha, q, m, b, r, v = flat(examples.alpha), examples.q, examples.m, w.b, w.r, w.v
     loss, outputs, eta, theta = losses.output_loss(target), losses.output_count(target, z), rule.eta, rule.theta
     updates, reads = 0, 0
-    until_sample = rule.stride - (span.before + span.start) % max(rule.stride, 1)
-    for p in range(span.start, span.stop):
+    until_sample = rule.stride - made % max(rule.stride, 1)
+    for p in range(order.size):
         prefetch_rows(X, order, p, order.size)
         touch(y, s, order, p, order.size)
         touch(q, m, order, p, order.size)
@@ -384,7 +362,7 @@ def visit(data, target, span, rule, examples, w, sums, space):
 
 @compiled
 def visit_passes(data, target, course, rule, examples, w, sums, previous, space):
-    """Make the visits of a course, pass after pass, changing arrays in place.
+    """Make the visits of a course, pass after pass, changing arrays in place; ``space`` is for z and the changes of α.
 
     Stops early at the end of a pass after which the caller has work: every REFRESH passes, and once ``checked`` visits
     were made. Returns (visits, visits that changed a dual variable, entries of X read, awake, position, passes).
@@ -400,8 +378,8 @@ def visit_passes(data, target, course, rule, examples, w, sums, previous, space)
             awake = order_of_pass(order, examples.wait, course.shrinking, course.seed, passes)
             position = 0
         stop = min(position + course.visits - made, awake)
-        span = Span(order, position, stop, course.before + made - position)
-        changed, read = visit(data, target, span, rule, examples, w, sums, space)
+        some, before = order[position:stop], course.before + made
+        changed, read = visit(data, target, some, before, rule, examples, w, sums, space)
         made, updates, reads, position = made + stop - position, updates + changed, reads + read, stop
         if position == awake:
             end_pass(sums, previous)
@@ -447,6 +425,19 @@ def add_measures(X, target, y, s, C, alpha, at, z, out):
                 out[1, c] -= C * own * losses.conjugate(loss, -alpha[i, c] / (C * own), label)
 
 
+def measures(problem: Problem, C: float, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The three sums of :func:`add_measures` for the dual variables α of shape (n, outputs), at (W, b)."""
+    out, s, at = np.zeros((3, problem.n_outputs)), problem.sample_weight, Affine(W, b)
+    add_measures(problem.X, problem.target, problem.y, s, C, alpha, at, np.empty(problem.n_outputs), out)
+    return out
+
+
+def combination(problem: Problem, alpha: np.ndarray) -> tuple[np.ndarray, int]:
+    """Σ xᵢαᵢᵀ for α of shape (n, outputs), of shape (d, outputs), and the entries of X read."""
+    W = np.zeros((problem.d, problem.n_outputs))
+    return W, int(add_combination(problem.X, np.ascontiguousarray(alpha), np.empty(problem.n_outputs), W))
+
+
 @compiled
 def add_combination(X, alpha, g, W):
     """W += Σ xᵢαᵢᵀ for α of shape (n, outputs); returns the entries of X read."""
@@ -479,44 +470,41 @@ def boxed(loss, a, y, cap, old_cap):
     """The nearest value to a in the domain of the conjugate for ``cap``; the bound if a is at the bound old_cap."""
 
 
-@boxed.case(Hinge)
+@boxed.case(losses.Hinge)
+@boxed.case(losses.Huberized)
 def boxed_hinge(loss, a, y, cap, old_cap):
     if y * a >= old_cap:
         return y * cap
     return y * min(max(y * a, 0.0), cap)
 
 
-@boxed.case(SquaredHinge)
+@boxed.case(losses.SquaredHinge)
 def boxed_squared_hinge(loss, a, y, cap, old_cap):
     if cap > 0.0:
         return y * max(y * a, 0.0)
     return 0.0
 
 
-@boxed.case(Log)
+@boxed.case(losses.Log)
 def boxed_log(loss, a, y, cap, old_cap):
     if old_cap > 0.0:
         return y * min(max(y * a * cap / old_cap, 0.0), cap)
     return 0.0
 
 
-@boxed.case(EpsilonInsensitive)
+@boxed.case(losses.EpsilonInsensitive)
+@boxed.case(losses.HuberizedEpsilon)
 def boxed_tube(loss, a, y, cap, old_cap):
     if abs(a) >= old_cap:
         return math.copysign(cap, a) if a != 0.0 else 0.0
     return min(max(a, -cap), cap)
 
 
-@boxed.case(SquaredEpsilon)
+@boxed.case(losses.SquaredEpsilon)
 def boxed_squared_tube(loss, a, y, cap, old_cap):
     if cap > 0.0:
         return a
     return 0.0
-
-
-# the boxes of Huberised losses are those of the losses with corners
-boxed.case(Huberized)(boxed.table[Hinge])
-boxed.case(HuberizedEpsilon)(boxed.table[EpsilonInsensitive])
 
 
 # ---------------------------------------------------------------- state and solver
@@ -530,12 +518,7 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
     return None
 
 
-@savable(
-    "SDCA.State", examples=Within(Examples), w=Within(Weights), sums=Within(Sums), previous=Within(Sums),
-    U=Array((0, "d"), 1, dtype=FLOATS), eta=Array("outputs"), order=Array("n", dtype=INDICES, low=0, high="n-1"),
-    dual=Array("outputs", finite="inf"), awake=Whole(0, "n"), position=COUNT, passes=COUNT, checked=COUNT,
-    unlooked=COUNT, seed=Whole(0, 2**63), base=Array("outputs"), law=_law,
-)  # fmt: skip
+@savable("SDCA.State", law=_law)
 @dataclass
 class SDCAState(protocol.State):
     """All that a run of SDCA knows; see :class:`Examples`, :class:`Weights` and :class:`Sums`.
@@ -554,26 +537,26 @@ class SDCAState(protocol.State):
     unlooked : visits from one value of D to the next, where they are more than n
     """
 
-    examples: Examples
-    w: Weights
-    sums: Sums
-    previous: Sums
+    examples: Annotated[Examples, Within(Examples)]
+    w: Annotated[Weights, Within(Weights)]
+    sums: Annotated[Sums, Within(Sums)]
+    previous: Annotated[Sums, Within(Sums)]
     C: float
-    U: np.ndarray
-    eta: np.ndarray
-    order: np.ndarray
-    dual: np.ndarray
-    base: np.ndarray
+    U: Annotated[np.ndarray, Array((0, "d"), 1, dtype=FLOATS)]
+    eta: PerOutput
+    order: Annotated[np.ndarray, Array("n", dtype=INDICES, low=0, high="n-1")]
+    dual: Annotated[np.ndarray, Array("outputs", finite="inf")]
+    base: PerOutput
     rng: np.random.Generator
     constant: float = 0.0
     along: float = 0.0
     theta: float = 0.0
-    awake: int = 0
-    position: int = 0
-    passes: int = 0
-    checked: int = 0
-    unlooked: int = 0
-    seed: int = 0
+    awake: Annotated[int, Whole(0, "n")] = 0
+    position: Count = 0
+    passes: Count = 0
+    checked: Count = 0
+    unlooked: Count = 0
+    seed: Annotated[int, Whole(0, 2**63)] = 0
     counters: Counters = field(default_factory=Counters)
 
     @staticmethod
@@ -588,37 +571,14 @@ class SDCAState(protocol.State):
         return self.examples.alpha
 
 
-class SomeRows(NamedTuple):
-    """The entries of some rows, with the column and the row (from 0 on) of each; dense rows need neither."""
-
-    values: np.ndarray
-    columns: np.ndarray | None
-    row: np.ndarray | None
-    n: int
-
-    @classmethod
-    def of(cls, X: Any, step: int) -> SomeRows:
-        """Every ``step``-th row of X."""
-        if isinstance(X, DenseRows):
-            values = X.values[::step]
-            return cls(values, None, None, len(values))
-        starts, ends = X.indptr[:-1:step].astype(np.int64), X.indptr[1::step].astype(np.int64)
-        size = ends - starts
-        row = np.repeat(np.arange(size.size), size)
-        entries = np.arange(row.size) + np.repeat(starts - (np.cumsum(size) - size), size)
-        return cls(X.data[entries], X.indices[entries], row, size.size)
-
-    def mean(self, d: int) -> np.ndarray:
-        """The mean row, in float64."""
-        if self.columns is None:
-            return self.values.mean(axis=0, dtype=np.float64)
-        return np.bincount(self.columns, self.values, d) / self.n
-
-    def scores(self, u: np.ndarray) -> np.ndarray:
-        """The product of each row with u."""
-        if self.columns is None or self.row is None:
-            return self.values @ u
-        return np.bincount(self.row, self.values * u[self.columns], self.n)
+def some_rows(problem: Problem) -> tuple[Any, np.ndarray]:
+    """At most MEAN_ROWS rows at equal distances, as a matrix, and their entries; no copy where they are dense."""
+    step = -(-problem.n // MEAN_ROWS)
+    if isinstance(problem.X, DenseRows):
+        rows = problem.X.values[::step]
+        return rows, rows
+    rows = as_matrix(take_rows(problem.X, np.arange(0, problem.n, step)))
+    return rows, rows.data
 
 
 @savable()
@@ -757,25 +717,29 @@ class SDCA(Solver):
         state.constant = float(problem.intercept == "regularized")
         if not problem.has_free_bias:
             return
-        some = SomeRows.of(problem.X, -(-problem.n // MEAN_ROWS))
+        rows, entries = some_rows(problem)
         box = problem.C * problem.mean_weight
-        state.constant = max(sum_of_squares(some.values) / some.n, min(1.0 / box, FAR), FLAT)
-        state.counters.feature_reads += some.values.size
+        state.constant = max(sum_of_squares(entries) / rows.shape[0], min(1.0 / box, FAR), FLAT)
+        state.counters.feature_reads += entries.size
 
     def _find_common_direction(self, problem: Problem, state: SDCAState) -> None:
         """Set u: the direction of the mean row with the constant feature, or of that feature alone on wide data."""
         constant = state.constant
         mean = np.zeros((0, 1), state.w.W.dtype)
         if self.lag and problem.d <= problem.n:
-            some = SomeRows.of(problem.X, -(-problem.n // MEAN_ROWS))
-            mean = some.mean(problem.d).astype(mean.dtype)[:, None]
-            state.counters.feature_reads += 2 * some.values.size
+            rows, entries = some_rows(problem)
+            if isinstance(problem.X, DenseRows):
+                found = rows.mean(axis=0, dtype=np.float64)
+            else:
+                found = np.bincount(rows.indices, entries, problem.d) / rows.shape[0]
+            mean = found.astype(mean.dtype)[:, None]
+            state.counters.feature_reads += 2 * entries.size
         length = math.sqrt(sum_of_squares(mean) + constant)
         state.U, state.along, state.theta = mean[:0], 0.0, 0.0
         if not (self.lag and length > 0.0):
             return
         U, along = mean / mean.dtype.type(length), constant / length
-        square = float(np.mean((some.scores(U[:, 0]) + along) ** 2)) if U.size else along**2
+        square = float(np.mean((rows @ U[:, 0] + along) ** 2)) if U.size else along**2
         if problem.C * problem.mean_weight * square >= LATE_FROM:
             state.U, state.along, state.theta = U, along, THETA
 
@@ -797,8 +761,8 @@ class SDCA(Solver):
         self, problem: Problem, state: SDCAState, alpha: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """(W, b) = (Σ αᵢxᵢ, b₀ + κ²Σ αᵢ) in float64, and the entries of X read."""
-        W, alpha = np.zeros(state.w.W.shape), state.alpha if alpha is None else alpha
-        reads = int(add_combination(problem.X, np.ascontiguousarray(alpha), np.empty(problem.n_outputs), W))
+        alpha = state.alpha if alpha is None else alpha
+        W, reads = combination(problem, alpha)
         return W, state.base + state.constant * alpha.sum(axis=0), reads
 
     # -- stepping
@@ -817,11 +781,10 @@ class SDCA(Solver):
         return n_steps
 
     def _compile(self, problem: Problem, state: SDCAState) -> None:
-        """Compile all that a run on data of this kind calls, if that has not been done; no visit is made."""
-        X, target, looked_at = problem.X, problem.target, self._is_looked_at(problem, state)
-        dtypes = [part.dtype for part in (*X, state.order, state.w.W) if isinstance(part, np.ndarray)]
-        kind = type(X), *dtypes, type(target), type(target.loss), problem.n_outputs > 1, looked_at
-        kind = *kind, problem.has_free_bias
+        """Compile all that :meth:`advance` calls on data of this kind, if that has not been done; no visit is made."""
+        target, looked_at = problem.target, self._is_looked_at(problem, state)
+        dtypes = [part.dtype for part in (*problem.X, state.order, state.w.W) if isinstance(part, np.ndarray)]
+        kind = type(problem.X), *dtypes, type(target), type(target.loss), looked_at
         if kind in _compiled_for:
             return
         _compiled_for.add(kind)
@@ -829,16 +792,12 @@ class SDCA(Solver):
         nobody = state.alpha[:0]
         if looked_at:
             self._dual(problem, nobody, state.w.W[:0], np.zeros(problem.n_outputs))
-        if problem.has_free_bias:
-            self.weights(problem, state)
-        several = np.float64 if problem.n_outputs > 1 else state.w.W.dtype
-        self._measures(problem, problem.y[:0], nobody, np.zeros((1, problem.n_outputs), several), state.w.b)
         if state.w.W.dtype == np.float32:
             add_combination(problem.X, nobody, np.empty(problem.n_outputs), np.zeros((1, problem.n_outputs)))
 
     def _visit(self, problem: Problem, state: SDCAState, count: int) -> int:
         """Make ``count`` visits, or fewer if D or the weights are due to be computed; returns how many."""
-        counters, outputs = state.counters, problem.n_outputs
+        counters = state.counters
         looked_at = self._is_looked_at(problem, state)
         unchecked = state.checked + self._unlooked(problem, state) - counters.visits if looked_at else count
         course = Course(
@@ -846,11 +805,11 @@ class SDCA(Solver):
             count, counters.visits, unchecked,
         )  # fmt: skip
         stride = max(8, problem.d // 4) if len(state.sums.W) else 0
-        rule = SDCARule(problem.C, state.constant, state.along, state.theta, stride, state.eta)
+        rule = SDCARule(problem.C, state.eta, state.constant, state.along, state.theta, stride)
         data = Data(problem.X, problem.y, problem.sample_weight, state.U)
         made, updates, reads, state.awake, state.position, state.passes = visit_passes(
             data, problem.target, course, rule, state.examples, state.w, state.sums, state.previous,
-            Scratch(*np.zeros((2, outputs))),
+            np.zeros((2, problem.n_outputs)),
         )  # fmt: skip
         counters.steps += made
         counters.visits += made
@@ -900,12 +859,6 @@ class SDCA(Solver):
         add_conjugates(problem.target, problem.y, problem.sample_weight, problem.C, alpha, out)
         return out - 0.5 * (charge + np.einsum("jc,jc->c", W, W, dtype=np.float64))
 
-    def _measures(self, problem: Problem, y: np.ndarray, alpha: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """The three sums of :func:`add_measures`, by output."""
-        out, s, at = np.zeros((3, problem.n_outputs)), problem.sample_weight, Affine(W, b)
-        add_measures(problem.X, problem.target, y, s, problem.C, alpha, at, np.empty(problem.n_outputs), out)
-        return out
-
     # -- output
 
     def weights(self, problem: Problem, state: SDCAState) -> tuple[np.ndarray, np.ndarray]:
@@ -938,7 +891,7 @@ class SDCA(Solver):
         alpha, free = self.duals(problem, state).T, problem.has_free_bias
         # scores are computed in float64; large float32 weights of a single output are read as they are
         W = W.astype(np.float64 if problem.n_outputs > 1 else state.w.W.dtype, copy=False)
-        loss, gain, inner = self._measures(problem, problem.y, alpha, W, b).sum(axis=1)
+        loss, gain, inner = measures(problem, problem.C, alpha, W, b).sum(axis=1)
         penalty = problem.penalty(W, b)
         primal = penalty + float(loss) / problem.n
         # to first order in the rounding of w, which is at most one unit in the last place for each update
@@ -972,9 +925,6 @@ class SDCA(Solver):
 
 def balanced(alpha: np.ndarray) -> np.ndarray:
     """α of shape (n, outputs) with the sign of the larger sum scaled down, so that the sum of each output is 0."""
-    heavy, light = np.maximum(alpha, 0.0).sum(axis=0), -np.minimum(alpha, 0.0).sum(axis=0)
-    least, alpha = np.minimum(heavy, light), alpha.copy()
-    for side, total in ((alpha > 0.0, heavy), (alpha < 0.0, light)):
-        factor = np.divide(least, total, out=np.ones_like(total), where=total > 0.0)
-        alpha = np.where(side, alpha * factor, alpha)
-    return alpha
+    sums = np.stack([np.maximum(alpha, 0.0).sum(axis=0), -np.minimum(alpha, 0.0).sum(axis=0)])
+    up, down = np.divide(sums.min(axis=0), sums, out=np.ones_like(sums), where=sums > 0.0)
+    return alpha * np.where(alpha > 0.0, up, down)

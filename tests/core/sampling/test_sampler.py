@@ -6,7 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference.sum_tree import SumTree
-from widemargin.core.sampling.sampler import change_weights, draw_indices, sampler_of, sum_all
+from widemargin.core.compiling.dispatch import compiled
+from widemargin.core.sampling.sampler import change_weight, draw_index, sampler_of, settle, sum_all
+
+
+@compiled
+def draw_indices(S, uniforms, out):
+    """out ← an index for each uniform number."""
+    for k in range(out.size):
+        out[k] = draw_index(S, uniforms[k])
+
+
+@compiled
+def change_weights(S, indices, weights):
+    """weights[indices[k]] ← weights[k], one after another."""
+    for k in range(indices.size):
+        change_weight(S, indices[k], weights[k])
+        settle(S)
 
 
 def drawn(sampler, uniforms):

@@ -30,11 +30,10 @@ class Side(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Labels, weights (empty if all are 1), the two sides, and the ``side`` of each example, 0 or 1."""
+    """Labels ±1, weights (empty if all are 1), and the two sides: of each class, or one of all and one of nobody."""
 
     y: np.ndarray
     s: np.ndarray
-    side: np.ndarray
     first: Side
     second: Side
 
@@ -56,7 +55,7 @@ class Scratch(NamedTuple):
 @inlined
 def side_of(E, i):
     """The side of example i."""
-    return E.first if E.side[i] == 0 else E.second
+    return E.second if E.y[i] < 0.0 and E.second.q.size else E.first
 
 
 @inlined

@@ -151,20 +151,3 @@ def draw_index(S, u):
     total = total_weight(S)
     i, _ = _walk(S.weights, 0, S.weights.size, u * total)
     return i
-
-
-@compiled
-def draw_indices(sampler, uniforms, out):
-    """out ← an index for each uniform number."""
-    S, uniforms, out = borrow(sampler), borrow(uniforms), borrow(out)
-    for k in range(out.size):
-        out[k] = draw_index(S, uniforms[k])
-
-
-@compiled
-def change_weights(sampler, indices, weights):
-    """weights[indices[k]] ← weights[k], one after another."""
-    S, indices, weights = borrow(sampler), borrow(indices), borrow(weights)
-    for k in range(indices.size):
-        change_weight(S, indices[k], weights[k])
-        settle(S)

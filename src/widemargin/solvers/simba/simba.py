@@ -48,11 +48,11 @@ from ...arguments import not_negative, positive, whole
 from ...core.losses import losses
 from ...core.losses.water_level import pour, room
 from ...core.rows.columns import as_columns
-from ...core.rows.rows import CSRRows, DenseRows, row_norms2
+from ...core.rows.rows import CSRRows, DenseRows
 from ...core.rows.sources import Remote
 from ...core.sampling.cover import tops_of
 from ...core.sampling.importance import Examples, Scratch, Side
-from ...core.sampling.sampler import NARROW, WIDE, blocks, sampler_of
+from ...core.sampling.sampler import NARROW, WIDE, Sampler, blocks, sampler_of, sum_all
 from ...files import savable
 from ...history import Counters
 from ...models import LinearModel
@@ -256,12 +256,9 @@ class Simba(Solver):
 
     def most_reads(self, problem: Problem) -> int:
         """Stored entries that a step may read."""
-        if isinstance(problem.X, Remote):
-            row, column = problem.d, problem.n
-        else:
-            row = longest(problem.X)
-            # a column of sparse rows may have them all
-            column = longest(problem.columns) if problem.columns is not None else problem.n
+        row = problem.d if isinstance(problem.X, Remote) else longest(problem.X)
+        # a column of sparse rows may have them all
+        column = problem.n if problem.columns is None else longest(problem.columns)
         return problem.n_outputs * (self.rows_per_step * row + self.columns_per_step * column)
 
     def check(self, problem: Problem) -> None:
@@ -357,13 +354,12 @@ class Simba(Solver):
                 squares = np.maximum(squares, squares.mean() / part.n)
             state.rms = np.sqrt(np.append(squares, part.mean_weight)[: sizes["width"]])
         for c in range(problem.n_outputs):
-            y, s = self._labels(problem, c)
-            for g in range(sizes["sides"]):
-                state.q[c, g] = (self._sides(y, sizes["sides"]) == g).astype(np.float64)
-                sampler = sampler_of(state.q[c, g] * s if s.size else state.q[c, g], self._least_blocks(problem))
-                state.fine[c, g], state.coarse[c, g] = sampler.fine, sampler.coarse
+            y, _ = self._labels(problem, c)
+            state.q[c] = [y > 0.0, y < 0.0] if sizes["sides"] == 2 else 1.0
             state.nu[c] = self._nu_of_sample(part, state, c, part is problem) if self.nu is None else float(self.nu)
-        state.work(problem, lambda: self._workspace(problem, state, part))
+        for own in state.work(problem, lambda: self._workspace(problem, state, part)).examples:
+            sum_all(own.first.sampler)
+            sum_all(own.second.sampler)
         return state
 
     @staticmethod
@@ -377,22 +373,21 @@ class Simba(Solver):
         return isinstance(problem.X, CSRRows) and problem.intercept != "none"
 
     @staticmethod
-    def _sides(y: np.ndarray, sides: int) -> np.ndarray:
-        return (y < 0.0).astype(np.int8) if sides == 2 else np.zeros(y.size, np.int8)
-
-    @staticmethod
     def _labels(problem: Problem, c: int) -> tuple[np.ndarray, np.ndarray]:
         """Labels ±1 and weights of output c, which are empty if all are 1."""
         _, y, s = problem.binary_part(c)
         return y, np.empty(0) if np.all(s == 1.0) else s
 
+    @staticmethod
+    def _signed(problem: Problem, alpha: np.ndarray) -> np.ndarray:
+        """α of shape (outputs, n) with the signs of the labels."""
+        return np.stack([problem.binary_part(c)[1] for c in range(problem.n_outputs)]) * alpha
+
     def _size(self, problem: Problem) -> float:
         """R, which no row exceeds."""
         if self.size is not None:
             return float(self.size)
-        norms2 = np.empty(problem.n)
-        row_norms2(problem.X, norms2)
-        largest = float(norms2.max(initial=0.0)) + (problem.intercept == "regularized")
+        largest = float(problem.squared_lengths().max(initial=0.0)) + (problem.intercept == "regularized")
         return math.sqrt(largest) if largest > 0.0 else 1.0
 
     def _nu_of_sample(self, problem: Problem, state: SimbaState, c: int, counted: bool) -> float:
@@ -450,18 +445,14 @@ class Simba(Solver):
         nobody = Side(np.empty(0), np.ones(1), sampler_of(np.empty(0)), tops_of(np.empty(0)))
         examples, directions = [], []
         for c in range(problem.n_outputs):
-            (y, s), sides = self._labels(problem, c), []
-            for g in range(state.q.shape[1]):
-                q = state.q[c, g]
-                sampler = sampler_of(s * q if s.size else q, least)._replace(
-                    fine=state.fine[c, g], coarse=state.coarse[c, g], changes=state.changes[c, g]
-                )
-                sides.append(Side(q, state.scale[c, g : g + 1], sampler, tops_of(q, least)))
-            examples.append(Examples(y.astype(problem.dtype), s, self._sides(y, len(sides)), *(*sides, nobody)[:2]))
+            (y, s), sides, shift = self._labels(problem, c), [], blocks(n, least)[0]
+            for g, q in enumerate(state.q[c]):
+                weights, sums = s * q if s.size else q, (state.fine[c, g], state.coarse[c, g], state.changes[c, g])
+                sides.append(Side(q, state.scale[c, g : g + 1], Sampler(weights, *sums, shift), tops_of(q, least)))
+            examples.append(Examples(y.astype(problem.dtype), s, *(*sides, nobody)[:2]))
             weights = steps.column_weight(state.sums[c], state.rms, slice(None), RULES.index(self.columns))
-            sampler = sampler_of(weights, least)._replace(
-                fine=state.column_fine[c], coarse=state.column_coarse[c], changes=state.column_changes[c]
-            )
+            shift = blocks(weights.size, least)[0]
+            sampler = Sampler(weights, state.column_fine[c], state.column_coarse[c], state.column_changes[c], shift)
             coefficients = state.coefficients[c], state.coefficients_lag[c]
             directions.append(Directions(state.sums[c], state.lag[c], *coefficients, sampler, state.rms))
         columns = problem.columns
@@ -471,16 +462,16 @@ class Simba(Solver):
 
     def advance(self, problem: Problem, state: SimbaState, n_steps: int) -> int:
         """Take n_steps steps of every output, in place; where dual ascent has taken over, as many visits as rows."""
-        before = n_steps if self.ascent_after is None else min(n_steps, self.ascent_after - state.counters.steps)
+        left, last = n_steps, math.inf if self.ascent_after is None else self.ascent_after
         if state.ascent is None:
-            self._take_steps(problem, state, before)
-            if self.ascent_after is not None and state.counters.steps >= self.ascent_after:
+            own = int(min(n_steps, last - state.counters.steps))
+            self._take_steps(problem, state, own)
+            left -= own
+            if state.counters.steps >= last:
                 self._hand_over(problem, state)
-        else:
-            before = 0
         if state.ascent is not None:
             state.counters = state.ascent.counters  # one account for both
-            self._sdca.advance(problem, state.ascent, (n_steps - before) * self.rows_per_step)
+            self._sdca.advance(problem, state.ascent, left * self.rows_per_step)
         return n_steps
 
     def _hand_over(self, problem: Problem, state: SimbaState) -> None:
@@ -496,7 +487,7 @@ class Simba(Solver):
         first = not isinstance(problem.X, Remote)  # no steps compile
         counts = np.zeros(1, steps.READS).view(np.recarray)
         seen = [Seen(mask, np.array([np.count_nonzero(mask)])) for mask in (state.rows_read, state.columns_read)]
-        rows, columns = (np.empty(count, np.int64) for count in (self.rows_per_step, self.columns_per_step))
+        rows, columns = np.empty(self.rows_per_step, np.int64), np.empty(self.columns_per_step, np.int64)
         draws = steps.Draws(rows, columns, np.empty(columns.size))
         games = [
             Game(
@@ -575,7 +566,7 @@ class Simba(Solver):
         known = -math.inf
         if problem.intercept != "unregularized":
             w, _, alpha = self.averages(state)
-            beta = np.stack([self._labels(problem, c)[0] for c in range(problem.n_outputs)]) * alpha / state.size**2
+            beta = self._signed(problem, alpha) / state.size**2
             norm2 = np.array([sum_of_squares(each) for each in w]) / state.size**2
             known = problem.dual_of_multiple(beta, problem.lam * norm2 * (1.0 + 1e-9))
         return problem.certificate(W, b, known)
@@ -598,7 +589,7 @@ class Simba(Solver):
         if state.ascent is not None:
             return self._sdca.duals(problem, state.ascent)
         _, _, alpha = self.averages(state)
-        beta = np.stack([self._labels(problem, c)[0] for c in range(problem.n_outputs)]) * np.maximum(alpha, 0.0)
+        beta = self._signed(problem, np.maximum(alpha, 0.0))
         caps = np.stack([problem.caps_of(c) for c in range(problem.n_outputs)])
         with np.errstate(divide="ignore"):
             share = np.min(caps / np.abs(beta), axis=1, initial=np.inf, where=beta != 0.0)

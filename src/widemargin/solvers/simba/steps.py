@@ -176,7 +176,11 @@ def reweigh_dense(columns, places, shares, eta, b, count, game):
     if places.size == 1:
         sweep(S, E.s, E.y, columns.values[places[0]], eta * shares[0], eta * b, dual, lift)
     else:
-        mix_columns(columns, places, shares, mixed)
+        mixed[:] = 0.0
+        for r in range(places.size):
+            column, share = columns.values[places[r]], mixed.dtype.type(shares[r])
+            for i in range(mixed.size):
+                mixed[i] += share * column[i]
         sweep(S, E.s, E.y, mixed, eta, eta * b, dual, lift)
     for k in range(count):  # examples with slack get another factor
         i = touched[k]
@@ -209,16 +213,6 @@ def reweigh_sparse(columns, places, shares, eta, b, count, game):
 
 
 @inlined
-def mix_columns(columns, places, shares, mixed):
-    """mixed ← Σ shares × columns."""
-    mixed[:] = 0.0
-    for r in range(places.size):
-        column, share = columns.values[places[r]], mixed.dtype.type(shares[r])
-        for i in range(mixed.size):
-            mixed[i] += share * column[i]
-
-
-@inlined
 def reweigh_few(columns, places, shares, eta, dual, b, E, scratch, count):
     """Reweigh where few examples have entries or slack; all others change by the factors of their sides."""
     v, touched = scratch.v, scratch.touched
@@ -238,7 +232,7 @@ def reweigh_few(columns, places, shares, eta, dual, b, E, scratch, count):
     for k in range(count):
         i = touched[k]
         S = side_of(E, i)
-        factor = factor_of(eta * (v[i] + b * E.y[i]), dual) / factors[E.side[i]]
+        factor = factor_of(eta * (v[i] + b * E.y[i]), dual) / (factors[0] if E.y[i] > 0.0 else factors[1])
         put(S, E.s, i, max(S.q[i] * factor, LEAST))
         v[i] = 0.0
         scratch.marked[i] = False
@@ -329,32 +323,33 @@ def step_along_one(j, x, before, rule, D):
 
 
 @generic
+def count_unread(lines, place, lines_across):
+    """How many entries of a line lie in no line across that was read."""
+
+
+@count_unread.case(DenseRows)
+def count_unread_dense(lines, place, lines_across):
+    return lines_across.mask.size - lines_across.total[0]
+
+
+@count_unread.case(CSRRows)
+def count_unread_sparse(lines, place, lines_across):
+    unread = 0
+    for p in range(lines.indptr[place], lines.indptr[place + 1]):
+        unread += not lines_across.mask[lines.indices[p]]
+    return unread
+
+
+@inlined
 def count_reads(lines, places, names, across, own, other, counts):
     """Count the entries of these rows, or columns, and mark the lines as read; ``other`` are the lines across."""
-
-
-@count_reads.case(DenseRows)
-def count_dense_reads(lines, places, names, across, own, other, counts):
-    for name in names:
-        counts[0].stored += lines.values.shape[1]
-        counts[0].dense += across
-        if not own.mask[name]:
-            own.mask[name] = True
-            own.total[0] += 1
-            counts[0].first += other.mask.size - other.total[0]
-
-
-@count_reads.case(CSRRows)
-def count_sparse_reads(lines, places, names, across, own, other, counts):
     for r in range(names.size):
-        place = places[r]
-        counts[0].stored += row_size(lines, place)
+        counts[0].stored += row_size(lines, places[r])
         counts[0].dense += across
         if not own.mask[names[r]]:
             own.mask[names[r]] = True
             own.total[0] += 1
-            for p in range(lines.indptr[place], lines.indptr[place + 1]):
-                counts[0].first += not other.mask[lines.indices[p]]
+            counts[0].first += count_unread(lines, places[r], other)
 
 
 # ---------------------------------------------------------------- steps
