@@ -27,7 +27,7 @@ from ..files import savable
 from ..problems.kernel import KernelProblem
 from ..solvers import make
 from ..solvers.protocol import Capabilities
-from ..solvers.sbp.sbp import USED_ONCE, BatchPerceptron, BatchState, HostResponses, Sample
+from ..solvers.sbp.sbp import USED_ONCE, BatchState, BatchSteps, HostResponses, Sample, StochasticBatchPerceptron
 from ..solvers.smo.dual import lightened
 from . import programs
 from .blocks import Blocks, Columns, RowCache, exactly, on_device, tensor_of
@@ -60,11 +60,8 @@ class DeviceBatchWorkspace(HostResponses):
         found, self.evaluated = self.evaluated, 0
         return found
 
-    def add(
-        self, points: np.ndarray, coefficients: np.ndarray, before: np.ndarray, f: np.ndarray, f_sum: np.ndarray
-    ) -> int:
-        """f += Σ coefficient × kernel row of a point, f_sum += S × the same, for each binary problem, in place;
-        returns the passes over n."""
+    def add(self, state: BatchState, points: np.ndarray, coefficients: np.ndarray) -> None:
+        """f += Σ coefficient × kernel row of a point, f_sum += S × the same, for each binary problem, in place."""
         self.sums.zero_()
         most = min(self.points, self._rows().capacity)
         for start in range(0, points.size, most):
@@ -73,10 +70,10 @@ class DeviceBatchWorkspace(HostResponses):
         change = self.here.numpy()
         if self.constant:
             change += self.constant * coefficients.sum(axis=1, keepdims=True)
-        f += change
-        change *= before[:, None]
-        f_sum += change
-        return f.shape[0]
+        state.f += change
+        change *= state.total[:, None]
+        state.f_sum += change
+        state.passes += len(state.f)
 
     def _add(self, points: np.ndarray, coefficients: np.ndarray) -> None:
         """sums += Σ coefficient × kernel row of a point, in place."""
@@ -128,7 +125,7 @@ class Across:
 
 @savable()
 @dataclass
-class DeviceSBP(BatchPerceptron):
+class DeviceSBP(StochasticBatchPerceptron):
     """Kernel classification in the slack-constrained form, with kernel rows on a GPU.
 
     Parameters
@@ -140,7 +137,7 @@ class DeviceSBP(BatchPerceptron):
 
     device: str = "cuda"
 
-    _always = replace(BatchPerceptron._always, on_device=True)
+    _always = replace(BatchSteps.capabilities, joins=True, on_device=True)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -34,6 +34,7 @@ from .rows import ClusterRows
 #: Kernel values in float64 that the workers compute per second, at least. A certificate that would take longer than the
 #: time that is left is not computed.
 COMPUTED_A_SECOND = 2e7
+HINGE = losses.Single(losses.Hinge())
 #: The attributes that are set on the estimator of the cluster and on that of one machine.
 LEARNT = ("support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_")
 
@@ -47,8 +48,7 @@ def part_of(
     binaries = Binaries(np.searchsorted(classes, y), s, of_class, weighted, False)
     _, signs, weights = map(np.stack, zip(*map(binaries.binary, range(len(binaries))), strict=True))
     rows = preparation.rows(kernel, X.astype(dtype, copy=False))
-    hinge = losses.Single(losses.Hinge())
-    return KernelProblem(kernel, rows, signs, hinge, lam, weights if weighted else np.empty(0), intercept)
+    return KernelProblem(kernel, rows, signs, HINGE, lam, weights if weighted else np.empty(0), intercept)
 
 
 def masses(examples: tuple, kind: Any) -> np.ndarray:
@@ -221,7 +221,7 @@ class SVC(ClusterClassifier, OnCluster):
         sums = sum(examples.client.gather(examples.mapped(partial(masses, kind=kind))))
         problem = KernelPartsProblem(
             Cluster(examples.client, examples.parts, kind), np.array([each.n for each in examples.summaries]), kernel,
-            losses.Single(losses.Hinge()), self._lam(examples.n), machine._intercept(), sums,
+            HINGE, self._lam(examples.n), machine._intercept(), sums,
         )  # fmt: skip
         outcome = self._trained(self._solver(), problem, started, Shown(X, y, None, machine._finished), rng)
         self.certificate_ = self._proven(problem, rows, machine, kind, outcome, started)
@@ -244,8 +244,7 @@ class SVC(ClusterClassifier, OnCluster):
         if m * n > COMPUTED_A_SECOND * max(left, 0.2):
             warn(without_proof(type(machine).__name__, self.stop_reason_ == "interrupted"), ConvergenceWarning)
             return None
-        by_number = np.argsort(state.ids)
-        slots = by_number[np.searchsorted(state.ids, model.support, sorter=by_number)]
+        slots = state.places(model.support)
         everything, nothing = np.arange(m), Certificate(0.0, 0.0, 0.0)
         here = Exact(machine._preparation, model.kernel, rows.local(model.support), everything, machine._largest)
         model = replace(model, support=everything, vectors=here.vectors(everything))
@@ -267,15 +266,12 @@ class SVC(ClusterClassifier, OnCluster):
 
     def _adopt(self, machine: Any, rows: ClusterRows, model: KernelModel, state: Any) -> None:
         """Have the estimator of one machine fitted, support vectors by class, and take over what it has learnt."""
-        slots = {each: place for place, each in enumerate(state.ids.tolist())}
-        signs = state.signs[:, [slots[each] for each in model.support.tolist()]]
+        signs = state.signs[:, state.places(model.support)]
         codes = (signs[0] > 0.0).astype(np.intp) if len(signs) == 1 else signs.argmax(axis=0)
         order = np.argsort(codes, kind="stable")
         support, coef, codes = model.support[order], model.coef[:, order], codes[order]
         own = rows.local(support)
-        whole = KernelProblem(
-            model.kernel, None, codes, losses.Single(losses.Hinge()), 1.0, intercept=machine._intercept()
-        )
+        whole = KernelProblem(model.kernel, None, codes, HINGE, 1.0, intercept=machine._intercept())
         machine._adopt(own, whole, codes, np.arange(support.size), coef, model.intercept, [])
         machine.n_support_ = np.bincount(codes, minlength=self.classes_.size).astype(np.int32)
         machine.support_, machine._model = support, replace(machine._model, support=support)

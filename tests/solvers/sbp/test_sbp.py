@@ -341,7 +341,7 @@ def test_nu_is_the_geometric_mean_of_the_hinges_in_and_out_of_the_sample_over_th
 
     def watched(self, problem, state, sample, trial):
         others = np.setdiff1d(np.arange(problem.n), sample.chosen) if goes_on else sample.others
-        seen.append((sample.chosen[sample.places], others, trial.alpha.copy(), trial.bias))
+        seen.append((sample.rows, others, trial.alpha.copy(), trial.bias))
         return start(self, problem, state, sample, trial) if goes_on else None
 
     monkeypatch.setattr(StochasticBatchPerceptron, "_start", watched)
@@ -370,8 +370,7 @@ def test_each_class_has_the_nu_of_its_own_sample_and_labels(rng, monkeypatch):
     solver, hinge_of, last = StochasticBatchPerceptron(), StochasticBatchPerceptron._loss_elsewhere, {}
 
     def watched(self, problem, state, sample, trial):
-        chosen = sample.chosen[: sample.size][sample.places]
-        last[state.sought] = chosen, sample.others, trial.alpha.copy(), trial.bias
+        last[state.sought] = sample.rows, sample.others, trial.alpha.copy(), trial.bias
         return hinge_of(self, problem, state, sample, trial)
 
     monkeypatch.setattr(StochasticBatchPerceptron, "_loss_elsewhere", watched)

@@ -52,20 +52,18 @@ def smoothed_slopes(target, z, y, width, g):
     """g ← the slopes of one row, each averaged over ±width about its score; joint losses are not smoothed."""
 
 
-for _separate in (Single, OneVsRest):
+@smoothed_slopes.case(Single)
+@smoothed_slopes.case(OneVsRest)
+def smoothed_slopes_separate(target, z, y, width, g):
+    for c in range(output_count(target, z)):
+        label = output_label(target, y, c)
+        g[c] = output_weight(target, y, c) * smoothed_slope(target.loss, z[c], label, width)
 
-    @smoothed_slopes.case(_separate)
-    def smoothed_slopes_separate(target, z, y, width, g):
-        for c in range(output_count(target, z)):
-            label = output_label(target, y, c)
-            g[c] = output_weight(target, y, c) * smoothed_slope(target.loss, z[c], label, width)
 
-
-for _joint in (MulticlassHinge, MulticlassLog):
-
-    @smoothed_slopes.case(_joint)
-    def smoothed_slopes_joint(target, z, y, width, g):
-        slopes(target, z, y, g)
+@smoothed_slopes.case(MulticlassHinge)
+@smoothed_slopes.case(MulticlassLog)
+def smoothed_slopes_joint(target, z, y, width, g):
+    slopes(target, z, y, g)
 
 
 @apart
@@ -100,17 +98,15 @@ def find_bias(loss, z, y, s, width, near):
     hi += reach
     below, above = _derivative(loss, z, y, s, width, lo), _derivative(loss, z, y, s, width, hi)
     for _ in range(20):
-        if below <= 0.0:
+        if below > 0.0:
+            lo -= reach
+            below = _derivative(loss, z, y, s, width, lo)
+        elif above < 0.0:
+            hi += reach
+            above = _derivative(loss, z, y, s, width, hi)
+        else:
             break
-        lo -= reach
         reach *= 2.0
-        below = _derivative(loss, z, y, s, width, lo)
-    for _ in range(20):
-        if above >= 0.0:
-            break
-        hi += reach
-        reach *= 2.0
-        above = _derivative(loss, z, y, s, width, hi)
     for _ in range(200):
         middle = 0.5 * (lo + hi)
         if middle <= lo or middle >= hi or above - below <= near:

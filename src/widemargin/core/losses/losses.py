@@ -462,22 +462,7 @@ def output_weight(target, y, c):
     """The weight of output c where the target of the row is y."""
 
 
-# ---------------------------------------------------------------- one score
-
-
-@total_value.case(Single)
-def single_value(target, z, y):
-    return value(target.loss, z[0], y)
-
-
-@total_conjugate.case(Single)
-def single_conjugate(target, g, y):
-    return conjugate(target.loss, g[0], y)
-
-
-@output_values.case(Single)
-def single_output_value(target, z, y, out):
-    out[0] += value(target.loss, z[0], y)
+# ---------------------------------------------------------------- one score, or each class against the rest
 
 
 @output_count.case(Single)
@@ -488,42 +473,6 @@ def one_output(target, z):
 @output_columns.case(Single)
 def only_column(target, V):
     return column(V)
-
-
-# ---------------------------------------------------------------- each class against the rest
-
-
-@total_value.case(OneVsRest)
-def one_vs_rest_value(target, z, y):
-    total = 0.0
-    for c in range(z.size):
-        if y == c:
-            total += target.positive_weight[c] * value(target.loss, z[c], 1.0)
-        else:
-            total += value(target.loss, z[c], -1.0)
-    return total
-
-
-@total_conjugate.case(OneVsRest)
-def one_vs_rest_conjugate(target, g, y):
-    total = 0.0
-    for c in range(g.size):
-        if y == c:
-            weight = target.positive_weight[c]
-            if weight > 0.0:
-                total += weight * conjugate(target.loss, g[c] / weight, 1.0)
-        else:
-            total += conjugate(target.loss, g[c], -1.0)
-    return total
-
-
-@output_values.case(OneVsRest)
-def one_vs_rest_output_values(target, z, y, out):
-    for c in range(z.size):
-        if y == c:
-            out[c] += target.positive_weight[c] * value(target.loss, z[c], 1.0)
-        else:
-            out[c] += value(target.loss, z[c], -1.0)
 
 
 @output_label.case(OneVsRest)
@@ -540,7 +489,26 @@ def weight_against_rest(target, y, c):
     return 1.0
 
 
-# ---------------------------------------------------------------- cases that several targets share
+@output_loss.case(Single)
+@output_loss.case(OneVsRest)
+def separate_output_loss(target):
+    return target.loss
+
+
+@total_value.case(Single)
+@total_value.case(OneVsRest)
+def separate_value(target, z, y):
+    total = 0.0
+    for c in range(output_count(target, z)):
+        total += output_weight(target, y, c) * value(target.loss, z[c], output_label(target, y, c))
+    return total
+
+
+@output_values.case(Single)
+@output_values.case(OneVsRest)
+def separate_output_values(target, z, y, out):
+    for c in range(output_count(target, z)):
+        out[c] += output_weight(target, y, c) * value(target.loss, z[c], output_label(target, y, c))
 
 
 @slopes.case(Single)
@@ -548,6 +516,17 @@ def weight_against_rest(target, y, c):
 def separate_slopes(target, z, y, g):
     for c in range(output_count(target, z)):
         g[c] = output_weight(target, y, c) * slope(target.loss, z[c], output_label(target, y, c))
+
+
+@total_conjugate.case(Single)
+@total_conjugate.case(OneVsRest)
+def separate_conjugate(target, g, y):
+    total = 0.0
+    for c in range(output_count(target, g)):
+        own = output_weight(target, y, c)
+        if own > 0.0:
+            total += own * conjugate(target.loss, g[c] / own, output_label(target, y, c))
+    return total
 
 
 @output_conjugates.case(Single)
@@ -559,10 +538,7 @@ def separate_output_conjugates(target, g, y, weight, out):
             out[c] += weight * own * conjugate(target.loss, g[c] / own, output_label(target, y, c))
 
 
-@output_loss.case(Single)
-@output_loss.case(OneVsRest)
-def separate_output_loss(target):
-    return target.loss
+# ---------------------------------------------------------------- several outputs, tied by one loss or not
 
 
 @output_values.case(MulticlassHinge)

@@ -15,7 +15,7 @@ Each worker sends 3 × 64 numbers for each basin and a short list, however many 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,22 @@ class Basin(NamedTuple):
     weights: np.ndarray
     more: bool
 
+    def masses(self) -> np.ndarray:
+        """The mass covered before each listed point, and when all are covered."""
+        return self.mass + np.concatenate([[0.0], np.cumsum(self.weights)])
+
+    def follow(self, masses: np.ndarray, m: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(Σ mass × height, the height of the next point, that of the last one covered) when masses m are covered.
+
+        The next height is −∞ if it is unknown and ∞ if there is none; the last one is ``low`` if it was not listed.
+        """
+        sums = self.total + np.concatenate([[0.0], np.cumsum(self.weights * self.heights)])
+        above = np.append(self.heights, -np.inf if self.more else np.inf)
+        below = np.append(self.low, self.heights)
+        coming = np.searchsorted(masses, m, side="right") - 1
+        gone = np.searchsorted(masses, m, side="left")
+        return np.interp(m, masses, sums), above[coming], below[np.minimum(gone, below.size - 1)]
+
 
 class Level(NamedTuple):
     """The levels u and v of the basins, in their own heights, and the mass covered in each."""
@@ -80,34 +96,6 @@ class Level(NamedTuple):
     mass: float
 
 
-class _Covered(NamedTuple):
-    """A basin at given masses: Σ mass × height, the height of the next point, and of the last one covered."""
-
-    total: np.ndarray
-    next: np.ndarray
-    last: np.ndarray
-
-
-class _Walk:
-    """A basin as functions of the mass covered: Σ mass × height, the next point's height, the last point's height."""
-
-    def __init__(self, basin: Basin) -> None:
-        self.basin = basin
-        self.masses = basin.mass + np.concatenate([[0.0], np.cumsum(basin.weights)])
-        self.sums = basin.total + np.concatenate([[0.0], np.cumsum(basin.weights * basin.heights)])
-
-    def follow(self, m: np.ndarray) -> _Covered:
-        """The basin at masses m.
-
-        The next height is −∞ if it is unknown and ∞ if there is none; the last one is ``low`` if it was not listed.
-        """
-        above = np.append(self.basin.heights, -np.inf if self.basin.more else np.inf)
-        below = np.append(self.basin.low, self.basin.heights)
-        coming = np.searchsorted(self.masses, m, side="right") - 1
-        gone = np.searchsorted(self.masses, m, side="left")
-        return _Covered(np.interp(m, self.masses, self.sums), above[coming], below[np.minimum(gone, below.size - 1)])
-
-
 def surface(volume: float, basins: list[Basin]) -> Level | None:
     """The level of a volume in one basin or two; None if the listed points do not determine it.
 
@@ -115,46 +103,45 @@ def surface(volume: float, basins: list[Basin]) -> Level | None:
     >>> surface(3.0, [basin])
     Level(u=2.0, v=2.0, mass=2.0)
     """
-    walks = [_Walk(basin) for basin in basins]
-    if len(walks) == 2:  # make masses equal that differ by rounding only
-        own, other = walks[0].masses, walks[1].masses
+    masses = [basin.masses() for basin in basins]
+    if len(basins) == 2:  # make masses equal that differ by rounding only
+        own, other = masses
         near = np.clip(np.searchsorted(other, own), 1, other.size - 1) if other.size > 1 else np.zeros(own.size, int)
         for j in (near - 1, near):
             j = np.maximum(j, 0)
             own[:] = np.where(np.abs(own - other[j]) <= EQUAL * other[j], other[j], own)
-    m = np.unique(np.concatenate([walk.masses for walk in walks]))
-    m = m[(m >= max(w.masses[0] for w in walks)) & (m <= min(w.masses[-1] for w in walks)) & (m > 0.0)]
+    m = np.unique(np.concatenate(masses))
+    m = m[(m >= max(each[0] for each in masses)) & (m <= min(each[-1] for each in masses)) & (m > 0.0)]
     if m.size == 0:
         return None
-    seen = [walk.follow(m) for walk in walks]
-    level = (volume + sum(each.total for each in seen)) / m
-    following, last = np.sum([each.next for each in seen], axis=0), np.sum([each.last for each in seen], axis=0)
-    slack = EQUAL * sum(np.where(np.isfinite(each.next), np.abs(each.next), 0.0) for each in seen)
-    enough = np.flatnonzero(following >= level - slack)
+    followed = [basin.follow(each, m) for basin, each in zip(basins, masses, strict=True)]
+    totals, following, last = (np.array(rows) for rows in zip(*followed, strict=True))
+    levels = (volume + totals.sum(axis=0)) / m
+    slack = EQUAL * np.where(np.isfinite(following), np.abs(following), 0.0).sum(axis=0)
+    enough = np.flatnonzero(following.sum(axis=0) >= levels - slack)
     if enough.size == 0:
         return None
     k = int(enough[0])
-    if k == 0 and last[0] > level[0] + EQUAL * abs(last[0]):  # the minimum may be below
+    level, above, below = levels[k], following[:, k], last[:, k]
+    if k == 0 and below.sum() > level + EQUAL * abs(below.sum()):  # the minimum may be below
         return None
-    if len(walks) == 1:
-        return Level(float(level[k]), float(level[k]), float(m[k]))
-    (_, next_u, last_u), (_, next_v, last_v) = seen
-    lowest, highest = max(last_u[k], level[k] - next_v[k]), min(next_u[k], level[k] - last_v[k])
+    if len(basins) == 1:
+        return Level(float(level), float(level), float(m[k]))
+    lowest, highest = max(below[0], level - above[1]), min(above[0], level - below[1])
     # points below the listed ones lie somewhere below ``low``
-    hidden = [m[k] <= walk.masses[0] and walk.basin.mass > 0.0 for walk in walks]
-    if (hidden[0] and lowest == last_u[k]) or (hidden[1] and highest == level[k] - last_v[k]):
+    hidden = [m[k] <= each[0] and basin.mass > 0.0 for basin, each in zip(basins, masses, strict=True)]
+    if (hidden[0] and lowest == below[0]) or (hidden[1] and highest == level - below[1]):
         return None
     u = 0.5 * (lowest + highest)
-    return Level(float(u), float(level[k] - u), float(m[k]))
+    return Level(float(u), float(level - u), float(m[k]))
 
 
 def covered(basin: Basin, mass: float, heights: np.ndarray) -> np.ndarray:
     """The covered shares of points at these heights, listed ones or below, when ``mass`` is covered."""
-    start = basin.mass + np.concatenate([[0.0], np.cumsum(basin.weights)])[:-1]
     if basin.heights.size == 0:
         return np.ones(heights.size)
     place = np.minimum(np.searchsorted(basin.heights, heights), basin.heights.size - 1)
-    share = np.clip((mass - start[place]) / basin.weights[place], 0.0, 1.0)
+    share = np.clip((mass - basin.masses()[place]) / basin.weights[place], 0.0, 1.0)
     return np.where(heights < basin.heights[0], 1.0, share)
 
 
@@ -178,10 +165,18 @@ class Cells(NamedTuple):
         heights += np.arange(heights.size) * 1e-300
         return Basin(-np.inf, 0.0, 0.0, heights, mass, False)
 
+    def basin(self, window: np.ndarray, lists: list[tuple[np.ndarray, np.ndarray]]) -> Basin:
+        """The basin, when workers have listed the (heights, weights) of the cells in a window (first, end)."""
+        first, last = window.tolist()
+        heights, group = np.unique(np.concatenate([each[0] for each in lists]), return_inverse=True)
+        weights = np.bincount(group, np.concatenate([each[1] for each in lists]), heights.size)
+        mass, total, number = self.sums[:first].sum(axis=0).tolist()
+        low = self.height(first) if number else -np.inf
+        return Basin(low, mass, total, heights, weights, bool(self.sums[last:, 2].any()))
+
     def about(self, height: float, reach: int) -> tuple[int, int]:
         """(first, end) of the cells to list: the cell of a height and ``reach`` non-empty cells on each side."""
-        place = (height - self.line) * self.inverse
-        j = 0 if not place >= 0.0 else CELLS - 1 if place >= CELLS - 2.0 else 1 + int(place)
+        j = _cell(height, self.line, self.inverse)
         used = np.flatnonzero(self.sums[:, 2] > 0.0)
         lower, upper = used[used < j], used[used > j]
         first = lower[-min(reach, lower.size)] if lower.size else j
@@ -189,7 +184,7 @@ class Cells(NamedTuple):
         return int(first), int(last) + 1
 
 
-def grid(low: float, high: float) -> np.ndarray:
-    """(Lowest line, 1/distance) of lines between two heights."""
-    width = max(high - low, 1e-300, 1e-12 * max(abs(low), abs(high)))
-    return np.array([low, (CELLS - 2.0) / width])
+def grid(low: Any, high: Any) -> np.ndarray:
+    """(Lowest line, 1/distance) of lines between two heights, or between each two of two arrays."""
+    width = np.maximum(np.maximum(high - low, 1e-300), 1e-12 * np.maximum(np.abs(low), np.abs(high)))
+    return np.stack([low, (CELLS - 2.0) / width], axis=-1)

@@ -198,8 +198,10 @@ def _sort(heights, order, spare, n):
 
 @inlined
 def _line_up(a, room):
-    """order ← the points of a basin below ``last``, then, sorted, those below ``next``; sets ``start``, ``ordered``."""
-    heights, order, inside = room.heights[a], room.order[a], room.near
+    """order ← the points of a basin below ``last``, which are covered as the walk begins, then, sorted, those below
+    ``next``.
+    """
+    heights, weights, order, inside = room.heights[a], room.weights[a], room.order[a], room.near
     low, high = room.last[a], room.next[a]
     n_below, n_inside = 0, 0
     for r in range(room.seen[a]):
@@ -210,7 +212,12 @@ def _line_up(a, room):
     _sort(heights, inside, room.spare, n_inside)
     for r in range(n_inside):
         order[n_below + r] = inside[r]
-    room.start[a], room.ordered[a] = n_below, n_below + n_inside
+    mass, total = room.below[a], room.below_total[a]
+    for r in range(n_below):
+        mass += weights[order[r]]
+        total += weights[order[r]] * heights[order[r]]
+    room.mass[a], room.total[a], room.part[a] = mass, total, 0.0
+    room.start[a], room.taken[a], room.ordered[a] = n_below, n_below, n_below + n_inside
 
 
 @inlined
@@ -243,21 +250,6 @@ def _moves(volume, two, window, from_u, from_v, room):
     else:
         du, dv = 0.0, 0.0
     return min(max(from_u + du, -width), width), min(max(from_v + dv, -width), width)
-
-
-@inlined
-def _begin(two, room):
-    """Begin the walk with the points below its start covered; without a second basin, that one has height 0."""
-    for a in range(2):
-        mass, total = room.below[a], room.below_total[a]
-        if a == 0 or two:
-            for r in range(room.start[a]):
-                k = room.order[a, r]
-                mass += room.weights[a, k]
-                total += room.weights[a, k] * room.heights[a, k]
-        room.mass[a], room.total[a], room.part[a], room.taken[a] = mass, total, 0.0, room.start[a]
-    if not two:
-        room.mass[1], room.total[1], room.last[1] = room.mass[0], 0.0, 0.0
 
 
 @inlined
@@ -330,12 +322,11 @@ def _surface(volume, two, whole, window, n_near, room):
     """
     share = FEW / n_near if n_near > 2 * FEW and not whole else 1.0
     du, dv = 0.0, 0.0
-    near, tries = share < 1.0, 0
-    while near and tries < MOST_TRIES:
+    for _ in range(MOST_TRIES if share < 1.0 else 0):
         before, other_before = du, dv
         du, dv = _moves(volume, two, window, du, dv, room)
-        near = max(abs(du - before), abs(dv - other_before)) > 0.5 * share * window.width[0]
-        tries += 1
+        if not max(abs(du - before), abs(dv - other_before)) > 0.5 * share * window.width[0]:
+            break
     while True:
         everything = share >= 1.0
         for a in range(2):
@@ -344,7 +335,8 @@ def _surface(volume, two, whole, window, n_near, room):
             room.next[a] = room.high[a] if everything else min(middle + width, room.high[a])
             _line_up(a, room)
         edge, other_edge = room.last[0], room.last[1]  # not below the highest covered point
-        _begin(two, room)
+        if not two:  # the second basin has height 0
+            room.mass[1], room.last[1] = room.mass[0], 0.0
         final = whole and everything
         level, inside = _climb(volume, two, final, room)
         u, v = level, level
@@ -383,29 +375,6 @@ def _lowest(two, room):
     return inside, room.last[0], room.last[1] if two else room.last[0]
 
 
-@inlined
-def _lay_window(n, whole, n_near, u, v, window, room):
-    """window ← (u, v, half-width) about the levels found, with a width for the next call."""
-    if whole:
-        # the height of a slice of the points about the level
-        heights, order, size = room.heights[0], room.near, room.seen[0]
-        middle, reach = 0, max(1, n // (2 * NEAR))
-        for r in range(size):
-            order[r] = r
-            middle += int(heights[r] < u)
-        width = 0.0
-        if size > 0:
-            _sort(heights, order, room.spare, size)
-            width = 0.5 * (heights[order[min(middle + reach, size) - 1]] - heights[order[max(0, middle - reach)]])
-        window.width[0] = width if width > 0.0 else np.inf
-    else:
-        wanted = max(n // NEAR, FEW)
-        # a window that holds everything need not grow
-        narrow = 2 * n_near < min(wanted, n)
-        window.width[0] *= 0.7 if n_near > 2 * wanted else 1.3 if narrow else 1.0
-    window.middle[0], window.middle[1] = u, v
-
-
 class Found(NamedTuple):
     """The result of :func:`pour`: level γ, bias b and passes over the examples; p* is in its room."""
 
@@ -416,7 +385,9 @@ class Found(NamedTuple):
 
 @compiled
 def _pour(c, y, s, volume, two, window, room):
-    """:func:`pour` with the window given, infinite for all points; returns the fields of :class:`Found`."""
+    """:func:`pour` with the window given, infinite for all points, and made wider until it holds the level; returns
+    (u, v, passes, points in the window).
+    """
     c, y, s, window, room = borrow(c), borrow(y), borrow(s), borrow(window), borrow(room)
     passes = 0
     while True:
@@ -428,10 +399,8 @@ def _pour(c, y, s, volume, two, window, room):
         else:
             inside, u, v = _lowest(two, room)
         if inside:
-            break
+            return u, v, passes, n_near
         window.width[0] *= 4.0
-    _lay_window(c.size, whole, n_near, u, v, window, room)
-    return 0.5 * (u + v), 0.5 * (v - u) if two else 0.0, passes
 
 
 def pour(
@@ -447,7 +416,18 @@ def pour(
     there = Window(window[:2], window[2:])
     if n > 2 * wanted and not there.width[0] < np.inf:
         window[:] = _sorted_window(c, y, volume, two)
-    return Found(*_pour(c, y, s, volume, two, there, room))
+    u, v, passes, n_near = _pour(c, y, s, volume, two, there, room)
+    if room.high[0] == np.inf:  # all points are listed: half the height of a slice of them about the level
+        heights, reach = np.sort(room.heights[0, : room.seen[0]]), max(1, n // (2 * NEAR))
+        middle = int(np.searchsorted(heights, u))
+        width = 0.5 * np.ptp(heights[max(0, middle - reach) : middle + reach]) if heights.size else 0.0
+        there.width[0] = width if width > 0.0 else np.inf
+    elif n_near > 2 * wanted:
+        there.width[0] *= 0.7
+    elif 2 * n_near < min(wanted, n):  # a window that holds everything need not grow
+        there.width[0] *= 1.3
+    there.middle[:] = u, v
+    return Found(0.5 * (u + v), 0.5 * (v - u) if two else 0.0, passes)
 
 
 def _sorted_window(c: np.ndarray, y: np.ndarray, volume: float, two: bool) -> tuple[float, float, float]:
@@ -512,40 +492,3 @@ def draw(c, y, s, two, room, basin, uniforms, out):
                 if rest < 0.0:
                     break
         out[k] = point
-
-
-class Poured(NamedTuple):
-    """The result of :func:`fill`: the level γ, the bias b and the minimax-optimal distribution p."""
-
-    level: float
-    bias: float
-    p: np.ndarray
-
-
-def fill(c: np.ndarray, volume: float, *, y: np.ndarray | None = None, s: np.ndarray | None = None) -> Poured:
-    """Pour ``volume`` over responses c: with labels y into two basins, without them into one.
-
-    Examples
-    --------
-    >>> fill(np.array([0.0, 1.0, 5.0]), 3.0)
-    Poured(level=2.0, bias=0.0, p=array([0.5, 0.5, 0. ]))
-    >>> fill(np.array([0.0, 1.0]), 0.0, y=np.array([1.0, -1.0]))
-    Poured(level=0.5, bias=0.5, p=array([0.5, 0.5]))
-    """
-    c = np.ascontiguousarray(c, dtype=np.float64)
-    n, two = c.size, y is not None
-    signs = np.ascontiguousarray(y, dtype=np.float64) if y is not None else np.ones(n)
-    weights = np.empty(0) if s is None else np.ascontiguousarray(s, dtype=np.float64)
-    for sign in (1.0, -1.0) if two else (1.0,):
-        if not np.any((signs == sign) & (weights > 0.0 if weights.size else True)):
-            raise ValueError("a basin needs a point with a weight > 0, and one has none")
-    if not (np.isfinite(c).all() and math.isfinite(volume)):
-        raise ValueError("responses and volume must be finite numbers")
-    window, space = Window(np.zeros(2), np.array([np.inf])), room(n)
-    found = Found(*_pour(signs * c, signs, weights, float(volume), two, window, space))  # the window lists all points
-    p = np.zeros(n)
-    for a in range(2 if two else 1):
-        listed = space.order[a, : space.taken[a]]
-        own = space.weights[a, listed]
-        p[space.places[a, listed]] = own / own.sum() * (0.5 if two else 1.0)
-    return Poured(found.level, found.bias, p)

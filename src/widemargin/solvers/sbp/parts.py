@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,12 +49,11 @@ from ...core.losses import losses
 from ...core.losses.shared_level import CELLS, Basin, Cells, Level, covered, grid, sort_into, surface
 from ...core.rows.rows import CSRRows, DenseRows, as_matrix, as_rows, take_rows
 from ...files import savable
-from ...history import Counters
 from ...models import KernelModel
 from ...problems.kernel import KernelProblem
 from ...problems.objective import Certificate
 from ...problems.parts import KernelPartsProblem
-from ...schemas import COUNT, Array, Each, Own, Row, Whole, maybe
+from ...schemas import Array, Each, Own, Row, maybe
 from ..parts import HeldByParts
 from . import sbp
 
@@ -89,18 +88,13 @@ def taken(rows: Any, chosen: np.ndarray) -> Any:
 
 
 def joined(blocks: list[Any]) -> Any:
-    """Rows one below the other."""
-    if len(blocks) == 1:
-        return blocks[0]
-    is_layout = isinstance(blocks[0], (DenseRows, CSRRows))
+    """Rows one below the other, which may have come from elsewhere, as compiled code takes them."""
     matrices = [as_matrix(block) for block in blocks]
-    whole = sp.vstack(matrices, format="csr") if sp.issparse(matrices[0]) else np.concatenate(matrices)
-    return as_rows(whole) if is_layout else whole
-
-
-def own(rows: Any) -> Any:
-    """Rows that came from elsewhere, as compiled code takes them."""
-    return as_rows(as_matrix(rows)) if isinstance(rows, (DenseRows, CSRRows)) else rows
+    if len(matrices) == 1:
+        whole = matrices[0]
+    else:
+        whole = sp.vstack(matrices, format="csr") if sp.issparse(matrices[0]) else np.concatenate(matrices)
+    return as_rows(whole) if isinstance(blocks[0], (DenseRows, CSRRows)) else whole
 
 
 # ---------------------------------------------------------------- parts
@@ -144,7 +138,7 @@ class Part:
         """Add kernel rows to f, and S × the rows to its sum; multiply out where ``fold`` is not (0, 1); then
         :meth:`survey`.
         """
-        facing, coefficients = self.matrix.facing(own(rows)), np.array(coefficients)
+        facing, coefficients = self.matrix.facing(joined([rows])), np.array(coefficients)
         height = max(16, AT_ONCE // max(1, self.problem.n))
         for first in range(0, facing.shape[0], height):
             places = np.arange(first, min(first + height, facing.shape[0]))
@@ -170,7 +164,8 @@ class Part:
         """(mass, Σ mass × height, number) by binary problem, basin and cell; (lowest, highest) by problem and basin."""
         responses = self._responses(of)
         found = [self._sorted(responses, q, lines) for q in range(self.problem.n_outputs)]
-        return np.stack([each[1] for each in found]), np.stack([each[2] for each in found])
+        _, sums, ends = map(np.stack, zip(*found, strict=True))
+        return sums, ends
 
     def find(
         self, lines: np.ndarray, windows: np.ndarray, tops: np.ndarray, of: tuple | None, picks: np.ndarray
@@ -186,39 +181,38 @@ class Part:
         listed, places = [], np.zeros(here.size, np.int64)
         for q in range(problem.n_outputs):
             cells, _, _ = self._sorted(responses, q, lines)
-            s = problem.weights_of(q)
+            _, y, s = problem.binary_part(q)
+            heights = y * responses[q]
             for a in range(2 if problem.has_free_bias else 1):
                 first, last = (a * CELLS + windows[q, a]).tolist()
                 inside = np.flatnonzero((cells >= first) & (cells < last))
-                heights, group = np.unique(problem.signs[q, inside] * responses[q, inside], return_inverse=True)
-                listed.append((heights, np.bincount(group, s[inside] if s.size else None, heights.size).astype(float)))
+                distinct, group = np.unique(heights[inside], return_inverse=True)
+                listed.append((distinct, np.bincount(group, s[inside], distinct.size)))
                 mine = np.flatnonzero((picks[here, 1] == q) & (picks[here, 2] == a))
                 if mine.size:
-                    below = np.flatnonzero((cells >= a * CELLS) & (cells < last))
-                    if tops[q, a] < np.inf:
-                        below = below[problem.signs[q, below] * responses[q, below] <= tops[q, a]]
-                    masses = np.cumsum(s[below]) if s.size else np.arange(1.0, below.size + 1.0)
-                    at = np.searchsorted(masses, picks[here[mine], 3], side="right")
+                    below = np.flatnonzero((cells >= a * CELLS) & (cells < last) & (heights <= tops[q, a]))
+                    at = np.searchsorted(np.cumsum(s[below]), picks[here[mine], 3], side="right")
                     places[mine] = below[np.minimum(at, below.size - 1)]
         return listed, here, *self._shown(places, responses)
 
     def _shown(self, places: np.ndarray, responses: np.ndarray) -> tuple:
         problem = self.problem
-        s = [problem.weights_of(q) for q in range(problem.n_outputs)]
-        weights = np.stack([each[places] if each.size else np.ones(places.size) for each in s])
-        rows = problem.rows(places)
-        return self.start + places, responses[:, places], problem.signs[:, places], weights, rows
+        weights = np.stack([problem.binary_part(q)[2][places] for q in range(problem.n_outputs)])
+        return self.start + places, responses[:, places], problem.signs[:, places], weights, problem.rows(places)
+
+    def _mine(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the examples are here, and where."""
+        here = np.flatnonzero((ids >= self.start) & (ids < self.start + self.problem.n))
+        return here, ids[here] - self.start
 
     def show(self, ids: np.ndarray) -> tuple:
         """(Places of the examples asked for that are here, their numbers, responses, labels, weights and rows)."""
-        here = np.flatnonzero((ids >= self.start) & (ids < self.start + self.problem.n))
-        return here, *self._shown(ids[here] - self.start, self.f)
+        here, places = self._mine(ids)
+        return here, *self._shown(places, self.f)
 
     def norms(self, of: tuple | None, ids: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """Σ βᵢfᵢ over the examples here, by binary problem."""
-        here = np.flatnonzero((ids >= self.start) & (ids < self.start + self.problem.n))
-        places = ids[here] - self.start
-        responses = self._responses(of)
+        (here, places), responses = self._mine(ids), self._responses(of)
         return np.array([float(beta[q, here] @ responses[q, places]) for q in range(len(beta))])
 
     def hinges(self, of: tuple | None, multiples: np.ndarray, biases: np.ndarray) -> np.ndarray:
@@ -250,55 +244,40 @@ class PartMaker:
 # ---------------------------------------------------------------- the driver
 
 
-_POINTS, _EACH = Array("outputs", "points"), Array("outputs")
 #: What a part keeps.
 KEPT = Row({"f": Array("outputs", "n"), "f_sum": Array("outputs", "n")})
 
 
-@savable(
-    "SBPOnParts.State", ids=Array("points", dtype=np.int64, low=0, high="n-1", distinct=True), signs=_POINTS,
-    weights=_POINTS, alpha=_POINTS, alpha_sum=_POINTS, scale=_EACH, norm2=_EACH, total=_EACH, nu=_EACH, level=_EACH,
-    bias=_EACH, window=Array("outputs", 3, finite="inf"), t=COUNT, sought=Whole(0, "outputs"),
-    law=sbp.law_of_windows,
-    sample=Array("sample", dtype=np.int64, low=0, high="n-1", distinct=True),
-    seek=maybe(Own(sbp.BatchState, n="sample")), kept=Each(KEPT, alone=True),
-)  # fmt: skip
-@dataclass
-class SBPPartsState(HeldByParts):
+PerPoint = Annotated[np.ndarray, Array("outputs", "points")]
+
+
+@savable("SBPOnParts.State", law=sbp.law_of_windows, kept=Each(KEPT, alone=True))
+@dataclass(kw_only=True)
+class SBPPartsState(sbp.StepsState, HeldByParts):
     """Points that were drawn, as numbers of examples in the order of their first draw, with labels, weights and lazy
-    coefficients of shape (n_problems, points). All else is as in :class:`widemargin.solvers.sbp.sbp.BatchState`; the
-    responses are with the parts.
+    coefficients of shape (n_problems, points). The responses are with the parts.
 
     ``sample`` are the examples on which ν is sought, ``seek`` the state of the search.
     """
 
-    ids: np.ndarray
-    signs: np.ndarray
-    weights: np.ndarray
-    alpha: np.ndarray
-    alpha_sum: np.ndarray
-    scale: np.ndarray
-    norm2: np.ndarray
-    total: np.ndarray
-    weight: float
-    nu: np.ndarray
-    level: np.ndarray
-    bias: np.ndarray
-    window: np.ndarray
-    t: int
-    rng: np.random.Generator
-    passes: int = 0
-    sought: int = 0
-    sample: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    seek: Any = None
-    counters: Counters = field(default_factory=Counters)
-
-    f: ClassVar[Any] = None
-    f_sum: ClassVar[Any] = None
+    ids: Annotated[np.ndarray, Array("points", dtype=np.int64, low=0, high="n-1", distinct=True)]
+    signs: PerPoint
+    weights: PerPoint
+    alpha: PerPoint
+    alpha_sum: PerPoint
+    sample: Annotated[np.ndarray, Array("sample", dtype=np.int64, low=0, high="n-1", distinct=True)] = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )
+    seek: Annotated[Any, maybe(Own(sbp.BatchState, n="sample"))] = None
 
     def live(self) -> Any:
         """The parts, from the workspace."""
         return self.workspace[1].parts
+
+    def places(self, ids: np.ndarray) -> np.ndarray:
+        """Where points that were drawn stand, by their numbers."""
+        order = np.argsort(self.ids)
+        return order[np.searchsorted(self.ids, ids, sorter=order)]
 
     def drop_workspace(self) -> None:
         """Let the parts go; their states stay."""
@@ -314,6 +293,12 @@ class Survey(NamedTuple):
     by_part: np.ndarray
     sums: np.ndarray
     ends: np.ndarray
+
+    @classmethod
+    def of(cls, lines: np.ndarray, replies: list[tuple]) -> Survey:
+        """The survey that the parts reply with."""
+        by_part, ends = map(np.stack, zip(*replies, strict=True))
+        return cls(lines, by_part, by_part.sum(axis=0), np.stack([ends[..., 0].min(0), ends[..., 1].max(0)], axis=-1))
 
     def cells(self, q: int, a: int) -> Cells:
         """Of binary problem q and basin a."""
@@ -335,12 +320,17 @@ class Picked(NamedTuple):
         return Picked._make([*(each[..., chosen] for each in self[:4]), taken(self.rows, chosen)])
 
 
+def in_one(shown: list[Picked]) -> Picked:
+    """All of them together."""
+    columns = [np.concatenate([each[c] for each in shown], axis=-1) for c in range(4)]
+    return Picked._make([*columns, joined([each.rows for each in shown])])
+
+
 def put_in_order(replies: list[tuple]) -> Picked:
     """The examples that the parts have shown, in the order in which they were asked for: the first entry of a reply."""
     some = [reply for reply in replies if reply[0].size] or replies[:1]
     order = np.argsort(np.concatenate([reply[0] for reply in some]), kind="stable")
-    columns = [np.concatenate([reply[c] for reply in some], axis=-1) for c in range(1, 5)]
-    return Picked._make([*columns, joined([own(reply[5]) for reply in some])]).take(order)
+    return in_one([Picked._make(reply[1:]) for reply in some]).take(order)
 
 
 class Pools(NamedTuple):
@@ -350,17 +340,16 @@ class Pools(NamedTuple):
 
     levels: list[Level]
     basins: list[list[Basin]]
-    seen: Survey
     tops: np.ndarray
     masses: np.ndarray
+    seen: Survey
 
 
 class SBPPartsWorkspace:
     """The parts, the rows of the points that were drawn, and the last survey of the responses."""
 
-    def __init__(self, problem: KernelPartsProblem, parts: Any) -> None:
-        self.problem, self.parts = problem, parts
-        self.starts = np.concatenate([[0], np.cumsum(problem.sizes)[:-1]])
+    def __init__(self, problem: KernelPartsProblem, parts: Any, starts: np.ndarray) -> None:
+        self.problem, self.parts, self.starts = problem, parts, starts
         self.largest = max(parts.ask("largest"))
         self.slots: dict[int, int] = {}
         self.blocks: list[Any] = []
@@ -375,18 +364,16 @@ class SBPPartsWorkspace:
         self, problem: KernelPartsProblem, state: SBPPartsState, k: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Levels, biases and k draws of each binary problem: (points, how often each was drawn, their labels)."""
-        two, m, volumes = problem.has_free_bias, problem.n_outputs, problem.n * state.nu / state.scale
+        m, volumes = problem.n_outputs, problem.n * state.nu / state.scale
         if self.seen is None:
             self.seen = self._survey(self._lines(state), None)
-        wanted = np.zeros((m, 2), np.int64)
-        for q in range(m):
-            _, wanted[q, 0] = sbp.uniforms_of(state.rng, k, two)
-            wanted[q, 1] = k - wanted[q, 0]
-        pools, picked, belongs = self._poured(volumes, self.seen, None, wanted, state.rng)
-        for q, (u, v, _) in enumerate(pools.levels):
-            state.level[q] = state.scale[q] * 0.5 * (u + v)
-            state.bias[q] = state.scale[q] * 0.5 * (v - u) if two else 0.0
-            self._lay_window(state, q, state.scale[q] * u, state.scale[q] * v, pools.seen)
+        firsts = np.array([sbp.uniforms_of(state.rng, k, problem.has_free_bias)[1] for _ in range(m)])
+        wanted = np.stack([firsts, k - firsts], axis=1)
+        pools, drawn = self._poured(volumes, self.seen, None, wanted, state.rng)
+        picked, belongs = in_one([each for each, _ in drawn]), np.concatenate([owner for _, owner in drawn])
+        u, v, _ = np.array(pools.levels).T
+        state.level[:], state.bias[:] = state.scale * 0.5 * (u + v), state.scale * 0.5 * (v - u)
+        self._lay_windows(state, state.scale[:, None] * np.stack([u, v], axis=1), pools.seen.ends)
         state.passes += 2 * m
         ids, first, place = np.unique(picked.ids, return_index=True, return_inverse=True)
         points = picked.take(first)
@@ -398,21 +385,17 @@ class SBPPartsWorkspace:
         """The places of points in the state; new points get places at its end."""
         if len(self.slots) != state.ids.size:
             self.slots = {each: place for place, each in enumerate(state.ids.tolist())}
-        new = np.array([j for j, each in enumerate(points.ids.tolist()) if each not in self.slots], np.int64)
+        places = np.array([self.slots.setdefault(each, len(self.slots)) for each in points.ids.tolist()], np.int64)
+        new = np.flatnonzero(places >= state.ids.size)
         if new.size:
             self._fetch(state)
-            self.slots |= {each: state.ids.size + j for j, each in enumerate(points.ids[new].tolist())}
             fresh, nothing = points.take(new), np.zeros((len(points.signs), new.size))
             state.ids = np.concatenate([state.ids, fresh.ids])
-            for name, value in (
-                ("signs", fresh.signs),
-                ("weights", fresh.weights),
-                ("alpha", nothing),
-                ("alpha_sum", nothing),
-            ):
+            added = {"signs": fresh.signs, "weights": fresh.weights, "alpha": nothing, "alpha_sum": nothing}
+            for name, value in added.items():
                 setattr(state, name, np.concatenate([getattr(state, name), value], axis=1))
             self.blocks.append(fresh.rows)
-        return np.array([self.slots[each] for each in points.ids.tolist()], np.int64)
+        return places
 
     def _fetch(self, state: SBPPartsState) -> None:
         """Fetch the rows of all points that were drawn, unless they are here."""
@@ -420,11 +403,12 @@ class SBPPartsWorkspace:
             self.blocks = [self.show(state.ids).rows]
 
     def _rows(self, state: SBPPartsState) -> Any:
-        """Rows of all points that were drawn; None before the first draw."""
+        """Rows of all points that were drawn."""
         self._fetch(state)
-        if len(self.blocks) > 1:
-            self.blocks = [joined(self.blocks)]
-        return self.blocks[0] if self.blocks else None
+        if not self.blocks:
+            return taken(self.show(np.zeros(1, np.int64)).rows, np.empty(0, np.int64))
+        self.blocks = [joined(self.blocks)]
+        return self.blocks[0]
 
     def show(self, ids: np.ndarray) -> Picked:
         """Examples by their numbers."""
@@ -434,71 +418,60 @@ class SBPPartsWorkspace:
         """Responses of the points of this step, of shape (n_problems, points)."""
         return self.near
 
-    def add(self, points: np.ndarray, coefficients: np.ndarray, before: np.ndarray, f: Any, f_sum: Any) -> int:
-        """Note kernel rows, to be added to the responses when the step ends; returns the passes over n."""
+    def add(self, state: SBPPartsState, points: np.ndarray, coefficients: np.ndarray) -> None:
+        """Note kernel rows, to be added to the responses when the step ends."""
         matrix = KernelMatrix(self.problem.kernel, self.rows, dtype=np.float32)
         values = matrix.block(np.arange(matrix.shape[0])).astype(np.float64) + self.problem.constant
         self.near = self.near + coefficients @ values
-        self.message, self.fold = (self.rows, coefficients, before.copy()), np.tile([0.0, 1.0], (len(before), 1))
-        return len(before)
+        self.message = self.rows, coefficients, state.total.copy()
+        self.fold = np.tile([0.0, 1.0], (len(coefficients), 1))
+        state.passes += len(coefficients)
 
     def multiply_out(self, state: SBPPartsState, q: int) -> None:
         """Note that the responses of problem q are to be multiplied with the scale when the step ends."""
         self.fold[q] = state.total[q], state.scale[q]
 
-    def end(self, problem: KernelPartsProblem, state: SBPPartsState) -> None:
+    def end(self, state: SBPPartsState) -> None:
         """The first trip: add kernel rows, and survey the responses about the last level."""
         lines = self._lines(state)
         replies = self.parts.ask("step", *self.message, self.fold, lines)
-        self.seen, self.looked = self._of(lines, replies), None
+        self.seen, self.looked = Survey.of(lines, replies), None
 
     # -- water
 
     @staticmethod
     def _lines(state: SBPPartsState, more: float = 1.0, scaled: bool = True) -> np.ndarray:
         """Grids about the last levels, of shape (n_problems, 2, 2)."""
-        lines = np.empty((state.scale.size, 2, 2))
-        for q, (u, v, width) in enumerate(state.window.tolist()):
-            scale = float(state.scale[q]) if scaled else 1.0
-            reach = (width if math.isfinite(width) else 1.0) * more / scale
-            for a, middle in enumerate((u / scale, v / scale)):
-                lines[q, a] = grid(middle - reach, middle + reach)
-        return lines
+        scale = state.scale[:, None] if scaled else 1.0
+        middles, widths = state.window[:, :2] / scale, state.window[:, 2:]
+        reach = np.where(np.isfinite(widths), widths, 1.0) * more / scale
+        return grid(middles - reach, middles + reach)
 
     @staticmethod
-    def _lay_window(state: SBPPartsState, q: int, u: float, v: float, seen: Survey) -> None:
-        """window ← about the levels, as wide as they move; in place."""
-        window, ends = state.window[q], seen.ends[q]
-        moved = max(abs(u - window[0]), abs(v - window[1]))
-        spread = float(np.max(np.where(np.isfinite(ends[:, 0]), ends[:, 1] - ends[:, 0], 0.0))) * state.scale[q]
-        width = max(0.7 * window[2] if math.isfinite(window[2]) else 0.0, REACH * moved, LEAST * spread)
-        window[:] = u, v, width if width > 0.0 else 1.0
-
-    @staticmethod
-    def _of(lines: np.ndarray, replies: list[tuple]) -> Survey:
-        by_part = np.stack([reply[0] for reply in replies])
-        ends = np.stack([reply[1] for reply in replies])
-        return Survey(
-            lines, by_part, by_part.sum(axis=0), np.stack([ends[..., 0].min(axis=0), ends[..., 1].max(axis=0)], axis=-1)
-        )
+    def _lay_windows(state: SBPPartsState, levels: np.ndarray, ends: np.ndarray) -> None:
+        """Windows ← about the levels, as wide as they move; in place."""
+        middles, widths = state.window[:, :2], state.window[:, 2]
+        moved = np.abs(levels - middles).max(axis=1)
+        spread = np.where(np.isfinite(ends[..., 0]), ends[..., 1] - ends[..., 0], 0.0).max(axis=1) * state.scale
+        before = np.where(np.isfinite(widths), 0.7 * widths, 0.0)
+        found = np.max([before, REACH * moved, LEAST * spread], axis=0)
+        middles[:], widths[:] = levels, np.where(found > 0.0, found, 1.0)
 
     def _survey(self, lines: np.ndarray, of: tuple | None) -> Survey:
-        return self._of(lines, self.parts.ask("survey", lines, of))
+        return Survey.of(lines, self.parts.ask("survey", lines, of))
 
     def _poured(
         self, volumes: np.ndarray, seen: Survey, of: tuple | None, wanted: np.ndarray, rng: Any
-    ) -> tuple[Pools, Picked, np.ndarray]:
-        """(water levels, the wanted number of draws from each basin, the binary problem of each draw)."""
-        reach, pools = 1, None
+    ) -> tuple[Pools, list[tuple[Picked, np.ndarray]]]:
+        """(Water levels, the wanted number of draws from each basin with their binary problems, trip by trip)."""
+        reach, pools, missing = 1, None, wanted.copy()
         drawn: list[tuple[Picked, np.ndarray]] = []
-        missing = wanted.copy()
         while pools is None or missing.any():
             if pools is None:
                 seen, windows, shares = self._windows(volumes, seen, of, reach)
                 tops = np.full((volumes.size, 2), np.inf)
-                masses = np.stack([seen.by_part[:, q, :, :, 0] for q in range(volumes.size)], axis=1)
                 inside = np.arange(CELLS) < windows[:, :, 1:]
-                masses = np.where(inside, masses, 0.0).sum(axis=-1)
+                masses = np.where(inside, seen.by_part[..., 0], 0.0).sum(axis=-1)
             picks, owner = self._picks(masses, shares, missing, rng)
             replies = self.parts.ask("find", seen.lines, windows, tops, of, picks)
             if pools is None:
@@ -512,21 +485,11 @@ class SBPPartsWorkspace:
                 break
             picked = put_in_order([reply[1:] for reply in replies])
             lucky = self._lucky(pools, picked, owner, rng.random(len(owner)))
-            for q, a in np.argwhere(missing > 0).tolist():
-                mine = np.flatnonzero(lucky & (owner[:, 0] == q) & (owner[:, 1] == a))[: missing[q, a]]
-                drawn.append((picked.take(mine), np.full(mine.size, q)))
-                missing[q, a] -= mine.size
-        if not drawn:
-            return pools, self.nobody(), np.empty(0, np.int64)
-        parts = [each[0] for each in drawn]
-        columns = [np.concatenate([part[c] for part in parts], axis=-1) for c in range(4)]
-        whole = Picked._make([*columns, joined([part.rows for part in parts])])
-        return pools, whole, np.concatenate([each[1] for each in drawn])
-
-    def nobody(self) -> Picked:
-        """No examples."""
-        nothing = np.empty((self.problem.n_outputs, 0))
-        return Picked(np.empty(0, np.int64), nothing, nothing, nothing, None)
+            of_basin = [np.flatnonzero(lucky & (owner == basin).all(axis=1)) for basin in np.argwhere(missing > 0)]
+            chosen = np.concatenate([each[:most] for each, most in zip(of_basin, missing[missing > 0], strict=True)])
+            drawn.append((picked.take(chosen), owner[chosen, 0]))
+            np.subtract.at(missing, tuple(owner[chosen].T), 1)
+        return pools, drawn
 
     def _windows(
         self, volumes: np.ndarray, seen: Survey, of: tuple | None, reach: int
@@ -583,20 +546,12 @@ class SBPPartsWorkspace:
 
     def _pools(self, volumes: np.ndarray, seen: Survey, windows: np.ndarray, replies: list[tuple]) -> Pools | None:
         """The levels; None where one of them is not among the listed points."""
-        n_basins, K = 2 if self.problem.has_free_bias else 1, len(replies)
+        n_basins = 2 if self.problem.has_free_bias else 1
         levels, basins = [], []
-        tops, masses = np.full((volumes.size, 2), np.inf), np.zeros((K, volumes.size, 2))
+        tops, masses = np.full((volumes.size, 2), np.inf), np.zeros((len(replies), volumes.size, 2))
         for q, volume in enumerate(volumes.tolist()):
-            known = []
-            for a in range(n_basins):
-                lists = [reply[0][q * n_basins + a] for reply in replies]
-                heights, group = np.unique(np.concatenate([each[0] for each in lists]), return_inverse=True)
-                weights = np.bincount(group, np.concatenate([each[1] for each in lists]), heights.size)
-                cells, (first, last) = seen.cells(q, a), windows[q, a].tolist()
-                mass, total, _ = cells.sums[:first].sum(axis=0).tolist()
-                more = bool(cells.sums[last:, 2].any())
-                low = cells.height(first) if cells.sums[:first, 2].any() else -math.inf
-                known.append(Basin(low, mass, total, heights, weights, more))
+            lists = [[reply[0][q * n_basins + a] for reply in replies] for a in range(n_basins)]
+            known = [seen.cells(q, a).basin(windows[q, a], each) for a, each in enumerate(lists)]
             level = surface(volume, known)
             if level is None:
                 return None
@@ -604,12 +559,10 @@ class SBPPartsWorkspace:
                 reached = basin.heights[covered(basin, level.mass, basin.heights) > 0.0]
                 tops[q, a] = reached[-1] if reached.size else basin.low
                 masses[:, q, a] = seen.by_part[:, q, a, : windows[q, a, 0], 0].sum(axis=1)
-                for k, reply in enumerate(replies):
-                    own_heights, own_weights = reply[0][q * n_basins + a]
-                    masses[k, q, a] += own_weights[own_heights <= tops[q, a]].sum()
+                masses[:, q, a] += [weights[heights <= tops[q, a]].sum() for heights, weights in lists[a]]
             levels.append(level)
             basins.append(known)
-        return Pools(levels, basins, seen, tops, masses)
+        return Pools(levels, basins, tops, masses, seen)
 
     def _lucky(self, pools: Pools, picked: Picked, owner: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
         """Which candidates are under water; at a height that is so in part, a random choice."""
@@ -665,24 +618,14 @@ class SBPOnParts(sbp.BatchSteps):
                 "intercept='none' or 'regularized'"
             )
 
-    def init(self, problem: KernelPartsProblem, rng: np.random.Generator) -> SBPPartsState:
-        """w = 0."""
-        self.check(problem)
-        m, nobody = problem.n_outputs, np.zeros((problem.n_outputs, 0))
-        nu = np.full(m, 1e-3 if self.nu is None else float(self.nu))
-        return SBPPartsState(
-            np.empty(0, np.int64), nobody, nobody, nobody, nobody, np.ones(m), np.zeros(m), np.zeros(m), 0.0, nu,
-            np.zeros(m), np.zeros(m), np.tile([0.0, 0.0, np.inf], (m, 1)), 0, rng,
-        )  # fmt: skip
-
     def first_slice(self, problem: KernelPartsProblem) -> int:
         """One step."""
         return 1
 
     def _workspace(self, problem: KernelPartsProblem, state: SBPPartsState) -> SBPPartsWorkspace:
         def made() -> SBPPartsWorkspace:
-            starts = np.concatenate([[0], np.cumsum(problem.sizes)[:-1]]).tolist()
-            return SBPPartsWorkspace(problem, state.made(problem.place, PartMaker(tuple(starts))))
+            starts = np.cumsum(problem.sizes) - problem.sizes
+            return SBPPartsWorkspace(problem, state.made(problem.place, PartMaker(tuple(starts.tolist()))), starts)
 
         found = state.work(problem, made)
         vars(state).pop("kept", None)
@@ -701,13 +644,9 @@ class SBPOnParts(sbp.BatchSteps):
             self._step(problem, state, kept)
             state.counters.kernel_computed = state.counters.kernel_evals
             taken_, left = taken_ + 1, left - 1
-            if self._at_stop(state):
+            if self.at_checkpoint(state):
                 break
         return taken_
-
-    def at_checkpoint(self, state: SBPPartsState) -> bool:
-        """Whether this is a step to evaluate at."""
-        return self._at_stop(state)
 
     def _seek_nu(self, problem: KernelPartsProblem, state: SBPPartsState, kept: SBPPartsWorkspace, most: int) -> int:
         """Up to ``most`` rounds of SMO on the sample; sets ν when it is solved."""
@@ -747,17 +686,16 @@ class SBPOnParts(sbp.BatchSteps):
         return kept.looked[1]
 
     def _predictor(self, problem: KernelPartsProblem, state: SBPPartsState, kept: SBPPartsWorkspace) -> Predictor:
-        m, two = problem.n_outputs, problem.has_free_bias
+        m = problem.n_outputs
         of, alpha = None, state.alpha.copy()
         if state.weight > 0.0:
             of = state.total.copy(), state.weight
             alpha = sbp.without_rounding((state.total[:, None] * state.alpha - state.alpha_sum) / state.weight)
         norm2 = sum(kept.parts.ask("norms", of, state.ids, alpha * state.signs))
         seen = kept._survey(kept._lines(state, 8.0, scaled=False), of)
-        nobody = np.zeros((m, 2), np.int64)
-        pools, _, _ = kept._poured(problem.n * state.nu, seen, of, nobody, None)
-        level = np.array([0.5 * (u + v) for u, v, _ in pools.levels])
-        bias = np.array([0.5 * (v - u) if two else 0.0 for u, v, _ in pools.levels])
+        pools, _ = kept._poured(problem.n * state.nu, seen, of, np.zeros((m, 2), np.int64), None)
+        u, v, _ = np.array(pools.levels).T
+        level, bias = 0.5 * (u + v), 0.5 * (v - u)
         with np.errstate(divide="ignore"):
             multiple = 1.0 / level
         if self.nu is None or not np.all(level > 0.0):
@@ -805,11 +743,7 @@ class SBPOnParts(sbp.BatchSteps):
     def evaluate(self, problem: KernelPartsProblem, state: SBPPartsState, model: Any) -> dict[str, float]:
         """Objective in the λ-form, and where the predictor stands: level, norm, mean hinge (means over problems)."""
         look = self._look(problem, state)
-        return {
-            "objective": look.certificate.primal, "level": float(look.level.mean()),
-            "norm": float(np.sqrt(np.maximum(look.norm2, 0.0)).mean()), "hinge": float(look.hinge.mean()),
-            "nu": float(state.nu.mean()), "passes": float(state.passes),
-        }  # fmt: skip
+        return self._measures(state, look.certificate.primal, look.level, look.norm2, look.hinge)
 
     def model(self, problem: KernelPartsProblem, state: SBPPartsState) -> KernelModel:
         """A finished copy of the predictor."""
@@ -817,11 +751,8 @@ class SBPOnParts(sbp.BatchSteps):
         beta = look.alpha * state.signs
         support = np.flatnonzero(np.any(beta != 0.0, axis=0))
         support = support[np.argsort(state.ids[support])]
-        vectors = taken(rows, support) if rows is not None else self._no_rows(problem, state)
+        vectors = taken(rows, support)
         return KernelModel(problem.kernel, state.ids[support], vectors, beta[:, support], look.bias, problem.constant)
-
-    def _no_rows(self, problem: KernelPartsProblem, state: SBPPartsState) -> Any:
-        return taken(self._workspace(problem, state).show(np.zeros(1, np.int64)).rows, np.empty(0, np.int64))
 
     def duals(self, problem: KernelPartsProblem, state: SBPPartsState) -> np.ndarray:
         """A multiple of the predictor's β, of shape (outputs, n)."""

@@ -50,7 +50,7 @@ import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -64,7 +64,8 @@ from ...history import Counters
 from ...models import KernelModel
 from ...problems.kernel import KernelProblem
 from ...problems.objective import Certificate
-from ...schemas import COUNT, Array, Own, Whole, maybe
+from ...problems.parts import masses_of
+from ...schemas import COUNT, Array, Own, Whole, blank, maybe
 from .. import make, protocol
 from ..protocol import Solver
 from ..smo.smo import Episode, SMOState, Solved
@@ -118,60 +119,64 @@ def law_of_windows(state: Any, sizes: dict[str, int]) -> str | None:
     return None if fits else "a window has no place, or no width"
 
 
-_LAZY, _EACH = Array("outputs", "n"), Array("outputs")
+PerOutput = Annotated[np.ndarray, Array("outputs")]
+PerExample = Annotated[np.ndarray, Array("outputs", "n")]
 
 
-@savable(
-    "StochasticBatchPerceptron.State", law=law_of_windows, alpha=_LAZY, f=_LAZY, scale=_EACH, norm2=_EACH,
-    total=_EACH, alpha_sum=_LAZY, f_sum=_LAZY, marks=Array(2, 2, "outputs", (0, "n")), mark_weights=Array(2),
-    nu=_EACH, level=_EACH, bias=_EACH,
-    window=Array("outputs", 3, finite="inf"), drawn=Array("outputs", "batch", dtype=np.int64, low=0, high="n-1"),
-    t=COUNT, sought=Whole(0, "outputs"), sample_size=COUNT, polish=maybe(Own(protocol.State, n="n")),
-    start=maybe(Own(protocol.State, n="n")), trial=maybe(Own(protocol.State)),
-    order=Array((0, "n"), dtype=np.int64, low=0, high="n-1", distinct=True),
-)  # fmt: skip
-@dataclass
-class BatchState(protocol.State):
-    """Iterates and lazy sums of all binary problems, of shape (n_problems, n); w = scale × Σ alpha y Φ.
+@dataclass(kw_only=True)
+class StepsState(protocol.State):
+    """What steps over examples in one place and in parts share, for each binary problem: w = scale × Σ alpha y Φ.
 
-    The sum of the iterates of α is total × alpha − alpha_sum, and so for f; ``marks`` hold such sums, and their
-    weights, as of the last two powers of 2, for the suffix average. Without ν, ``sought`` binary problems have theirs,
-    the ν of the next one comes from the first ``sample_size`` examples of ``order``, and ``trial`` is SMO's state on
+    The sum of the iterates of α is total × alpha − alpha_sum, and so for f. Without ν, ``sought`` binary problems have
+    theirs. ``passes`` over n, beside computing kernel rows, are summed over the binary problems.
+    """
+
+    scale: PerOutput
+    norm2: PerOutput
+    total: PerOutput
+    weight: float
+    nu: PerOutput
+    level: PerOutput
+    bias: PerOutput
+    window: Annotated[np.ndarray, Array("outputs", 3, finite="inf")]
+    t: Annotated[int, COUNT]
+    rng: np.random.Generator
+    passes: int = 0
+    sought: Annotated[int, Whole(0, "outputs")] = 0
+    counters: Counters = field(default_factory=Counters)
+
+
+@savable("StochasticBatchPerceptron.State", law=law_of_windows)
+@dataclass(kw_only=True)
+class BatchState(StepsState):
+    """Iterates and lazy sums of all binary problems, of shape (n_problems, n).
+
+    ``marks`` hold sums of iterates, and their weights, as of the last two powers of 2, for the suffix average. The ν of
+    the next binary problem comes from the first ``sample_size`` examples of ``order``, and ``trial`` is SMO's state on
     them. ``start`` is SMO's state with the sample's solution, and ``polish`` that state once SMO goes on from it;
     ``reached`` is the primal value before that. ``wet`` examples had a margin below 1 when the draws were last counted;
     ``late`` says whether SMO is to take over. ``sampled`` has ‖w‖ of the sample's solution and its mean hinge on the
-    sample. ``passes`` over n, beside computing kernel rows, are summed over the binary problems.
+    sample.
     """
 
-    alpha: np.ndarray
-    f: np.ndarray
-    scale: np.ndarray
-    norm2: np.ndarray
-    total: np.ndarray
-    alpha_sum: np.ndarray
-    f_sum: np.ndarray
-    weight: float
-    marks: np.ndarray
-    mark_weights: np.ndarray
-    nu: np.ndarray
-    level: np.ndarray
-    bias: np.ndarray
-    window: np.ndarray
-    drawn: np.ndarray
-    t: int
-    rng: np.random.Generator
-    passes: int = 0
+    alpha: PerExample
+    f: PerExample
+    alpha_sum: PerExample
+    f_sum: PerExample
+    marks: Annotated[np.ndarray, Array(2, 2, "outputs", (0, "n"))]
+    mark_weights: Annotated[np.ndarray, Array(2)]
+    drawn: Annotated[np.ndarray, Array("outputs", "batch", dtype=np.int64, low=0, high="n-1")]
     wet: float = math.inf
-    sought: int = 0
-    sample_size: int = FIRST_SAMPLE
-    order: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    trial: SMOState | None = None
-    start: SMOState | None = None
+    sample_size: Annotated[int, COUNT] = FIRST_SAMPLE
+    order: Annotated[np.ndarray, Array((0, "n"), dtype=np.int64, low=0, high="n-1", distinct=True)] = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )
+    trial: Annotated[SMOState | None, maybe(Own(protocol.State))] = None
+    start: Annotated[SMOState | None, maybe(Own(protocol.State, n="n"))] = None
     sampled: tuple[float, float] = (0.0, 0.0)
     late: bool = False
-    polish: SMOState | None = None
+    polish: Annotated[SMOState | None, maybe(Own(protocol.State, n="n"))] = None
     reached: float = math.inf
-    counters: Counters = field(default_factory=Counters)
 
     def drop_workspace(self) -> None:
         """Give the memory of this workspace and of SMO's back."""
@@ -186,23 +191,37 @@ class BatchState(protocol.State):
         return self.polish is not None and self.polish.stalled
 
 
-@dataclass
 class Sample:
-    """The examples of the largest sample in their order, as many others, the kernel between both once it is needed, and
-    the binary problem ``sought`` on the first ``size`` of the sample, which are at ``places``.
+    """The examples of the largest sample in the order of a state, as many others, and the kernel between both once it
+    is needed; the binary problem ``part`` on ``rows``, the first examples of the sample, which are at ``places`` of it.
 
     Several binary problems share kernel rows of the sample: one that has been fetched is there for all.
     """
 
-    order: np.ndarray
-    chosen: np.ndarray
-    others: np.ndarray
-    across: Any
-    shared: RowCache | None
     part: KernelProblem
+    rows: np.ndarray
     places: np.ndarray
-    sought: int = -1
-    size: int = 0
+
+    def __init__(self, problem: KernelProblem, order: np.ndarray, size: int) -> None:
+        self.order, self.chosen, self.others = order, order[:size], np.sort(order[size : 2 * size])
+        self.across: Any = None
+        self.shared: RowCache | None = None
+        if problem.n_outputs > 1:
+            everything = np.arange(size)
+            matrix = problem.take(self.chosen).matrix(everything, everything)
+            self.shared = RowCache(matrix, SAMPLE_SHARE * problem.cache_bytes)
+        self.at: tuple[int, int] | None = None
+
+    def go_to(self, problem: KernelProblem, q: int, size: int) -> None:
+        """``part`` ← binary problem q on so many examples, unless it is that."""
+        if self.at == (q, size):
+            return
+        self.at, self.places = (q, size), np.argsort(self.chosen[:size])
+        self.rows = self.chosen[self.places]
+        self.part = problem.take(self.rows, q)
+        if self.shared is not None:
+            n_bytes = (1.0 - 2.0 * SAMPLE_SHARE) * problem.cache_bytes
+            self.part = replace(self.part, shared=(self.shared, self.places), cache_bytes=n_bytes)
 
 
 class HostResponses:
@@ -241,7 +260,7 @@ class HostResponses:
         state.f_sum[q] -= state.total[q] * state.f[q]
         state.f[q] *= state.scale[q]
 
-    def end(self, problem: KernelProblem, state: BatchState) -> None:
+    def end(self, state: BatchState) -> None:
         """A step is over."""
 
 
@@ -264,21 +283,17 @@ class SBPWorkspace(HostResponses):
 
     def computed(self) -> int:
         """Kernel values computed for the cache since the last call."""
-        before, self.evaluated = self.evaluated, evaluations(self.cache)
+        before, self.evaluated = self.evaluated, self.cache.matrix.evaluations
         return self.evaluated - before
 
-    def add(
-        self, points: np.ndarray, coefficients: np.ndarray, before: np.ndarray, f: np.ndarray, f_sum: np.ndarray
-    ) -> int:
-        """f += Σ coefficient × kernel row of a point, f_sum += S × the same, for each binary problem, in place;
-        returns the passes over n."""
-        cache, passes = self.cache, 0
+    def add(self, state: BatchState, points: np.ndarray, coefficients: np.ndarray) -> None:
+        """f += Σ coefficient × kernel row of a point, f_sum += S × the same, for each binary problem, in place."""
+        cache = self.cache
         for start in range(0, points.size, cache.capacity):
             part = slice(start, start + cache.capacity)
             slots = cache.fetch(points[part])
-            add_block(cache.rows, slots, coefficients[:, part], self.constant, before, f, f_sum)
-            passes += f.shape[0]
-        return passes
+            add_block(cache.rows, slots, coefficients[:, part], self.constant, state.total, state.f, state.f_sum)
+            state.passes += len(state.f)
 
 
 @dataclass
@@ -308,25 +323,42 @@ class BatchSteps(Solver):
         """Steps that draw as many points as there are examples."""
         return max(1, -(-problem.n // self.batch_size))
 
-    def _at_stop(self, state: Any) -> bool:
+    def at_checkpoint(self, state: Any) -> bool:
+        """Whether this is a step to evaluate at."""
         return state.t >= FIRST_CHECKPOINT and state.t & (state.t - 1) == 0
 
-    def _eta(self, state: Any, largest: float) -> float:
-        """The step size η_t."""
-        first = self.step / math.sqrt(largest) if largest > 0.0 else self.step
-        return first / math.sqrt(state.t + 1)
+    def init(self, problem: Any, rng: np.random.Generator) -> Any:
+        """The state with w = 0."""
+        self.check(problem)
+        sizes = {**self.sizes(problem), "batch": self.batch_size, "points": 0, "sample": 0}
+        state = self.state_class(**blank(self.state_class, sizes), weight=0.0, t=0, rng=rng)  # type: ignore[call-arg]
+        state.scale[:], state.window[:, 2] = 1.0, np.inf
+        state.nu[:] = 1e-3 if self.nu is None else float(self.nu)
+        return state
+
+    @staticmethod
+    def _measures(
+        state: Any, objective: float, level: np.ndarray, norm2: np.ndarray, hinge: np.ndarray
+    ) -> dict[str, float]:
+        """The columns of a checkpoint: objective in the λ-form, and where the predictor stands, in the mean."""
+        return {
+            "objective": objective, "level": float(level.mean()),
+            "norm": float(np.sqrt(np.maximum(norm2, 0.0)).mean()), "hinge": float(hinge.mean()),
+            "nu": float(state.nu.mean()), "passes": float(state.passes),
+        }  # fmt: skip
 
     def _step(self, problem: Any, state: Any, kept: Any) -> None:
         """One step, in place."""
         m, k = problem.n_outputs, self.batch_size
         points, times, signs = kept.draw(problem, state, k)
-        moves = self._eta(state, kept.largest) / k * times
+        eta = self.step / math.sqrt(kept.largest if kept.largest > 0.0 else 1.0) / math.sqrt(state.t + 1)
+        moves = eta / k * times
         delta = moves / state.scale[:, None]
         state.alpha[:, points] += delta
         state.alpha_sum[:, points] += state.total[:, None] * delta
         # ‖w + Δ‖² = ‖w‖² + ⟨Δ, w⟩ + ⟨Δ, w + Δ⟩, from the responses before and after
         state.norm2 += state.scale * np.sum(moves * signs * kept.responses(state, points), axis=1)
-        state.passes += kept.add(points, delta * signs, state.total, state.f, state.f_sum)
+        kept.add(state, points, delta * signs)
         state.counters.kernel_evals += points.size * problem.n
         state.norm2 += state.scale * np.sum(moves * signs * kept.responses(state, points), axis=1)
         state.t += 1
@@ -336,22 +368,16 @@ class BatchSteps(Solver):
                 state.scale[q] /= math.sqrt(state.norm2[q])
                 state.norm2[q] = 1.0
                 if state.scale[q] < SMALLEST_SCALE:
-                    self._multiply_out(state, kept, q)
+                    kept.multiply_out(state, q)
+                    state.alpha_sum[q] -= state.total[q] * state.alpha[q]
+                    state.alpha[q] *= state.scale[q]
+                    state.total[q], state.scale[q] = 0.0, 1.0  # the same iterate, and the same sums
         state.total += weight * state.scale
         state.weight += weight
         state.counters.steps += 1
         state.counters.visits += m * k
         state.counters.updates += m * k
-        kept.end(problem, state)
-
-    @staticmethod
-    def _multiply_out(state: Any, kept: Any, q: int) -> None:
-        """Scale 1 and total 0 for problem q, with the same iterate and the same sums."""
-        kept.multiply_out(state, q)
-        state.alpha_sum[q] -= state.total[q] * state.alpha[q]
-        state.alpha[q] *= state.scale[q]
-        state.total[q] = 0.0
-        state.scale[q] = 1.0
+        kept.end(state)
 
 
 def without_rounding(alpha: np.ndarray) -> np.ndarray:
@@ -360,25 +386,45 @@ def without_rounding(alpha: np.ndarray) -> np.ndarray:
     return alpha
 
 
+@savable()
 @dataclass
-class BatchPerceptron(BatchSteps):
-    """Base of the solvers on the CPU and on a GPU, which differ in where kernel rows are and in the exact solver."""
+class StochasticBatchPerceptron(BatchSteps):
+    """The Stochastic Batch Perceptron: a good kernel classifier from the fewest kernel values.
+
+    With ``nu`` it solves the slack-constrained form. Without it, it finds the ν of C on a sample and
+    later hands over to SMO, which goes on to the optimum.
+
+    Parameters
+    ----------
+    nu : float or None, default=None
+        The slack per example, in units of ‖w‖ = 1. None solves the C-form of the problem.
+    batch_size : int, default=16
+        The number of points drawn in each step. 1 is Algorithm 1 of the paper.
+    average : {"t", "suffix", "uniform"}, default="t"
+        The mean that is returned: of all iterates with weights t, of the last half to three quarters of
+        them, or of all alike, as in the paper.
+    step : float, default=1.0
+        A factor of the paper's step size η₀.
+    tol : float, default=1e-3
+        The relative duality gap to which SMO refines, without ``nu``. Estimators put their own ``tol``
+        here.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, StochasticBatchPerceptron
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = SVC(solver=StochasticBatchPerceptron(batch_size=4), C=10.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
 
     state_class = BatchState
 
     #: The capabilities that do not depend on ``nu``.
-    _always: ClassVar[protocol.Capabilities] = replace(BatchSteps.capabilities, joins=True)
-
-    #: The workspace of a state, made if there is none.
-    _workspace: ClassVar[Callable[..., Any]]
-    #: SMO to a relative gap.
-    _exact: ClassVar[Callable[..., Any]]
-    #: The kernel between the sample and as many other examples, by blocks of rows.
-    _across: ClassVar[Callable[..., Any]]
-    #: SMO's state with the solution of the sample, if it is to be compared with the draws'.
-    _start: ClassVar[Callable[..., Any]]
-    #: Have SMO take over a problem, given a state and the draws' coefficients.
-    _hand_over: ClassVar[Callable[..., None]]
+    _always: ClassVar[protocol.Capabilities] = replace(
+        BatchSteps.capabilities, joins=True, for_device="sbp", same_parameters=True
+    )
 
     @property
     def capabilities(self) -> protocol.Capabilities:  # type: ignore[override]
@@ -394,31 +440,23 @@ class BatchPerceptron(BatchSteps):
         if not isinstance(loss, losses.Hinge):
             raise ValueError(f"StochasticBatchPerceptron solves the hinge loss, got {type(loss).__name__}: use SMO")
         self.check_options()
-        for q, y in enumerate(problem.signs):
-            s = problem.weights_of(q)
-            if s.size and not np.any(s > 0.0):
-                raise ValueError("StochasticBatchPerceptron needs examples with a weight > 0, and all weights are 0")
-            both = all(np.any((y == sign) & (s > 0.0 if s.size else True)) for sign in (1.0, -1.0))
-            if problem.has_free_bias and not both:
-                raise ValueError(
-                    "StochasticBatchPerceptron needs examples of both classes with a weight > 0 for its bias: "
-                    "use intercept='none' or 'regularized', or SMO"
-                )
+        masses = masses_of(problem)
+        if not np.all(masses.sum(axis=1) > 0.0):
+            raise ValueError("StochasticBatchPerceptron needs examples with a weight > 0, and all weights are 0")
+        if problem.has_free_bias and not np.all(masses > 0.0):
+            raise ValueError(
+                "StochasticBatchPerceptron needs examples of both classes with a weight > 0 for its bias: "
+                "use intercept='none' or 'regularized', or SMO"
+            )
 
     def init(
         self, problem: KernelProblem, rng: np.random.Generator, duals: np.ndarray | None = None,
         promising: np.ndarray | None = None,
     ) -> BatchState:  # fmt: skip
         """w = 0; or, for the C-form, at its second part, with SMO at given dual variables or promising examples."""
-        self.check(problem)
-        m, n = problem.n_outputs, problem.n
-        marks = np.zeros((2, 2, m, n) if self.average == "suffix" else (2, 2, m, 0))
-        state = BatchState(
-            alpha=np.zeros((m, n)), f=np.zeros((m, n)), scale=np.ones(m), norm2=np.zeros(m), total=np.zeros(m),
-            alpha_sum=np.zeros((m, n)), f_sum=np.zeros((m, n)), weight=0.0, marks=marks, mark_weights=np.zeros(2),
-            nu=np.full(m, 1e-3 if self.nu is None else float(self.nu)), level=np.zeros(m), bias=np.zeros(m),
-            window=np.tile([0.0, 0.0, np.inf], (m, 1)), drawn=np.zeros((m, self.batch_size), np.int64), t=0, rng=rng,
-        )  # fmt: skip
+        state = super().init(problem, rng)
+        if self.average == "suffix":
+            state.marks = np.zeros((2, 2, *state.alpha.shape))
         given = {"duals": duals, "promising": promising}
         start = {name: value for name, value in given.items() if value is not None}
         if start:
@@ -477,7 +515,7 @@ class BatchPerceptron(BatchSteps):
             counts, found = state.sought > 0 and problem.n_outputs == 1, None
             if counts and state.t & (state.t - 1) == 0 and state.t * self.batch_size >= FEWEST:
                 found = self._count(problem, state)
-            if self._at_stop(state) or self._is_last(problem, state):
+            if super().at_checkpoint(state) or self._is_last(problem, state):
                 break
         if self._is_last(problem, state):
             alpha, state.reached, _ = found or self._draws(problem, state)
@@ -523,7 +561,7 @@ class BatchPerceptron(BatchSteps):
         """Whether this is a step to evaluate at."""
         if state.polish is not None:
             return self._smo.at_checkpoint(state.polish) or at_look(state.polish)
-        return self._at_stop(state)
+        return super().at_checkpoint(state)
 
     def knows(self, state: BatchState) -> bool:
         """Whether all responses are up to date: until SMO takes over, and while it works on all examples."""
@@ -552,7 +590,11 @@ class BatchPerceptron(BatchSteps):
         if state.order.size == 0:
             state.order = self._classes_first(problem, state.rng.permutation(problem.n), size)
             state.sample_size = size if problem.n_outputs == 1 else FIRST_SAMPLE
-        sample = self._sample(problem, state)
+        space = self._workspace(problem, state)
+        if space.sample is None or space.sample.order is not state.order:
+            space.sample = Sample(problem, state.order, size)
+        sample = space.sample
+        sample.go_to(problem, state.sought, state.sample_size)
         part = sample.part
         # 1) rounds of SMO on the sample
         smo = self._exact(SAMPLE_TOL)
@@ -584,42 +626,16 @@ class BatchPerceptron(BatchSteps):
                 self._set_nu(state, *state.sampled, self._loss_elsewhere(problem, state, sample, trial))
                 state.sample_size = FIRST_SAMPLE
             if state.sought == problem.n_outputs or state.start is not None:
-                self._workspace(problem, state).sample = None
+                space.sample = None
         return max(1, rounds)
-
-    def _sample(self, problem: KernelProblem, state: BatchState) -> Sample:
-        """The sample, with the binary problem that is next on it."""
-        space = self._workspace(problem, state)
-        kept = space.sample
-        if kept is None or kept.order is not state.order:
-            order, size = state.order, self._largest_sample(problem)
-            chosen, others = order[:size], np.sort(order[size : 2 * size])
-            shared = None
-            if problem.n_outputs > 1:
-                everything = np.arange(size)
-                matrix = problem.take(chosen).matrix(everything, everything)
-                shared = RowCache(matrix, SAMPLE_SHARE * problem.cache_bytes)
-            kept = Sample(order, chosen, others, None, shared, problem, np.empty(0, np.int64))
-        if (kept.sought, kept.size) != (state.sought, state.sample_size):
-            kept.sought, kept.size = state.sought, state.sample_size
-            first = kept.chosen[: kept.size]
-            kept.places = np.argsort(first)
-            part = problem.take(first[kept.places], state.sought)
-            if kept.shared is not None:
-                n_bytes = (1.0 - 2.0 * SAMPLE_SHARE) * problem.cache_bytes
-                part = replace(part, shared=(kept.shared, kept.places), cache_bytes=n_bytes)
-            kept.part = part
-        space.sample = kept
-        return kept
 
     @staticmethod
     def _classes_first(problem: KernelProblem, order: np.ndarray, size: int) -> np.ndarray:
         """The order with the first example of each class moved to its front, so that the sample has every class."""
         ends = []
         for q in range(problem.n_outputs):
-            y, s = problem.signs[q, order], problem.weights_of(q)
-            counts = s[order] > 0.0 if s.size else np.ones(problem.n, bool)
-            ends += [np.flatnonzero((y == sign) & counts)[:1] for sign in (1.0, -1.0)]
+            _, y, s = problem.binary_part(q)
+            ends += [np.flatnonzero((y[order] == sign) & (s[order] > 0.0))[:1] for sign in (1.0, -1.0)]
         first = np.unique(np.concatenate(ends))[:size]
         return np.concatenate([order[first], np.delete(order, first)])
 
@@ -667,19 +683,16 @@ class BatchPerceptron(BatchSteps):
         return without_rounding(alpha), f
 
     def predictor(
-        self, problem: KernelProblem, state: BatchState, poured: bool = True
+        self, problem: KernelProblem, state: BatchState
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(ᾱ, f̄, b, γ), scaled to the predictor: w̄/γ, or without ``nu`` and where γ ≤ 0 the best multiple of w̄, which
-        needs no level: 0 where none is ``poured``.
-        """
+        """(ᾱ, f̄, b, γ), scaled to the predictor: w̄/γ, or without ``nu`` and where γ ≤ 0 the best multiple of w̄."""
         alpha, f = self.averages(state)
-        m, n, two = problem.n_outputs, problem.n, problem.has_free_bias
-        bias, level, space = np.zeros(m), np.zeros(m), room(n if poured else 0)
-        for q in range(m):
-            y, s = problem.signs[q], problem.weights_of(q)
-            if poured:
-                found = pour(f[q], y, s, n * state.nu[q], two, np.array([0.0, 0.0, np.inf]), space)
-                level[q] = found.level
+        n, two, space = problem.n, problem.has_free_bias, room(problem.n)
+        bias, level = np.zeros((2, problem.n_outputs))
+        for q, y in enumerate(problem.signs):
+            window = np.array([0.0, 0.0, np.inf])
+            found = pour(f[q], y, problem.weights_of(q), n * state.nu[q], two, window, space)
+            level[q] = found.level
             if level[q] > 0.0 and self.nu is not None:
                 multiple, bias[q] = 1.0 / level[q], found.bias / level[q]
             else:
@@ -694,9 +707,7 @@ class BatchPerceptron(BatchSteps):
         """
         return self._known(problem, state)[0]
 
-    def _known(
-        self, problem: KernelProblem, state: BatchState
-    ) -> tuple[Certificate, Callable[[], KernelModel]]:  # fmt: skip
+    def _known(self, problem: KernelProblem, state: BatchState) -> tuple[Certificate, Callable[[], KernelModel]]:
         """The certificate of the better one of the draws' point and SMO's, and a function that makes its model."""
         smo, made = self._smo_point(problem, state)
         own, point = Certificate(state.reached, -math.inf, math.inf), None
@@ -707,9 +718,7 @@ class BatchPerceptron(BatchSteps):
         if made is None or own.primal < smo.primal:
 
             def made() -> KernelModel:
-                alpha, _, bias, _ = (
-                    self.predictor(problem, state, poured=self.nu is not None) if point is None else point
-                )
+                alpha, _, bias, _ = point or self.predictor(problem, state)
                 return problem.model(problem.signs * alpha, bias)
 
         return Certificate(primal, dual, primal - dual), made
@@ -743,12 +752,8 @@ class BatchPerceptron(BatchSteps):
         norm2 = np.sum(alpha * problem.signs * f, axis=1)
         hinge = problem.mean_losses(f + bias[:, None])
         certificate = self.certificate(problem, state)
-        return {
-            "objective": certificate.primal, "level": float(level.mean()),
-            "norm": float(np.sqrt(np.maximum(norm2, 0.0)).mean()), "hinge": float(hinge.mean()),
-            "nu": float(state.nu.mean()), "passes": float(state.passes),
-            **({"gap": certificate.gap} if self.nu is None else {}),
-        }  # fmt: skip
+        gap = {"gap": certificate.gap} if self.nu is None else {}
+        return {**self._measures(state, certificate.primal, level, norm2, hinge), **gap}
 
     def glimpse(
         self, problem: KernelProblem, state: BatchState, most: float
@@ -779,41 +784,7 @@ class BatchPerceptron(BatchSteps):
                 beta *= np.minimum(1.0, np.min(caps / np.abs(beta), axis=1, initial=np.inf, where=beta != 0.0))[:, None]
         return beta
 
-
-@savable()
-@dataclass
-class StochasticBatchPerceptron(BatchPerceptron):
-    """The Stochastic Batch Perceptron: a good kernel classifier from the fewest kernel values.
-
-    With ``nu`` it solves the slack-constrained form. Without it, it finds the ν of C on a sample and
-    later hands over to SMO, which goes on to the optimum.
-
-    Parameters
-    ----------
-    nu : float or None, default=None
-        The slack per example, in units of ‖w‖ = 1. None solves the C-form of the problem.
-    batch_size : int, default=16
-        The number of points drawn in each step. 1 is Algorithm 1 of the paper.
-    average : {"t", "suffix", "uniform"}, default="t"
-        The mean that is returned: of all iterates with weights t, of the last half to three quarters of
-        them, or of all alike, as in the paper.
-    step : float, default=1.0
-        A factor of the paper's step size η₀.
-    tol : float, default=1e-3
-        The relative duality gap to which SMO refines, without ``nu``. Estimators put their own ``tol``
-        here.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from widemargin import SVC, StochasticBatchPerceptron
-    >>> X, y = make_moons(60, noise=0.1, random_state=0)
-    >>> model = SVC(solver=StochasticBatchPerceptron(batch_size=4), C=10.0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.9)
-    True
-    """
-
-    _always = replace(BatchPerceptron._always, for_device="sbp", same_parameters=True)
+    # -- what a GPU does in another way
 
     def _workspace(self, problem: KernelProblem, state: BatchState) -> Any:
         return state.work(problem, lambda: SBPWorkspace(problem))
@@ -828,7 +799,7 @@ class StochasticBatchPerceptron(BatchPerceptron):
 
     def _start(self, problem: KernelProblem, state: BatchState, sample: Sample, trial: SMOState) -> SMOState | None:
         """SMO's state with the sample's solution."""
-        solved = Solved(np.sort(sample.chosen[: sample.size]), trial.alpha, trial.f)
+        solved = Solved(sample.rows, trial.alpha, trial.f)
         return self._smo.init(problem, deepcopy(state.rng), solved=solved)
 
     def _hand_over(self, problem: KernelProblem, state: BatchState, alpha: np.ndarray) -> None:
@@ -859,11 +830,6 @@ def largest_sample(n: int, n_outputs: int) -> int:
     """Examples of the largest sample that ν is sought on."""
     size = max(n // SAMPLED, min(FIRST_SAMPLE, n // 2))
     return size if n_outputs == 1 else min(SAMPLE, size)
-
-
-def evaluations(cache: RowCache) -> int:
-    """Kernel values computed for a cache; 0 for a kernel matrix that was given."""
-    return cache.matrix.evaluations if hasattr(cache, "matrix") else 0
 
 
 def episode_of(state: SMOState) -> Any:

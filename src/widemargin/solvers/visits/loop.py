@@ -20,7 +20,7 @@ then Python computes, in one block, the rows of the next examples that would cha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -115,12 +115,10 @@ def _law(state: Any, sizes: dict[str, int]) -> str | None:
     return None if rest == wait else f"rest is of {rest} examples, and wait of {wait}"
 
 
-@savable(
-    "KernelSteps.State", law=_law, beta=Array(1, "n"), f=Array("n"),
-    order=Array("n", dtype=np.int64, low=0, high="n-1"),
-    awake=Whole(0, "n", size="awake"), position=Whole(0, "awake"), t=COUNT,
-    rest=Array((0, "n"), dtype=np.uint8, high=31), wait=Array((0, "n"), dtype=np.uint8, high=31),
-)  # fmt: skip
+Passes = Annotated[np.ndarray, Array((0, "n"), dtype=np.uint8, high=31)]
+
+
+@savable("KernelSteps.State", law=_law)
 @dataclass
 class VisitState(protocol.State):
     """All that a run knows.
@@ -133,15 +131,15 @@ class VisitState(protocol.State):
     rest, wait : passes for which an idle example rests, and how many of them are left; both are empty without shrinking
     """
 
-    beta: np.ndarray
-    f: np.ndarray
-    order: np.ndarray
-    awake: int
-    position: int
-    t: int
+    beta: Annotated[np.ndarray, Array(1, "n")]
+    f: Annotated[np.ndarray, Array("n")]
+    order: Annotated[np.ndarray, Array("n", dtype=np.int64, low=0, high="n-1")]
+    awake: Annotated[int, Whole(0, "n", size="awake")]
+    position: Annotated[int, Whole(0, "awake")]
+    t: Annotated[int, COUNT]
     rng: np.random.Generator
-    rest: np.ndarray
-    wait: np.ndarray
+    rest: Passes
+    wait: Passes
     counters: Counters = field(default_factory=Counters)
 
 
