@@ -127,7 +127,7 @@ def problems_of(
     """(examples, problem) of some of the binary problems.
 
     Classes against the rest share kernel rows where a third of all rows fits. Pairs do not: whole rows would be
-    computed where a pair needs two classes' columns. Of two classes none may be held out.
+    computed where a pair needs two classes' columns. A pair may have no example that is held out.
     """
     whole, n_bytes, shared = session.whole, session.whole.cache_bytes, None
     n_bytes *= PAIR_CACHE if binaries.in_pairs else 1.0
