@@ -238,10 +238,6 @@ def test_rungs_grow_while_time_allows_and_the_first_comes_whatever_the_time(rng,
     monkeypatch.setattr(ladder, "PROBE", 300)
     monkeypatch.setattr(ladder, "FIRST", 60)
     _, problem = kernel_problem(rng, 3000)
-    hurried = Ladder(problem, np.random.default_rng(0), 1e-3, Clock(0.01).perf_counter)
-    assert not hurried.climb(0.0, 0.0)
-    assert hurried.history["examples"].tolist() == [30]  # in a hurry it is smaller
-    monkeypatch.setattr(ladder, "HURRY", -math.inf)
     sizes = []
     for limit in (0.0, 1e9):
         clock = Clock(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,9 +19,13 @@ from ..core.threads.interrupts import Interrupts, at_once, heeded, told, unless_
 from .fit.jobs import Binaries, run_on_device
 from .fit.labels import class_weights
 from .fit.parameters import documented
-from .fit.session import Session
+from .fit.session import Session, largest_gap
 from .fit.voting import count_votes, pieces_of, with_scores
 from .kernel import SVC
+
+#: The folds: (examples to train on, examples to score); and what is found of machines.
+Folds = list[tuple[np.ndarray, np.ndarray]]
+Found = Iterator[tuple[int, int, float, float]]
 
 
 @dataclass
@@ -137,22 +142,24 @@ def svm_grid(
     with at_once():
         folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
     scores, gaps = np.full((2, len(gammas), len(Cs), len(folds)), np.nan)
-    _fill(parameters, gammas, X, np.asarray(y), Cs, folds, sample_weight, scores, gaps)
+    with Interrupts():
+        for place, score, gap in _each(parameters, gammas, X, np.asarray(y), Cs, folds, sample_weight):
+            scores[place], gaps[place] = score, gap
     return SVMGrid(Cs, gammas, scores, gaps)
 
 
-def _fill(
-    parameters: dict[str, Any], gammas: list[Any], X: Any, y: np.ndarray, Cs: list[float],
-    folds: list[tuple[np.ndarray, np.ndarray]], sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
-) -> None:  # fmt: skip
-    """Fill the scores and gaps of all machines, γ by γ, on the GPU or in turn; after Ctrl-C some stay NaN."""
-    with Interrupts():
-        for g, gamma in enumerate(gammas):
-            model = SVC(gamma=gamma, **parameters)
-            model._check_parameters()
-            across = _on_device if model._trains_side_by_side() else _in_turn
-            if not across(model, X, y, Cs, folds, sample_weight, scores[g], gaps[g]):
-                return
+def _each(
+    parameters: dict[str, Any], gammas: list[Any], X: Any, y: np.ndarray, Cs: list[float], folds: Folds, weights: Any
+) -> Iterator[tuple[tuple[int, int, int], float, float]]:
+    """(numbers of γ, C and fold, score, gap) of all machines, γ by γ, on the GPU or in turn; fewer after Ctrl-C."""
+    for g, gamma in enumerate(gammas):
+        model = SVC(gamma=gamma, **parameters)
+        model._check_parameters()
+        across = _on_device if model._trains_side_by_side() else _in_turn
+        for c, k, score, gap in across(model, X, y, Cs, folds, weights):
+            yield (g, c, k), score, gap
+        if told():
+            return
 
 
 def _check_grid(Cs: Any, gammas: Any, parameters: dict[str, Any]) -> None:
@@ -167,49 +174,32 @@ def _check_grid(Cs: Any, gammas: Any, parameters: dict[str, Any]) -> None:
             raise ValueError(f"{name} must be a sequence, got {values!r}: give a list such as [0.1, 1, 10]")
 
 
-def _in_turn(
-    model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]],
-    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
-) -> bool:  # fmt: skip
-    """Fill scores and gaps, of shape (n_Cs, n_folds), in place; returns False after Ctrl-C.
+def _in_turn(model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: Folds, weights: Any) -> Found:
+    """(numbers of C and fold, score, largest gap) of each machine of a γ, until Ctrl-C.
 
     In each fold a machine starts from the machine of the next smaller C.
     """
     table = isinstance(model.kernel, str) and class_of(model.kernel).is_table
     for k, (train, test) in enumerate(folds):
-        s = None if sample_weight is None else np.asarray(sample_weight)[train]
+        s = None if weights is None else np.asarray(weights)[train]
         known, new = (X[train][:, train], X[test][:, train]) if table else (X[train], X[test])
         last: SVC | None = None
         for c in np.argsort(Cs, kind="stable").tolist():
             own = SVC(**{**model.get_params(deep=False), "C": Cs[c]})
             own._fit(known, y[train], s, None if last is None else last._duals() * (own.C / last.C))
-            if own.stop_reason_ == "interrupted":
-                return False
-            found = unless_told(partial(own.predict, new))
+            found = None if own.stop_reason_ == "interrupted" else unless_told(partial(own.predict, new))
             if found is None:
-                return False
-            scores[c, k], last = np.mean(found == y[test]), own
-            gaps[c, k] = _largest_gap(own.certificate_)
-    return True
+                return
+            last = own
+            yield c, k, float(np.mean(found == y[test])), largest_gap(own.certificate_)
 
 
-def _largest_gap(certificates: Any) -> float:
-    """The largest relative gap of a machine's certificates; NaN where one is missing."""
-    if certificates is None:
-        return np.nan
-    several = [certificates] if hasattr(certificates, "gap") else list(certificates)
-    return max((np.nan if each is None else each.relative_gap for each in several), default=np.nan)
-
-
-def _on_device(
-    model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: list[tuple[np.ndarray, np.ndarray]],
-    sample_weight: Any, scores: np.ndarray, gaps: np.ndarray,
-) -> bool:  # fmt: skip
+def _on_device(model: SVC, X: Any, y: np.ndarray, Cs: list[float], folds: Folds, weights: Any) -> Found:
     """As :func:`_in_turn`, with all machines side by side on a GPU.
 
     Every problem has all examples. The held-out ones have weight 0, so that training computes their scores, too.
     """
-    session, binaries = model._laid_out(X, y, sample_weight)
+    session, binaries = model._laid_out(X, y, weights)
     whole = [_fold(model, binaries, train) for train, _ in folds]
     parts = [part for C in Cs for own in whole for part in _parts(session, own, C)]
     from ..backends.workspace import Problems
@@ -217,21 +207,16 @@ def _on_device(
     problems = Problems(session.whole, parts, [np.arange(session.whole.n)] * len(parts))
     solver, outcome = run_on_device(session, problems)
     if told():
-        return False
+        return
     certificates, place, count = solver.certificates(problems, outcome.state), 0, len(binaries)
     for c in range(len(Cs)):
         for k, (_, test) in enumerate(folds):
             own = slice(place, place + count)
-            values = np.stack(
-                [
-                    point.multiple * state.f[test] + point.bias
-                    for point, state in solver.points(problems, outcome.state, own)
-                ]
-            )
-            scores[c, k] = np.mean(_decided(values, model) == binaries.codes[test])
-            gaps[c, k] = np.nan if session.indefinite else _largest_gap(certificates[own])
+            points = solver.points(problems, outcome.state, own)
+            values = np.stack([point.multiple * state.f[test] + point.bias for point, state in points])
+            gap = np.nan if session.indefinite else largest_gap(certificates[own])
+            yield c, k, float(np.mean(_decided(values, model) == binaries.codes[test])), gap
             place = own.stop
-    return True
 
 
 def _fold(model: SVC, binaries: Binaries, train: np.ndarray) -> Binaries:

@@ -22,6 +22,7 @@ from sklearn.base import clone, is_classifier
 
 from ..arguments import positive, whole
 from .fit.fitting import now
+from .fit.session import largest_gap
 
 FOR_SEARCH = 0.6  # share of a time limit for the search; the rest is for training the best candidate on all rows
 
@@ -225,9 +226,5 @@ def _climb(
 
 def proven_gap(model: Any) -> float | None:
     """The largest relative duality gap of a model's certificates; None where one is missing."""
-    found: Any = getattr(model, "certificate_", None)
-    gaps = [found] if hasattr(found, "relative_gap") else list(found or [])
-    if not gaps or any(each is None for each in gaps):
-        return None
-    largest = max(float(each.relative_gap) for each in gaps)
+    largest = largest_gap(getattr(model, "certificate_", None))
     return largest if np.isfinite(largest) else None

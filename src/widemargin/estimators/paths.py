@@ -57,13 +57,13 @@ def svm_path(X: Any, y: Any, Cs: Any, *, sample_weight: Any = None, **parameters
     >>> [model.C for model in svm_path(X, y, [0.1, 1.0, 10.0])]
     [0.1, 1.0, 10.0]
     """
-    return _at_Cs(X, y, Cs, sample_weight, parameters)
+    return _at_Cs(X, y, Cs, sample_weight, parameters, lambda model: model)
 
 
 def _at_Cs(
-    X: Any, y: Any, Cs: Any, sample_weight: Any, parameters: dict[str, Any], see: Callable[[SVC], Any] | None = None
-) -> list[SVC]:
-    """The machines of a path over C; ``see`` is called with each machine as soon as it is trained."""
+    X: Any, y: Any, Cs: Any, sample_weight: Any, parameters: dict[str, Any], look: Callable[[SVC], Any]
+) -> list[Any]:
+    """What a look at each machine of a path over C gives, as soon as it is trained."""
     _refuse_checkpoint(parameters)
     if isinstance(Cs, (int, float)) or len(Cs) == 0:
         raise ValueError(f"Cs must be a sequence of numbers > 0, got {Cs!r}: give a list such as [0.1, 1, 10]")
@@ -72,24 +72,19 @@ def _at_Cs(
         if parameters.get(name):
             raise ValueError(f"a path takes no {name}: its models have the C of Cs and share examples: leave it out")
     X, y = taken(X), hosted(y)
-    labels = np.unique(y)
-    if labels.size != 2:
-        raise ValueError(f"a path needs two classes, got {labels.size}: {labels.tolist()}: give one against the rest")
-
-    asked = SVC(**parameters)
+    _check_classes("a path", y)
+    values, asked = sorted(set(Cs)), SVC(**parameters)
     asked._check_parameters()
     if asked._trains_side_by_side():
-        models = dict(zip(sorted(set(Cs)), _side_by_side(X, y, sorted(set(Cs)), sample_weight, parameters)))
-        return [models[C] for C in Cs]
+        models = dict(zip(values, _side_by_side(X, y, values, sample_weight, parameters)))
+        return [look(models[C]) for C in Cs]
 
     def train(C: float, last: SVC | None) -> SVC:
         model = SVC(C=C, **parameters)
         model._fit(X, y, sample_weight, None if last is None else last._duals() * (C / last.C))
-        if see is not None:
-            see(model)
         return model
 
-    return _in_turn(Cs, sorted(set(Cs)), train)
+    return _in_turn(Cs, values, train, look)
 
 
 def _side_by_side(X: Any, y: Any, Cs: list[float], sample_weight: Any, parameters: dict[str, Any]) -> list[SVC]:
@@ -109,17 +104,28 @@ def _refuse_checkpoint(parameters: dict[str, Any]) -> None:
         )
 
 
-def _in_turn(asked: list[float], values: list[float], train: Callable[[float, SVC | None], SVC]) -> list[SVC]:
-    """A machine for each value, trained from the one before, in the order asked for; after Ctrl-C only the first."""
-    models: dict[float, SVC] = {}
+def _check_classes(who: str, y: Any) -> None:
+    labels = np.unique(y)
+    if labels.size != 2:
+        raise ValueError(f"{who} needs two classes, got {labels.size}: {labels.tolist()}: give one against the rest")
+
+
+def _in_turn(
+    asked: list[float], values: list[float], train: Callable[[float, SVC | None], SVC], look: Callable[[SVC], Any]
+) -> list[Any]:
+    """Looks at a machine for each value, trained from the one before, in the order asked for; after Ctrl-C only those
+    at the first ones.
+    """
+    found: dict[float, Any] = {}
     last: SVC | None = None
     with Interrupts() as interrupts:
         for value in values:
-            models[value] = last = train(value, last)
+            last = train(value, last)
+            found[value] = look(last)
             if interrupts.seen:
                 last.stop_reason_ = "interrupted"
                 break
-    return [models[value] for value in asked if value in models]
+    return [found[value] for value in asked if value in found]
 
 
 @dataclass
@@ -201,19 +207,13 @@ def pareto_path(
     """
     _check_front(nus, Cs, parameters)
     X, y, sample_weight = taken(X), hosted(y), hosted(sample_weight, "sample_weight")
-    known: dict[int, tuple[float, float]] = {}
-
-    def see(model: SVC) -> None:  # at once, so that after Ctrl-C only the last machine is left to score
-        known[id(model)] = _point(model, X, y, sample_weight)
-
-    if Cs is not None:
-        models = _at_Cs(X, y, Cs, sample_weight, parameters, see)
-    else:
-        models = _at_nus(X, y, nus, sample_weight, parameters, see)
-    points = [known.get(id(model)) or _point(model, X, y, sample_weight) for model in models]
-    norms, hinges = (np.array(column) for column in zip(*points))
+    at, values = (_at_nus, nus) if Cs is None else (_at_Cs, Cs)
+    # machines are scored as they are trained, so that after Ctrl-C only the last one is left to score
+    found = at(X, y, values, sample_weight, parameters, lambda model: (model, *_point(model, X, y, sample_weight)))
+    models, *points = zip(*found)
+    norms, hinges = np.array(points)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return ParetoPath(norms, hinges, np.where(norms > 0.0, hinges / norms, np.inf), models)
+        return ParetoPath(norms, hinges, np.where(norms > 0.0, hinges / norms, np.inf), list(models))
 
 
 def _check_front(nus: Any, Cs: Any, parameters: dict[str, Any]) -> None:
@@ -242,17 +242,13 @@ def _point(model: SVC, X: Any, y: Any, sample_weight: Any) -> tuple[float, float
 
 
 def _at_nus(
-    X: Any, y: Any, nus: Any, sample_weight: Any, parameters: dict[str, Any], see: Callable[[SVC], Any]
-) -> list[SVC]:
-    """The machines of a path over ν, from the largest value to the smallest."""
+    X: Any, y: Any, nus: Any, sample_weight: Any, parameters: dict[str, Any], look: Callable[[SVC], Any]
+) -> list[Any]:
+    """What a look at each machine of a path over ν gives, trained from the largest value to the smallest."""
     if np.ndim(nus) != 1 or len(nus) == 0:
         raise ValueError(f"nus must be a sequence of numbers ≥ 0, got {nus!r}: give a list such as [0.1, 0.01]")
     nus = [not_negative("each of nus", nu) for nu in nus]
-    if np.unique(y).size != 2:
-        labels = np.unique(y)
-        raise ValueError(
-            f"pareto_path needs two classes, got {labels.size}: {labels.tolist()}: give one against the rest"
-        )
+    _check_classes("pareto_path", y)
     base = parameters.pop("solver", "sbp")
     base = make("kernel", "sbp") if base == "sbp" else base
     if "nu" not in getattr(base, "get_params", dict)():
@@ -265,7 +261,6 @@ def _at_nus(
         nonlocal start
         model = SVC(solver=replace(base, nu=nu), **parameters)
         start = model._fit(X, y, sample_weight, start)
-        see(model)
         return model
 
-    return _in_turn(nus, sorted(set(nus), reverse=True), train)
+    return _in_turn(nus, sorted(set(nus), reverse=True), train, look)

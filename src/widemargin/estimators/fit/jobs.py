@@ -117,23 +117,8 @@ class Binaries:
         )
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """The examples that early stopping holds out: their rows, as a problem without targets, and their classes."""
-
-    whole: KernelProblem
-    binaries: Binaries
-
-    def of(self, k: int, problem: KernelProblem) -> KernelProblem:
-        """The held-out examples of binary problem k."""
-        chosen, y, s = self.binaries.binary(k)
-        order = np.argsort(chosen)
-        return replace(problem, X=self.whole.rows(chosen[order]), y=y[order], sample_weight=s[order], shared=None)
-
-    def of_all(self, joint: KernelProblem) -> KernelProblem:
-        """The held-out examples of all binary problems, trained as one."""
-        _, y, s = map(np.stack, zip(*map(self.binaries.binary, range(len(self.binaries)))))
-        return replace(joint, X=self.whole.X, y=y, sample_weight=s, shared=None)
+#: A session over the examples that early stopping holds out, and the binary problems of these; or None.
+HeldOut = tuple[Session, Binaries] | None
 
 
 def problems_of(
@@ -142,7 +127,7 @@ def problems_of(
     """(examples, problem) of some of the binary problems.
 
     Classes against the rest share kernel rows where a third of all rows fits. Pairs do not: whole rows would be
-    computed where a pair needs two classes' columns.
+    computed where a pair needs two classes' columns. A pair may have no example that is held out.
     """
     whole, n_bytes, shared = session.whole, session.whole.cache_bytes, None
     n_bytes *= PAIR_CACHE if binaries.in_pairs else 1.0
@@ -155,25 +140,26 @@ def problems_of(
         chosen, y, s = binaries.binary(k)
         yield chosen, replace(
             whole, X=whole.take(chosen).X if chosen.size < whole.n else whole.X, y=y,
-            lam=session.machine._lam(chosen.size), sample_weight=s if binaries.weighted else np.empty(0),
+            lam=session.machine._lam(max(1, chosen.size)), sample_weight=s if binaries.weighted else np.empty(0),
             cache_bytes=n_bytes, shared=None if shared is None else (shared, chosen),
         )  # fmt: skip
 
 
 def jobs_of(
     session: Session, binaries: Binaries, numbers: Sequence[int] | None = None, *, problems: Any = None,
-    promising: list[np.ndarray] | None = None, others: HeldOut | None = None,
+    promising: list[np.ndarray] | None = None, others: HeldOut = None,
 ) -> Iterator[Job]:  # fmt: skip
     """The jobs of all binary problems, or of some; ``problems`` are those of :func:`problems_of`, if they are known."""
     seed, numbers = int(session.rng.integers(2**63)), range(len(binaries)) if numbers is None else numbers
     problems = problems_of(session, binaries, numbers) if problems is None else problems
     given = isinstance(session.start, np.ndarray)
+    held_out = iter(()) if others is None else problems_of(*others, numbers)
 
     def jobs() -> Iterator[Job]:
         for k, (chosen, problem) in zip(numbers, problems):
             start = session.start[binaries.rows_of(k, chosen), chosen] if given else session.start
             rng = np.random.default_rng(seed)  # the same for all: problems that share rows ask for the same rows
-            validation = None if others is None else others.of(k, problem)
+            _, validation = next(held_out, (None, None))
             yield Job(k, chosen, problem, rng, start, None if promising is None else promising[k], validation)
 
     return jobs()
@@ -195,10 +181,8 @@ def one_by_one(session: Session, jobs: Iterable[Job], count: int) -> Done:
         left = session.deadline - now()
         until = session.deadline if left == np.inf else now() + left / max(1, count - place)
         shown = Shown(session.X, session.y, machine._partly, partial(machine._finished, own=job.examples))
-        if stopped:
-            found = solve(session, solver, job, _at_once(session, job.name), None)
-        else:
-            found = solve(session, solver, job, Turn(session.started, until, name=job.name), shown)
+        limits = _at_once(session, job.name) if stopped else Turn(session.started, until, name=job.name)
+        found = solve(session, solver, job, limits, None if stopped else shown)
         stopped = stopped or found.outcome.stop_reason == "interrupted"
         yield job, prove(session, job, found)
         if count > 1:  # the next one's kernel rows want the memory
@@ -210,7 +194,7 @@ def _at_once(session: Session, name: str) -> Turn:
     return Turn(session.started, now(), None if session.solver.capabilities.exact else 1e-9, name=name)
 
 
-def threads_for(session: Session, binaries: Binaries, others: HeldOut | None) -> int:
+def threads_for(session: Session, binaries: Binaries, others: HeldOut) -> int:
     """How many pairs of classes are trained at a time, as their kernel rows have room in the cache.
 
     It is one at a time where somebody is told how it goes or may end it, where a checkpoint keeps it, where Python or a
@@ -281,7 +265,7 @@ def on_device(session: Session, jobs: Sequence[Job]) -> tuple[Outcome, list[tupl
         part, reason = job.problem, "tol" if state.reached else "stalled" if state.stalled else outcome.stop_reason
         model = KernelModel(part.kernel, support, None, coef[None], np.array([bias]), part.constant)
         if not session.indefinite:
-            certificate = checked(session, [part], job.examples, model, certificate, None, session.deadline)
+            certificate = checked(session, [part], job.examples, model, certificate, None)
         if certificate is not None and falls_short(session.tol, reason, certificate):
             reason = "precision"
         found.append((job, Solved(Outcome(state, model, History(), reason, outcome.objective), certificate, False)))
@@ -341,7 +325,7 @@ def worst_reason(reasons: Sequence[str], certificates: Certificates) -> str:
 
 
 def run_jobs(
-    session: Session, binaries: Binaries, jobs: Iterable[Job], others: HeldOut | None, results: Results
+    session: Session, binaries: Binaries, jobs: Iterable[Job], others: HeldOut, results: Results
 ) -> bool:  # fmt: skip
     """Run all jobs of a fit, in turn or on threads, and add what comes of them; returns whether Ctrl-C ended some."""
     at_once, interrupts = threads_for(session, binaries, others), Interrupts()

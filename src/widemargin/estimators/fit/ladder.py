@@ -35,7 +35,6 @@ from ...solvers import make
 # Limits of rungs and of the probe; `python -m benchmarks.peers.time_limit` measures what they lead to.
 FIRST = 500  # examples of the first rung, which is solved however little time there is
 PROBE = 2048  # most examples of the probe. Fewer: estimates with larger errors; more: time that rungs want
-HURRY = 0.1  # seconds. With less time than this the first rung is half as large, and the probe a quarter
 GROWTH = 4.0  # a rung is at most this many times the one before
 LEAST = 1.4  # a rung is at least this many times the one before: a smaller step teaches too little
 SHARE = 0.7  # share of the time left that a rung may take by the square law; the rest is for a wrong prediction
@@ -154,13 +153,11 @@ class Ladder:
         n = self.problem.n
         if n <= 2 * FIRST:
             return True
-        begun, draws = self.clock(), Draws(self.problem, self.rng)
-        hurry = n > PROBE and deadline - begun < HURRY
-        first = size = FIRST // 2 if hurry else FIRST
-        probe = draws.probe(n if n <= PROBE else PROBE // 4 if hurry else PROBE)
+        begun, draws, size = self.clock(), Draws(self.problem, self.rng), FIRST
+        probe = draws.probe(min(n, PROBE))
         while True:
             since = self.clock()
-            self._solve(draws, size, probe, until if size > first else math.inf, begun)
+            self._solve(draws, size, probe, until if size > FIRST else math.inf, begun)
             took, now = max(self.clock() - since, 1e-6), self.clock()
             if self.interrupted:
                 return False
@@ -210,8 +207,7 @@ class Ladder:
         f, own = (bare.decision_function(problem.rows(rows))[:, 0] for rows in (seen.chosen, support))
         norm2 = float(model.coef[0] @ own)
         multiple, bias, value = there.best_multiple(f, norm2)
-        loss, scores = scalar_loss(problem.target), multiple * f + bias
-        missed = 1.0 - there.y * scores if isinstance(loss, Hinge) else np.abs(scores - there.y) - loss.epsilon
+        missed = there.as_binary().missed(multiple * f + bias)[0]
         lost, inside = seen.weights * np.maximum(missed, 0.0), np.isin(seen.chosen, chosen)
         spread = [part.size * float(np.var(part)) for part in (lost[inside], lost[~inside]) if part.size]
         error = 0.0 if is_exact else math.sqrt(sum(spread)) / problem.n

@@ -16,6 +16,7 @@ import numpy as np
 from ...core.losses import losses
 from ...core.rows.rows import unlocked
 from ...history import History
+from ...problems.kernel import KernelProblem
 from ...problems.objective import Certificates
 from . import pairs
 from .checking import held_out
@@ -95,7 +96,9 @@ def _hold_out(session: Session, binaries: Binaries) -> tuple[Session, Binaries, 
     codes, whole, start = binaries.codes, session.whole, session.start
     share = session.machine.validation_fraction
     training, chosen = held_out(session.rng, codes.size, share, codes, binaries.weights)
-    others = HeldOut(replace(whole, X=whole.rows(chosen), y=np.zeros(chosen.size)), binaries.take(chosen))
+    # without a cache, because no kernel rows of held-out examples are wanted
+    held = replace(whole, X=whole.rows(chosen), y=np.zeros(chosen.size), cache_bytes=0.0)
+    others = replace(session, whole=held), binaries.take(chosen)
     session = replace(
         session, X=session.X[training], y=session.y[training],
         whole=replace(whole, X=whole.rows(training), y=np.zeros(training.size)),
@@ -104,8 +107,14 @@ def _hold_out(session: Session, binaries: Binaries) -> tuple[Session, Binaries, 
     return session, binaries.take(training), training, others
 
 
+def _as_one(session: Session, binaries: Binaries, parts: Sequence[KernelProblem]) -> KernelProblem:
+    """The problems of the classes against the rest as one, with an output for each class."""
+    weights = np.stack([part.sample_weight for part in parts]) if binaries.weighted else np.empty(0)
+    return replace(session.whole, y=np.stack([part.y for part in parts]), lam=parts[0].lam, sample_weight=weights)
+
+
 def _train_each(
-    session: Session, binaries: Binaries, jobs: Iterable[Job], others: HeldOut | None, results: Results
+    session: Session, binaries: Binaries, jobs: Iterable[Job], others: HeldOut, results: Results
 ) -> Results:  # fmt: skip
     """Run each job, in turn or on threads, and set the machine's attributes; ``results`` may have a history."""
     stopped = run_jobs(session, binaries, jobs, others, results)
@@ -114,7 +123,7 @@ def _train_each(
     return results
 
 
-def _train_together(session: Session, binaries: Binaries, others: HeldOut | None) -> None:
+def _train_together(session: Session, binaries: Binaries, others: HeldOut) -> None:
     """Run the classes against the rest as one problem, with every kernel row shared.
 
     For the ν-form that is all. For the C-form a number of draws ends the run, and SMO goes on with each class, from the
@@ -123,15 +132,13 @@ def _train_together(session: Session, binaries: Binaries, others: HeldOut | None
     machine, solver, is_nu_form = session.machine, session.solver, session.solver.capabilities.aim == "nu"
     problems = list(problems_of(session, binaries, range(len(binaries))))
     parts = [problem for _, problem in problems]
-    weights = np.stack([part.sample_weight for part in parts]) if binaries.weighted else np.empty(0)
-    joint = replace(
-        parts[0], y=np.stack([part.y for part in parts]), sample_weight=weights, shared=None,
-        cache_bytes=session.whole.cache_bytes,
-    )  # fmt: skip
+    joint, validation = _as_one(session, binaries, parts), None
+    if others is not None:
+        validation = _as_one(*others, [problem for _, problem in problems_of(*others, range(len(binaries)))])
     limits = Turn(session.started, name="together")
     if not is_nu_form:
         limits = replace(limits, max_epochs=solver.first_part, tol=0.0)
-    validation, shown = None if others is None else others.of_all(joint), Shown(session.X, session.y)
+    shown = Shown(session.X, session.y)
     outcome = machine._run(solver, joint, limits, shown, rng=session.rng, validation=validation)
     results = Results(History([{"problem": -1, **row} for row in outcome.history]))
     if not is_nu_form and outcome.stop_reason == "max_iter":
@@ -144,7 +151,7 @@ def _train_together(session: Session, binaries: Binaries, others: HeldOut | None
     certificate = None if session.indefinite or not outcome.is_last else solver.certificate(joint, outcome.state)
     if certificate is not None:
         everything, seen = np.arange(joint.n), solver.scores(joint, outcome.state)
-        certificate = checked(session, parts, everything, model, certificate, seen, session.deadline)
+        certificate = checked(session, parts, everything, model, certificate, seen)
         if certificate is not None and falls_short(session.tol, outcome.stop_reason, certificate):
             outcome.stop_reason = "settled"
     results.coefficients = [(model.support[row != 0.0], row[row != 0.0]) for row in model.coef]

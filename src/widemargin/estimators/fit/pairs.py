@@ -8,7 +8,7 @@ run, and leaves those that are too hard to a run of their own. Coefficients of a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from ...solvers.smo.pairs import PairsProblem
 from .fitting import Shown, Turn
 from .jobs import Binaries, Results, jobs_of, one_by_one, problems_of, worst_reason
 from .proof import Late
-from .session import Job, Session, at_least_nothing, refined, warn_without_proof
+from .session import Job, Session, at_least_nothing, exact_for, refined, warn_without_proof
 
 #: Pairs of three classes, and of more, are trained in one run if the mean of their kernel matrices has at most so many
 #: values. Above: a run for each pair costs less. Pairs of more classes have more rows in common (docs/notes/smo.md).
@@ -55,7 +55,7 @@ class SmallPairs:
     Attributes
     ----------
     order : the examples by class, as ``problem`` has them
-    reasons, history : why training of each pair ended, and the rows of all runs
+    results : the history of all runs, why training of each pair ended, and its certificate
     """
 
     session: Session
@@ -64,42 +64,25 @@ class SmallPairs:
     problem: PairsProblem
     solver: Any
     state: Any
-    reasons: list[str]
-    history: History
+    results: Results
 
-    @cached_property
-    def places(self) -> np.ndarray:
-        """The place of each example in ``order``."""
-        places = np.empty(self.order.size, np.int64)
-        places[self.order] = np.arange(self.order.size)
-        return places
-
-    @property
-    def results(self) -> Any:
-        """What the solver's state has of each pair."""
-        return self.state.results
-
-    def where(self, p: int, chosen: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Where the table of coefficients has the chosen examples of pair p."""
-        return self.binaries.rows_of(p, chosen), self.places[chosen]
-
-    def model(self, p: int, chosen: np.ndarray, part: KernelProblem) -> KernelModel:
+    def model(self, p: int, part: KernelProblem) -> KernelModel:
         """The machine of pair p, without vectors."""
-        coef = self.results.beta[self.where(p, chosen)]
-        used = np.flatnonzero(coef)
-        return KernelModel(part.kernel, used, None, coef[None, used], self.results.bias[p : p + 1], part.constant)
+        beta, bias = self.state.results.beta[self.problem.where(*self.binaries.pairs[p])], self.state.results.bias
+        used = np.flatnonzero(beta)
+        return KernelModel(part.kernel, used, None, beta[None, used], bias[p : p + 1], part.constant)
 
-    def put(self, p: int, chosen: np.ndarray, model: KernelModel) -> None:
+    def put(self, p: int, model: KernelModel) -> None:
         """Replace the machine of pair p; the scores that the run knows are of the old one."""
-        coef, where = np.zeros(chosen.size), self.where(p, chosen)
-        coef[model.support] = model.coef[0]
-        self.results.beta[where], self.results.bias[p] = coef, model.intercept[0]
+        where, results = self.problem.where(*self.binaries.pairs[p]), self.state.results
+        results.beta[where], results.bias[p] = 0.0, model.intercept[0]
+        results.beta[where[0][model.support], where[1][model.support]] = model.coef[0]
         self.solver.known(self.problem, self.state)[where] = np.nan
 
     def add(self, p: int, outcome: Outcome) -> None:
         """Note why a run of pair p ended, and its history."""
-        self.reasons[p] = outcome.stop_reason
-        self.history.rows += [{"problem": p, **row} for row in outcome.history]
+        self.results.reasons[p] = outcome.stop_reason
+        self.results.history.rows += [{"problem": p, **row} for row in outcome.history]
 
 
 def train(session: Session, binaries: Binaries) -> None:
@@ -108,23 +91,22 @@ def train(session: Session, binaries: Binaries) -> None:
     order = np.argsort(codes, kind="stable")
     # 1) all pairs
     pairs, outcome = _run(session, binaries, order)
-    solver, problem, state = pairs.solver, pairs.problem, pairs.state
+    solver, problem, state, results = pairs.solver, pairs.problem, pairs.state, pairs.results
     ended = outcome.stop_reason in ("tol", "max_iter")
     # 2) the hard ones; and w = 0 where that is better
     if ended:
         _train_hard(pairs)
     solver.settle(problem, state)
     # 3) certificates
-    lams = problem.lams()
-    certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
+    lams, results.rounds = problem.lams(), state.results.rounds
+    results.certificates = Certificates(lams * state.results.primal, lams * state.results.dual)
     if not session.indefinite:
-        _prove(pairs, certificates)
-    reason = worst_reason(pairs.reasons, certificates) if ended else outcome.stop_reason
+        _prove(pairs, results.certificates)
     # 4) attributes
     model = solver.model(problem, state)
-    rounds, reasons = state.results.rounds, pairs.reasons
-    results = Results(pairs.history, reasons=reasons, certificates=certificates, rounds=rounds)
-    machine._conclude(session, results, reason)
+    machine._conclude(
+        session, results, worst_reason(results.reasons, results.certificates) if ended else outcome.stop_reason
+    )
     machine._adopt(
         session.X, session.whole, codes, order[model.support], model.coef, model.intercept, session.errors, True
     )  # fmt: skip
@@ -149,8 +131,8 @@ def _run(session: Session, binaries: Binaries, order: np.ndarray) -> tuple[Small
         shown = Shown(session.X, session.y, finish=partial(machine._finished, own=order))
         outcome = machine._run(solver, problem, limits, shown, state=state)
         state = outcome.state
-    history = History([{"problem": -1, **row} for row in outcome.history])
-    return SmallPairs(session, binaries, order, problem, solver, state, state.reasons.tolist(), history), outcome
+    results = Results(History([{"problem": -1, **row} for row in outcome.history]), reasons=state.reasons.tolist())
+    return SmallPairs(session, binaries, order, problem, solver, state, results), outcome
 
 
 def _train_hard(pairs: SmallPairs) -> None:
@@ -158,16 +140,16 @@ def _train_hard(pairs: SmallPairs) -> None:
 
     Their runs begin where the fit began: from where the pairs are it takes as long or longer (docs/notes/smo.md).
     """
-    hard, results, lams = pairs.solver.hard(pairs.state).tolist(), pairs.results, pairs.problem.lams()
+    hard, results, lams = pairs.solver.hard(pairs.state).tolist(), pairs.state.results, pairs.problem.lams()
     for job, solved in one_by_one(pairs.session, jobs_of(pairs.session, pairs.binaries, hard), len(hard)):
         p = job.number
         if solved is None:
-            pairs.reasons[p] = "max_seconds"
+            pairs.results.reasons[p] = "max_seconds"
             continue
         outcome, certificate, of_sample = solved
         primal = outcome.objective if certificate is None else certificate.primal
         if not of_sample and primal <= lams[p] * results.primal[p]:
-            pairs.put(p, job.examples, outcome.model)
+            pairs.put(p, outcome.model)
             results.primal[p] = primal / lams[p]
         if certificate is not None:
             results.dual[p] = max(results.dual[p], certificate.dual / lams[p])
@@ -177,26 +159,26 @@ def _train_hard(pairs: SmallPairs) -> None:
 
 def _prove(pairs: SmallPairs, certificates: Certificates) -> None:
     """Compute the certificates of all pairs anew, in place; train those on in float64 whose gap is above ``tol``."""
-    session, results, tol = pairs.session, pairs.results, pairs.session.tol
-    known = pairs.solver.known(pairs.problem, pairs.state)
+    session, binaries, problem, results = pairs.session, pairs.binaries, pairs.problem, pairs.state.results
+    tol = session.tol
+    exact = exact_for(session.machine, local(session.X), pairs.order, problem.whole.kernel, session.deadline)
     try:
-        exact = replace(session, X=local(session.X)).exact(pairs.order, pairs.problem.whole.kernel, session.deadline)
-        found = exact.of_pairs(pairs.problem, results.beta, results.bias, known)
+        found = exact.of_pairs(problem, results.beta, results.bias, pairs.solver.known(problem, pairs.state))
         certificates.primal[:], certificates.dual[:] = found
     except Late:
         certificates.primal[:], certificates.dual[:] = np.nan, np.nan
         if told():
-            pairs.reasons[:] = ["interrupted"] * len(pairs.reasons)
+            pairs.results.reasons = ["interrupted"] * len(binaries)
         warn_without_proof(session)
         return
-    ended = np.isin(pairs.reasons, ("tol", "stalled")) & (tol > 0)
+    ended = np.isin(pairs.results.reasons, ("tol", "stalled")) & (tol > 0)
     short = np.flatnonzero(ended & (certificates.gaps > tol * certificates.primal)).tolist()
-    for p, (chosen, part) in zip(short, problems_of(session, pairs.binaries, short), strict=True):
-        own = pairs.model(p, chosen, part)
-        outcome = Outcome(None, own, History(), pairs.reasons[p], certificates[p].primal)
+    for p, (chosen, part) in zip(short, problems_of(session, binaries, short), strict=True):
+        own = pairs.model(p, part)
+        outcome = Outcome(None, own, History(), pairs.results.reasons[p], certificates[p].primal)
         outcome, certificate = refined(session, Job(p, chosen, part, session.rng), outcome, certificates[p])
         certificate = at_least_nothing(tol, session.solver.capabilities.exact, part, outcome, certificate)
         if outcome.model is not own:
-            pairs.put(p, chosen, outcome.model)
+            pairs.put(p, outcome.model)
         pairs.add(p, outcome)
         certificates.replace(p, certificate)

@@ -230,7 +230,8 @@ class Exact:
             if not (self.kernel.is_table or isinstance(vectors, Distant)):
                 nothing = vectors[:0] if self.kernel.is_function else some_rows(vectors, 0, 0)
                 matrix = KernelMatrix(self.kernel, nothing, vectors, threads=self.threads)
-            cancels = self._cancels(matrix)
+            # where distances are computed as ‖x‖² + ‖z‖² − 2⟨x, z⟩, digits cancel
+            cancels = self.kernel.of_distances and (matrix is None or not matrix.differences)
             self._faced = vectors, matrix, *self._reach(vectors, count, cancels), cancels
         return self._faced[1:]
 
@@ -240,10 +241,6 @@ class Exact:
             return np.asarray(rows.values[:, support])
         facing = matrix.facing(rows)
         return np.asarray(facing.block(np.arange(facing.shape[0])))
-
-    def _cancels(self, matrix: Any) -> bool:
-        """Whether distances are computed as ‖x‖² + ‖z‖² − 2⟨x, z⟩, where digits cancel."""
-        return self.kernel.of_distances and (matrix is None or not matrix.differences)
 
     def _reach(self, rows: Any, count: int, cancels: bool) -> tuple[np.ndarray, float]:
         """(reach of each row, number of roundings): a kernel value's error is bounded by both and the rounding unit.

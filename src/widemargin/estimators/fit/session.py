@@ -73,10 +73,6 @@ class Session:
         record = self.machine._record(limits, solver, problem)
         return record is not None and record.has_own
 
-    def exact(self, chosen: np.ndarray, kernel: Any, deadline: float = math.inf) -> Exact:
-        """What computes scores of the chosen examples in float64."""
-        return exact_for(self.machine, self.X, chosen, kernel, deadline)
-
 
 def exact_for(machine: Any, X: Any, chosen: np.ndarray, kernel: Any, deadline: float = math.inf) -> Exact:
     """What computes scores of the chosen examples of X in float64, with the layout of a machine's training."""
@@ -145,20 +141,19 @@ def solve(session: Session, solver: Any, job: Job, limits: Turn, shown: Shown | 
         run = session.machine._run
         outcome = run(solver, job.problem, limits, shown, state=state, rng=job.rng, validation=validation)
         return Solved(outcome, _known(solver, job.problem, outcome), False)
-    return _solve_in_time(session, solver, job.problem, job.rng, limits, shown)
+    return _solve_in_time(session, solver, job, limits, shown)
 
 
-def _solve_in_time(
-    session: Session, solver: Any, problem: KernelProblem, rng: np.random.Generator, limits: Turn, shown: Shown | None
-) -> Solved:  # fmt: skip
+def _solve_in_time(session: Session, solver: Any, job: Job, limits: Turn, shown: Shown | None) -> Solved:
     """Solve growing samples (:mod:`.ladder`), and then all examples; return the better of the two models.
 
     If all examples will take too long, the Stochastic Batch Perceptron solves the hinge, because it has a good model of
     all examples early on. A run that a checkpoint has a part of goes on at once.
     """
     # 1) samples, with a generator of their own, so that a limit that is not reached changes nothing
-    until, free, since = limits.until, problem.freed(), now()
-    ladder = Ladder(free, deepcopy(rng), session.tol, now)
+    problem, until, since = job.problem, limits.until, now()
+    free = problem.freed()
+    ladder = Ladder(free, deepcopy(job.rng), session.tol, now)
     perceptron = _perceptron(free, session.tol)
     if session.is_kept(limits, solver, problem):
         fits = True
@@ -173,7 +168,7 @@ def _solve_in_time(
     # 2) all examples, if there is time
     outcome = None
     if not (ladder.interrupted or (best is not None and now() >= until)):
-        outcome = session.machine._run(solver, on, limits, shown, rng=rng)
+        outcome = session.machine._run(solver, on, limits, shown, rng=job.rng)
         outcome.history = ladder.history.followed_by(outcome.history)
         certificate = _charged(problem, outcome, _known(solver, on, outcome), session.tol)
         if outcome.stop_reason == "tol" or best is None or outcome.objective <= best.objective:
@@ -182,7 +177,7 @@ def _solve_in_time(
     assert best is not None
     if outcome is None:
         reason = "interrupted" if ladder.interrupted else "max_seconds"
-        outcome = Outcome(solver.init(on, rng), None, ladder.history, reason, math.inf)
+        outcome = Outcome(solver.init(on, job.rng), None, ladder.history, reason, math.inf)
     outcome.model, outcome.objective, outcome.is_last = best.model, best.objective, False
     outcome.scores = None
     return Solved(outcome, _known(solver, on, outcome) if best.is_exact else None, True)
@@ -246,8 +241,7 @@ def prove(session: Session, job: Job, solved: Solved) -> Solved:
     if certificate is None or session.indefinite:
         return Solved(outcome, certificate, of_sample and certificate is None)
     deadline = now() if outcome.stop_reason == "interrupted" else session.deadline
-    given = [job.problem], job.examples, outcome.model, certificate, outcome.scores, deadline, session.errors
-    proven = checked(session, *given)
+    proven = checked(session, [job.problem], job.examples, outcome.model, certificate, outcome.scores, deadline)
     if told():
         outcome.stop_reason = "interrupted"
     if proven is not None:
@@ -263,21 +257,27 @@ def prove(session: Session, job: Job, solved: Solved) -> Solved:
 
 def checked(
     session: Session, parts: list[KernelProblem], chosen: np.ndarray, model: KernelModel, known: Certificate,
-    scores: Any = None, deadline: float = math.inf, errors: list[float] | None = None,
+    scores: Any, deadline: float | None = None,
 ) -> Certificate | None:  # fmt: skip
     """The certificate of the sum of some binary problems on the same examples, for the kernel that was asked for.
 
     There is one problem for each row of the model's coefficients. ``scores`` are those that the certificate ``known``
-    goes by, if the solver knows them: see :mod:`.proof`. The largest error seen is added to ``errors``. The answer is
-    None, with a warning, where time is too short.
+    goes by, if the solver knows them: see :mod:`.proof`. The largest error seen is added to the session's. The answer
+    is None, with a warning, where time is too short: until the ``deadline``, or that of the session.
     """
-    exact = session.exact(chosen, parts[0].kernel, deadline)
+    deadline = session.deadline if deadline is None else deadline
+    exact = exact_for(session.machine, session.X, chosen, parts[0].kernel, deadline)
     found = exact.certificate(parts, model, known, session.tol, scores)
-    if errors is not None:
-        errors.append(max(exact.errors, default=math.inf))
+    session.errors.append(max(exact.errors, default=math.inf))
     if found is None:
         warn_without_proof(session)
     return found
+
+
+def largest_gap(certificates: Any) -> float:
+    """The largest relative gap of a machine's certificates, of which there may be one; NaN where one is missing."""
+    several = [certificates] if certificates is None or hasattr(certificates, "gap") else certificates
+    return float(np.max([np.nan if each is None else each.relative_gap for each in several]))
 
 
 def warn_without_proof(session: Session) -> None:
@@ -317,7 +317,7 @@ def refined(
         return outcome, certificate
     n, beta = job.problem.n, np.zeros((1, job.problem.n))
     beta[0, outcome.model.support] = outcome.model.coef[0]
-    rows = session.exact(job.examples, job.problem.kernel).rows(np.arange(n))
+    rows = exact_for(session.machine, session.X, job.examples, job.problem.kernel).rows(np.arange(n))
     fine = replace(job.problem, X=rows, dtype=np.dtype(np.float64), shared=None)
     again = Job(job.number, job.examples, fine, np.random.default_rng(0), beta)
     solver = solvers.make("kernel", "smo", tol=max(0.5 * session.tol, 1e-13))  # the other half is for rounding
@@ -325,9 +325,7 @@ def refined(
     with np.errstate(over="ignore", invalid="ignore"):
         more, known, _ = solve(session, solver, again, limits, None)
     outcome.history = outcome.history.followed_by(History([{**row, "bits": 64.0} for row in more.history]))
-    found = None
-    if known is not None:
-        found = checked(session, [fine], job.examples, more.model, known, more.scores, session.deadline)
+    found = None if known is None else checked(session, [fine], job.examples, more.model, known, more.scores)
     if found is not None:
         dual = max(certificate.dual, found.dual)
         if found.primal <= certificate.primal:

@@ -126,10 +126,6 @@ class Variables:
         """β = Σ σα over the variables of each row, of shape (1, n)."""
         return np.bincount(self.row, self.sigma * alpha, int(self.row[-1]) + 1)[None, :]
 
-    def split(self, beta: np.ndarray) -> np.ndarray:
-        """The α of a β of shape (1, n), within their bounds."""
-        return np.clip(self.sigma * beta[0, self.row], 0.0, self.cap)
-
     def margins(self, f: np.ndarray, bias: float) -> np.ndarray:
         """σ_v (e_v − b): above 0 where the example violates its margin."""
         return self.sigma * (self.h - f[self.row] - bias)
@@ -201,8 +197,9 @@ class DualSolver(Solver):
     @staticmethod
     def _nearest(problem: KernelProblem, variables: Variables, duals: np.ndarray) -> np.ndarray:
         """Feasible α for dual variables of shape (1, n)."""
-        alpha = variables.split(protocol.checked_duals(duals, 1, problem.n))
-        return balance(alpha, variables.sigma, variables.cap) if problem.has_free_bias else alpha
+        v, beta = variables, protocol.checked_duals(duals, 1, problem.n)
+        alpha = np.clip(v.sigma * beta[0, v.row], 0.0, v.cap)
+        return balance(alpha, v.sigma, v.cap) if problem.has_free_bias else alpha
 
     def _close(self, problem: KernelProblem, variables: Variables, state: Any) -> None:
         """Set bias, primal and dual value and the best point from α and its responses."""

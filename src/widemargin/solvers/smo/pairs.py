@@ -81,26 +81,37 @@ class Results(NamedTuple):
     ended: np.ndarray
 
 
-class PairSpace(NamedTuple):
-    """Working space of a pair: its kernel matrix, its variables, their responses and numbers."""
+class PairsSpace(NamedTuple):
+    """What loops work on and can be made again.
 
+    Of all classes: where the examples of each end, the examples' weights, and kernel values up to class ``held[0]``,
+    whose rows are in ``block``; the values of class c against itself stand in ``own`` from places[c] on. Of all pairs:
+    ``scores`` on their examples, NaN where they are not known. Of one pair: its kernel matrix, its variables, their
+    responses and numbers.
+    """
+
+    ends: np.ndarray
+    weight: np.ndarray
+    block: np.ndarray
+    own: np.ndarray
+    places: np.ndarray
+    held: np.ndarray
+    scores: np.ndarray
     K: np.ndarray
     members: WorkingSet
     f: np.ndarray
     numbers: np.ndarray
 
-
-class Classes(NamedTuple):
-    """The examples, sorted by class: where each class ends, their weights, and kernel values.
-
-    ``block`` are the kernel rows of one class; the values of class c against itself stand in ``own`` from places[c] on.
-    """
-
-    block: np.ndarray
-    own: np.ndarray
-    places: np.ndarray
-    ends: np.ndarray
-    weight: np.ndarray
+    @classmethod
+    def of(cls, problem: PairsProblem) -> PairsSpace:
+        """The arrays for a problem, with nothing held in them yet."""
+        sizes, n = problem.sizes, int(problem.ends[-1])
+        largest, places = int(np.sort(sizes)[-2:].sum()), np.concatenate([[0], np.cumsum(sizes**2)])
+        return cls(
+            problem.ends, problem.weights, np.empty((int(sizes.max()), n), np.float32),
+            np.empty(int(places[-1]), np.float32), places, np.array([-1]), np.full((sizes.size - 1, n), np.nan),
+            np.empty(largest**2, np.float32), WorkingSet.of(largest), np.empty(largest), np.arange(largest),
+        )  # fmt: skip
 
 
 @inlined
@@ -122,11 +133,11 @@ def primal_and_dual(members, f, m, b):
 
 
 @inlined
-def lay_out(classes, i, j, constant, K):
+def lay_out(space, i, j, constant, K):
     """K ← the kernel matrix of the examples of classes j and i, plus a constant; those of j come first."""
-    block, own, place = classes.block, classes.own, classes.places[j]
-    start, before = start_of(classes.ends, i), start_of(classes.ends, j)
-    n, m = classes.ends[j] - before, classes.ends[i] - start
+    ends, block, own, place = space.ends, space.block, space.own, space.places[j]
+    start, before = start_of(ends, i), start_of(ends, j)
+    n, m = ends[j] - before, ends[i] - start
     shift = np.float32(constant)
     for r in range(n):
         for c in range(n):
@@ -141,13 +152,13 @@ def lay_out(classes, i, j, constant, K):
 
 
 @inlined
-def take_up(classes, i, j, rule, results, space, K):
+def take_up(space, i, j, rule, results, K):
     """members, f ← the dual of the pair of classes j and i at the β that results hold, made feasible."""
-    here, f, weight, beta = space.members, space.f, classes.weight, results.beta
+    here, f, ends, weight, beta = space.members, space.f, space.ends, space.weight, results.beta
     s, cap, a, diagonal = here.sigma, here.cap, here.alpha, here.diagonal
-    start, before = start_of(classes.ends, i), start_of(classes.ends, j)
-    n = classes.ends[j] - before
-    m = n + classes.ends[i] - start
+    start, before = start_of(ends, i), start_of(ends, j)
+    n = ends[j] - before
+    m = n + ends[i] - start
     C = rule.C if rule.C > 0.0 else 1.0 / (rule.lam * m)
     above, below = 0.0, 0.0
     for v in range(m):
@@ -205,14 +216,14 @@ def close_gap(rule, K, space, m):
 
 
 @compiled
-def solve_against(classes, i, first, last, rule, results, scores, space):
+def solve_against(space, i, first, last, rule, results):
     """Solve the pairs of class i with the classes j from ``first`` up to ``last`` (< i), from the β that results hold.
 
-    Changes ``results`` and ``scores`` in place; returns (the class that is next, ``last`` if there was no end of moves,
+    Changes ``results`` and the scores in place; returns (the class that is next, ``last`` if there was no end of moves,
     examples visited, pairs of variables or variables moved).
     """
-    classes, results, scores, space = borrow(classes), borrow(results), borrow(scores), borrow(space)
-    ends, a, f = classes.ends, space.members.alpha, space.f
+    space, results = borrow(space), borrow(results)
+    ends, scores, a, f = space.ends, space.scores, space.members.alpha, space.f
     start, visits, moves, j = start_of(ends, i), 0, 0, first
     while j < last and moves < MOVES_A_CALL:
         before = start_of(ends, j)
@@ -220,8 +231,8 @@ def solve_against(classes, i, first, last, rule, results, scores, space):
         m = n + ends[i] - start
         # 1) open
         K = square(space.K, m)
-        lay_out(classes, i, j, rule.constant, K)
-        take_up(classes, i, j, rule, results, space, K)
+        lay_out(space, i, j, rule.constant, K)
+        take_up(space, i, j, rule, results, K)
         # 2) solve
         ended, b, rounds, moved = close_gap(rule, K, space, m)
         visits += rounds * m
@@ -284,9 +295,12 @@ class PairsProblem:
     @property
     def sizes(self) -> np.ndarray:
         """The number of examples of each class."""
-        sizes = self.ends.copy()
-        sizes[1:] -= self.ends[:-1]
-        return sizes
+        return np.diff(self.ends, prepend=0)
+
+    def where(self, i: int, j: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where β has the examples of the pair of classes i < j, those of class i first."""
+        own, others = (np.arange(self.ends[c - 1] if c > 0 else 0, self.ends[c]) for c in (i, j))
+        return np.repeat([j - 1, i], [own.size, others.size]), np.concatenate([own, others])
 
     def lams(self) -> np.ndarray:
         """The regularisation λ of each pair."""
@@ -311,34 +325,6 @@ def members_of(i: int, sizes: np.ndarray) -> tuple[Callable[[np.ndarray], np.nda
         return np.asarray(two(by_class[:m], by_class[m:]))
 
     return taken, Members(partial(joined, np.add), partial(joined, np.minimum), lambda of: np.asarray(of)[number][None])
-
-
-class PairsWorkspace(NamedTuple):
-    """What can be made again: ``block``, the kernel rows of class ``held[0]``; ``own``, the blocks of the classes up to
-    ``held[1]`` against themselves; the scores of pairs on their examples, NaN where they are not known.
-    """
-
-    matrix: Any
-    block: np.ndarray
-    own: np.ndarray
-    places: np.ndarray
-    held: np.ndarray
-    scores: np.ndarray
-    space: PairSpace
-
-    @classmethod
-    def of(cls, problem: PairsProblem) -> PairsWorkspace:
-        """The arrays for a problem, with nothing held in them yet."""
-        sizes, n = problem.sizes, int(problem.ends[-1])
-        everything, largest = np.arange(n), int(np.sort(sizes)[-2:].sum())
-        places = np.concatenate([[0], np.cumsum(sizes**2)])
-        numbers = np.arange(largest)
-        space = PairSpace(np.empty(largest**2, np.float32), WorkingSet.of(largest), np.empty(largest), numbers)
-        return cls(
-            problem.whole.matrix(everything, everything), np.empty((int(sizes.max()), n), np.float32),
-            np.empty(int(places[-1]), np.float32), places, np.array([-1, -1]),
-            np.full((sizes.size - 1, n), np.nan), space,
-        )  # fmt: skip
 
 
 @savable("PairwiseSMO.State", results=Within(Results), done=Whole(0, "pairs"))
@@ -403,37 +389,33 @@ class PairwiseSMO(Solver):
 
     def advance(self, problem: PairsProblem, state: PairwiseSMOState, n_steps: int) -> int:
         """Solve up to n_steps pairs, stopping at a checkpoint; returns their number."""
-        taken, spent, kept = 0, 0, state.work(problem, lambda: PairsWorkspace.of(problem))
-        whole = problem.whole
+        taken, spent, counters, whole = 0, 0, state.counters, problem.whole
+        matrix, space = self._workspace(problem, state)
         rule = PairsRule(
             whole.has_free_bias, whole.constant, problem.C, problem.lam, 0.95 * self.tol, self.max_rounds,
             self.tightening,
         )  # fmt: skip
-        classes = Classes(kept.block, kept.own, kept.places, problem.ends, problem.weights)
         if n_steps == 0:  # compiles
-            solve_against(classes, 1, 0, 0, rule, state.results, kept.scores, kept.space)
+            solve_against(space, 1, 0, 0, rule, state.results)
         while taken < n_steps and state.done < problem.n_pairs:
             i = (1 + math.isqrt(8 * state.done + 1)) // 2
             first = state.done - i * (i - 1) // 2
             last = min(i, first + n_steps - taken, first + self._next_look(state) - state.done)
-            before = kept.matrix.evaluations
-            self._fill(problem, kept, i)
+            before = matrix.evaluations
+            self._fill(problem, matrix, space, i)
             if first == 0:  # the rows of a class, and of the first two with the second
                 rows = problem.sizes[i] + (problem.sizes[0] if i == 1 else 0)
-                state.counters.kernel_evals += int(rows) * int(problem.ends[-1])
-            done, visits, moves = solve_against(
-                classes, i, first, last, rule, state.results, kept.scores, kept.space
-            )  # fmt: skip
+                counters.kernel_evals += int(rows) * int(problem.ends[-1])
+            done, visits, moves = solve_against(space, i, first, last, rule, state.results)
             state.done += done - first
             taken += done - first
-            counters = state.counters
-            counters.kernel_computed += kept.matrix.evaluations - before
+            counters.kernel_computed += matrix.evaluations - before
             counters.visits += int(visits)
             counters.updates += int(moves)
             spent += moves
             if spent >= MOVES_A_CALL or self.at_checkpoint(state):
                 break
-        state.counters.steps = int(state.results.rounds.sum())
+        counters.steps = int(state.results.rounds.sum())
         return taken
 
     def rough(self) -> PairwiseSMO:
@@ -452,18 +434,15 @@ class PairwiseSMO(Solver):
         """Scores of all pairs on their examples, in the layout of β, NaN where they are not known; an array that pairs
         write into as they are solved.
         """
-        return np.asarray(state.work(problem, lambda: PairsWorkspace.of(problem)).scores)
+        return self._workspace(problem, state)[1].scores
 
     def settle(self, problem: PairsProblem, state: PairwiseSMOState) -> None:
         """Set pairs that are worse than β = 0 to it."""
-        results, ends, sizes, scores = state.results, problem.ends, problem.sizes, self.known(problem, state)
-        bias, at_zero = self._at_zero(problem)
+        results, scores, (bias, at_zero) = state.results, self.known(problem, state), self._at_zero(problem)
         first, second = pairs_of(problem.n_classes)
         for p in np.flatnonzero(results.primal > at_zero).tolist():
-            i, j = int(first[p]), int(second[p])
-            for row, c in ((j - 1, i), (i, j)):
-                results.beta[row, ends[c] - sizes[c] : ends[c]] = 0.0
-                scores[row, ends[c] - sizes[c] : ends[c]] = bias[p]
+            where = problem.where(int(first[p]), int(second[p]))
+            results.beta[where], scores[where] = 0.0, bias[p]
             results.bias[p], results.primal[p], results.dual[p] = bias[p], at_zero[p], 0.0
 
     @staticmethod
@@ -479,15 +458,19 @@ class PairwiseSMO(Solver):
         """A step is a pair."""
         return problem.n_pairs
 
-    def _fill(self, problem: PairsProblem, kept: PairsWorkspace, i: int) -> None:
-        """block ← kernel rows of class i; the classes up to it are held against themselves, too."""
-        ends, sizes, held = problem.ends, problem.sizes, kept.held
-        again = [i] if held[0] != i else []
-        for c in range(held[1] + 1, i + 1) if held[1] < i else again:
-            count, rows = int(sizes[c]), np.arange(ends[c] - sizes[c], ends[c])
-            kept.matrix.fill(rows, np.arange(count), kept.block)
-            kept.own[kept.places[c] : kept.places[c + 1]] = kept.block[:count, rows].ravel()
-            held[:] = c, max(held[1], c)
+    @staticmethod
+    def _workspace(problem: PairsProblem, state: PairwiseSMOState) -> tuple[Any, PairsSpace]:
+        everything = np.arange(int(problem.ends[-1]))
+        return state.work(problem, lambda: (problem.whole.matrix(everything, everything), PairsSpace.of(problem)))
+
+    def _fill(self, problem: PairsProblem, matrix: Any, space: PairsSpace, i: int) -> None:
+        """block ← kernel rows of class i; the classes up to it, which come before, are held against themselves."""
+        for c in range(int(space.held[0]) + 1, i + 1):
+            count, end = int(problem.sizes[c]), int(problem.ends[c])
+            rows = np.arange(end - count, end)
+            matrix.fill(rows, np.arange(count), space.block)
+            space.own[space.places[c] : space.places[c + 1]] = space.block[:count, rows].ravel()
+            space.held[0] = c
 
     def certificate(self, problem: PairsProblem, state: PairwiseSMOState) -> Certificate:
         """Primal and dual values summed over the pairs; those that wait are at 0."""

@@ -114,20 +114,29 @@ def solve_pairs(K, diagonal, sigma, cap, alpha, e, up, down, tolerance, max_iter
 
 
 @inlined
-def move_pair(sigma, cap, alpha, i, j, t):
-    """Move σα of i up and that of j down by t, or as far as their bounds allow; returns by how much.
+def room_of(sigma, cap, alpha, i):
+    """By how much σα of i can change: from the first number, which is ≤ 0, to the second, which is ≥ 0."""
+    more, less = cap[i] - alpha[i], alpha[i]
+    return (-less, more) if sigma[i] > 0.0 else (-more, less)
 
-    A variable that reaches its bound stands on it exactly.
-    """
-    room = cap[i] - alpha[i] if sigma[i] > 0.0 else alpha[i]
-    other = alpha[j] if sigma[j] > 0.0 else cap[j] - alpha[j]
-    t = min(t, room, other)
+
+@inlined
+def move(sigma, cap, alpha, i, t):
+    """Change σα of i by t, in place; a variable that reaches its bound stands on it exactly."""
+    low, high = room_of(sigma, cap, alpha, i)
     alpha[i] += sigma[i] * t
-    alpha[j] -= sigma[j] * t
-    if t == room:
+    if t == high:
         alpha[i] = cap[i] if sigma[i] > 0.0 else 0.0
-    if t == other:
-        alpha[j] = 0.0 if sigma[j] > 0.0 else cap[j]
+    elif t == low:
+        alpha[i] = 0.0 if sigma[i] > 0.0 else cap[i]
+
+
+@inlined
+def move_pair(sigma, cap, alpha, i, j, t):
+    """Move σα of i up and that of j down by t, or as far as their bounds allow; returns by how much."""
+    t = min(t, room_of(sigma, cap, alpha, i)[1], -room_of(sigma, cap, alpha, j)[0])
+    move(sigma, cap, alpha, i, t)
+    move(sigma, cap, alpha, j, -t)
     return t
 
 
@@ -136,28 +145,21 @@ def solve_singles(K, diagonal, sigma, cap, alpha, e, tolerance, max_iter):
     """Maximise the dual over all variables given, one at a time, largest gain first; changes alpha and e in place."""
     m = alpha.size
     for step in range(max_iter):
-        i, best, worst, move = -1, 0.0, 0.0, 0.0
+        i, best, worst, step_of_best = -1, 0.0, 0.0, 0.0
         for v in range(m):
-            low = -alpha[v] if sigma[v] > 0.0 else alpha[v] - cap[v]
-            high = cap[v] - alpha[v] if sigma[v] > 0.0 else alpha[v]
+            low, high = room_of(sigma, cap, alpha, v)
             if (e[v] > 0.0 and high > 0.0) or (e[v] < 0.0 and low < 0.0):
                 curvature = max(diagonal[v], TAU)
                 t = min(max(e[v] / curvature, low), high)
                 gain = t * e[v] - 0.5 * t * t * curvature
                 worst = max(worst, abs(e[v]))
                 if gain > best:
-                    i, best, move = v, gain, t
+                    i, best, step_of_best = v, gain, t
         if i < 0 or worst <= tolerance:
             return step
-        low = -alpha[i] if sigma[i] > 0.0 else alpha[i] - cap[i]
-        high = cap[i] - alpha[i] if sigma[i] > 0.0 else alpha[i]
-        alpha[i] += sigma[i] * move
-        if move == high:
-            alpha[i] = cap[i] if sigma[i] > 0.0 else 0.0
-        elif move == low:
-            alpha[i] = 0.0 if sigma[i] > 0.0 else cap[i]
+        move(sigma, cap, alpha, i, step_of_best)
         for v in range(m):
-            e[v] -= move * K[i, v]
+            e[v] -= step_of_best * K[i, v]
     return max_iter
 
 
@@ -232,7 +234,7 @@ class Space(NamedTuple):
     Over the variables: ``up``, ``down``, ``taken``. Over rounds: ``ages``, the number of rows last used in each. Over
     the working set: ``chosen`` variables, the ``columns`` of their rows, the distinct rows ``wanted``, ``slots`` of
     the rows in the cache, variables ``picked`` to come in, the places of ``fresh`` variables, whose kernel values are
-    not in K yet, ``best`` values and ``where`` they are; the ``members`` with their kernel matrix ``K``.
+    not in K yet; the ``members`` with their kernel matrix ``K``.
     """
 
     up: np.ndarray
@@ -245,8 +247,6 @@ class Space(NamedTuple):
     slots: np.ndarray
     picked: np.ndarray
     fresh: np.ndarray
-    best: np.ndarray
-    where: np.ndarray
     members: WorkingSet
     K: np.ndarray
     open: OpenRound
@@ -255,11 +255,11 @@ class Space(NamedTuple):
     def of(cls, variables: int, K: np.ndarray, rounds: int) -> Space:
         """For so many variables and rounds, and working sets with at most as many variables as K has rows."""
         largest = K.shape[0]
-        chosen, columns, wanted, slots, picked, fresh, where = np.empty((7, largest), np.int64)
+        chosen, columns, wanted, slots, picked, fresh = np.empty((6, largest), np.int64)
         size, listed, position, fresh_ones, known = np.zeros((5, 1), np.int64)
         return cls(
             np.empty(variables), np.empty(variables), np.zeros(variables, np.bool_), np.empty(rounds + 1, np.int64),
-            chosen, columns, wanted, slots, picked, fresh, np.empty(largest), where, WorkingSet.of(largest), K,
+            chosen, columns, wanted, slots, picked, fresh, WorkingSet.of(largest), K,
             OpenRound(size, listed, position, np.zeros(1), fresh_ones, known),
         )  # fmt: skip
 
@@ -299,8 +299,8 @@ def take_extremes(values, sign, limit, count, space, found):
 
     The best so far are kept in order, which most values do not disturb.
     """
-    taken, picked, best, where = space.taken, space.picked, space.best, space.where
-    edge, held = limit, 0
+    taken, picked, edge, held = space.taken, space.picked, limit, 0
+    best, where = np.empty(count), np.empty(count, np.int64)
     for v in range(values.size):
         value = sign * values[v]
         if value > edge:

@@ -129,6 +129,13 @@ class Episode:
             last=np.zeros(rows.size, np.int32), spent=np.zeros(1), **more,
         )  # fmt: skip
 
+    def taken_over(self, state: SMOState, closing: Closing, constant: float) -> tuple[np.ndarray, np.ndarray]:
+        """The state's α and responses at this episode's own point, where the closing has all of its rows."""
+        alpha, f = state.alpha.copy(), state.f.copy()
+        f[closing.others] += closing.responses(0, constant)
+        alpha[self.active], f[self.rows] = self.alpha, self.f
+        return alpha, f
+
     def is_mostly_free(self, variables: Variables) -> bool:
         """Whether most support vectors are free."""
         used = self.alpha > 0.0
@@ -372,7 +379,10 @@ class SMO(DualSolver):
             if responses is not None and np.array_equal(variables.signed(state.alpha)[0], np.ravel(duals)):
                 state.f[:] = responses
             else:
-                state.f[:] = self._responses(problem, state, variables)
+                support, everything = np.flatnonzero(state.alpha), np.arange(problem.n)
+                closing = Closing.of(variables, support, state.alpha[None, support], everything)
+                self._add_all(problem, state.counters, closing, SMOWorkspace.of(problem, state))
+                state.f[:] = closing.responses(0, problem.constant)
             state.episodes = 2  # no sample is drawn, and no pass in random order made
             whole = problem.dtype.itemsize * problem.n * np.count_nonzero(state.alpha)
             state.narrow = bool(whole > problem.cache_bytes)
@@ -382,7 +392,7 @@ class SMO(DualSolver):
             self._close(problem, variables, state)
         else:  # nothing is known of the point until the responses are
             state.episode = self._solved_episode(problem, variables, solved)
-            state.closing = self._closing(problem, variables, state)
+            state.closing = self._closing(problem, variables, state, state.episode)
         return state
 
     @staticmethod
@@ -397,13 +407,6 @@ class SMO(DualSolver):
             active, variables, f, bound=bound, target=0.0, alpha=np.where(at_bound, cap, solved.alpha),
             order=np.arange(active.size), position=active.size,
         )  # fmt: skip
-
-    def _responses(self, problem: KernelProblem, state: SMOState, variables: Variables) -> np.ndarray:
-        """The responses of all examples to the state's α."""
-        support = np.flatnonzero(state.alpha)
-        closing = Closing.of(variables, support, state.alpha[None, support], np.arange(problem.n))
-        self._add_all(problem, state.counters, closing, SMOWorkspace.of(problem, state))
-        return closing.responses(0, problem.constant)
 
     def lend(self, problem: KernelProblem, state: SMOState, cache: RowCache) -> None:
         """Give kernel rows over all examples, to be used and added to for as long as such rows are wanted."""
@@ -422,47 +425,39 @@ class SMO(DualSolver):
         if n_steps == 0:
             self._compile(problem)
         while left > 0 and state.counters.kernel_computed < enough:
+            episode = state.episode or self._open(problem, variables, state)
             # 1) the end of an episode
             if state.closing is not None:
                 left -= 1
                 self._add_block(problem, state.counters, state.closing, space)
                 if state.closing.position == state.closing.rows.size:
-                    assert state.episode is not None
-                    made = state.episode.rounds
                     self._end(problem, space, state)
-                    return taken if made else 1  # an episode without a round counts, or a run might never end
+                    return taken if episode.rounds else 1  # else a run might never end
                 continue
             # 2) its rounds
-            if state.episode is None:
-                self._open(problem, variables, state)
-            episode = state.episode
-            assert episode is not None
-            allowed = min(left, self.max_rounds - episode.rounds)
             kept, values = self._kept(problem, space, episode), enough - state.counters.kernel_computed
-            made, reached = self._work(state, episode, kept, allowed, values)
+            made, reached = self._work(state.counters, kept, min(left, self.max_rounds - episode.rounds), values)
             taken += made
             left -= made
             if reached or episode.rounds >= self.max_rounds:
                 space.kept = None  # its memory is the closing's now
-                state.closing = self._closing(problem, variables, state)
+                state.closing = self._closing(problem, variables, state, episode)
                 left = max(left, 1)
         return taken
 
     def _compile(self, problem: KernelProblem) -> None:
-        """Compile the rounds for this kind of problem, if that has not been done."""
+        """Compile the rounds for this kind of problem, if that has not been done, on two of its examples."""
         kind = type(problem.kernel), type(problem.X), problem.threads > 1, problem.dtype
         if kind not in _compiled_for:
-            rows = np.arange(min(2, problem.n))
-            cache = RowCache(problem.matrix(rows, rows), 0.0)
-            cache.fetch(rows)
-            two, places = np.zeros(2), np.zeros(2, np.int64)
-            part = Active(two, two, two, places, two, two, places, np.zeros(2, np.int32), two)
-            rule = SMORule(2, 2, True, problem.constant, True, np.inf, 0.0, 0.0, 1.0, 1.0)
-            previous, space = np.empty(0, np.int64), Space.of(2, np.empty((2, 2), problem.dtype), 0)
-            work(cache.held, part, rule, space, previous, 0, 0, 0)
-            add_kernel_rows(cache.rows, places[:0], two[:0], two)
+            few = problem.take(np.arange(min(2, problem.n)))
+            state, space = SMO().init(few, np.random.default_rng(0)), SMOWorkspace(Variables.of(few))
+            episode = self._open(few, space.variables, state)
+            kept = self._kept(few, space, episode)
+            kept.cache.fetch(episode.rows)
+            work(kept.cache.held, kept.part, kept.rule, kept.space, episode.previous, 0, 0, 0)
+            add_kernel_rows(kept.cache.rows, np.empty(0, np.int64), np.empty(0), episode.f)
             if problem.threads > 1:
-                gather_shared(cache, rule, space)
+                gather_shared(kept.cache, kept.rule, kept.space)
             _compiled_for.add(kind)
 
     def at_checkpoint(self, state: SMOState) -> bool:
@@ -473,7 +468,7 @@ class SMO(DualSolver):
         """Whether all responses are up to date."""
         return state.episode is None
 
-    def _open(self, problem: KernelProblem, variables: Variables, state: SMOState) -> None:
+    def _open(self, problem: KernelProblem, variables: Variables, state: SMOState) -> Episode:
         """Begin an episode: choose its active set and its target."""
         n, m, bound, target = problem.n, variables.h.size, 1.0, 0.0
         if state.episodes == 0 and self.sample > 1 and n > LEAST_SAMPLED * self.sample:
@@ -497,6 +492,7 @@ class SMO(DualSolver):
             active, variables, state.f, bound=bound, target=target, alpha=state.alpha[active], order=order,
             position=order.size if target < 0.0 and state.episodes else 0,
         )  # fmt: skip
+        return state.episode
 
     def _kept(self, problem: KernelProblem, space: SMOWorkspace, episode: Episode) -> EpisodeWork:
         """What an episode works with and is no part of its state: the rows of its examples against each other, as many
@@ -536,15 +532,12 @@ class SMO(DualSolver):
         space.kept = EpisodeWork(episode, cache, part, rule, arrays)
         return space.kept
 
-    def _work(
-        self, state: SMOState, episode: Episode, kept: EpisodeWork, n_rounds: int, values: int
-    ) -> tuple[int, bool]:
+    def _work(self, counters: Counters, kept: EpisodeWork, n_rounds: int, values: int) -> tuple[int, bool]:
         """Up to n_rounds rounds of an episode, or until so many kernel values were computed; returns the number of
         rounds, and whether the episode is at its end.
         """
-        cache, counters, space = kept.cache, state.counters, kept.space
-        before = cache.matrix.evaluations
-        size = episode.rows.size
+        episode, cache, space = kept.episode, kept.cache, kept.space
+        before, size = cache.matrix.evaluations, episode.rows.size
         if cache.misses == 0 and cache.capacity == size and size**2 * kept.rule.price <= AT_ONCE:
             cache.fetch(np.arange(size))
         total, end, over = 0, rounds.GOING_ON, (rounds.REACHED, rounds.TIRED)
@@ -579,14 +572,12 @@ class SMO(DualSolver):
         space = SMOWorkspace.of(problem, state)
         if state.closing is None:
             space.kept = None
-            state.closing = self._closing(problem, space.variables, state)
+            state.closing = self._closing(problem, space.variables, state, state.episode)
         self._add_all(problem, state.counters, state.closing, space)
         self._end(problem, space, state)
 
-    def _closing(self, problem: KernelProblem, variables: Variables, state: SMOState) -> Closing:
+    def _closing(self, problem: KernelProblem, variables: Variables, state: SMOState, episode: Episode) -> Closing:
         """What the changes of the episode under way will add to the responses of the examples outside of it."""
-        episode = state.episode
-        assert episode is not None
         if episode.bound != 1.0:  # a sample: all of its point, and of the one that the next episode begins with
             points = np.stack([episode.alpha, episode.feasible(variables, problem.has_free_bias)])
             others = np.arange(problem.n)
@@ -632,30 +623,24 @@ class SMO(DualSolver):
         while closing.position < closing.rows.size:
             self._add_block(problem, counters, closing, space)
 
-    def _end(self, problem: KernelProblem, space: SMOWorkspace, state: SMOState) -> None:
+    def _end(self, problem: KernelProblem, space: SMOWorkspace, state: Any) -> None:
         """Take over the episode's α and responses, now that the closing has all of its rows."""
         episode, closing, variables = state.episode, state.closing, space.variables
-        assert episode is not None
-        assert closing is not None
         space.matrix = space.seen = state.promising = None
         if episode.bound != 1.0:
-            self._end_sample(problem, variables, state, episode, closing)
+            self._end_sample(problem, variables, state)
         else:
             state.stalled = np.array_equal(episode.alpha, state.alpha[episode.active])
             state.narrow |= episode.gave_up
-            state.alpha[episode.active] = episode.alpha
-            state.f[closing.others] += closing.responses(-1, problem.constant)
-            state.f[episode.rows] = episode.f
+            state.alpha, state.f = episode.taken_over(state, closing, problem.constant)
         state.episode = state.closing = None
         state.episodes += 1
         self._close(problem, variables, state)
 
-    def _end_sample(
-        self, problem: KernelProblem, variables: Variables, state: SMOState, episode: Episode, closing: Closing
-    ) -> None:
+    def _end_sample(self, problem: KernelProblem, variables: Variables, state: Any) -> None:
         """Take over a sample's point, made feasible, and choose what comes after it."""
-        active, state.narrow, bias = episode.active, not episode.is_mostly_free(variables), 0.0
-        state.stalled = False
+        episode, closing, bias = state.episode, state.closing, 0.0
+        active, state.narrow, state.stalled = episode.active, not episode.is_mostly_free(variables), False
         f = closing.responses(0, problem.constant)
         if problem.has_free_bias:
             # the sample's own bias: over all examples, two wrong labels would be the ends of the interval of biases
@@ -684,15 +669,12 @@ class SMO(DualSolver):
         variables, seen = space.variables, space.seen
         if seen is not None and seen.episode is episode and seen.rounds == episode.rounds and seen.values <= most:
             return seen.measured, seen.model
-        closing = self._closing(problem, variables, state)
+        closing = self._closing(problem, variables, state, episode)
         if closing.values > most:
             return None
         # what is done for a look is neither counted nor kept
         self._add_all(problem, Counters(), closing, SMOWorkspace(variables, passing=True))
-        alpha, f = state.alpha.copy(), state.f.copy()
-        alpha[episode.active] = episode.alpha
-        f[closing.others] += closing.responses(0, problem.constant)
-        f[episode.rows] = episode.f
+        alpha, f = episode.taken_over(state, closing, problem.constant)
         bias, primal, dual = self._values(problem, variables, alpha, f)
         if episode.bound != 1.0:
             dual = -np.inf  # beyond the bounds
