@@ -160,10 +160,6 @@ class Columns:
             self.Z = Z[torch.arange(Z.shape[0], device=Z.data.device)]
         self.norms2 = sizes.to(Z.dtype)
 
-    def rows(self, chosen: torch.Tensor) -> torch.Tensor:
-        """Some of the rows, dense."""
-        return self.Z[chosen]
-
     def products(self, A: torch.Tensor) -> torch.Tensor:
         """⟨a, z⟩ between the rows of A and all of Z."""
         return self.Z.products(A) if isinstance(self.Z, Sparse) else A @ self.Z.T
@@ -223,7 +219,7 @@ class Blocks:
         columns, count = self.columns, rows.numel()
         assert columns is not None
         padded = rows if count == self.height else torch.cat([rows, rows[:1].expand(self.height - count)])
-        A = columns.rows(padded)
+        A = columns.Z[padded]
         if columns.gaussian:
             products = columns.products(A)
             programs.gaussian_rows[(triton.cdiv(self.n, WIDTH), count)](

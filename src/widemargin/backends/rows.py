@@ -113,9 +113,8 @@ class DeviceRows(Distant):
         with blocks.exactly():
             change = Change(exponent, far if cut else math.inf, centre, dtype, self.place)
             out = torch.empty(self.shape, dtype=change.dtype, device=self.values.device)
-            step = self._step
-            for k, part in enumerate(self._parts()):
-                out[k * step : k * step + part.shape[0]] = change(part)
+            for here, part in zip(out.split(self._step), self._parts(), strict=True):
+                here.copy_(change(part))
         return DeviceRows(out)
 
     def scores(self, model: Any) -> np.ndarray:

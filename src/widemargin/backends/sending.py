@@ -44,8 +44,8 @@ class Sender:
     Two buffers in pinned memory take turns: the device reads by itself from pinned memory only.
     """
 
-    def __init__(self, device: str, n_bytes: int = STAGED) -> None:
-        self.device, self.n_bytes, self.turn = torch.device(device), n_bytes, 0
+    def __init__(self, device: str) -> None:
+        self.device, self.turn = torch.device(device), 0
         self.staged: list[Any] = []
 
     def send(self, array: np.ndarray) -> torch.Tensor:
@@ -55,7 +55,7 @@ class Sender:
             return given.clone()
         out = torch.empty(given.shape, dtype=given.dtype, device=self.device)
         source, target = given.view(-1), out.view(-1)
-        step = self.n_bytes // source.element_size()
+        step = STAGED // source.element_size()
         for first in range(0, source.numel(), step):
             part = source[first : first + step]
             buffer = self._buffer()[: part.numel() * part.element_size()].view(part.dtype)
@@ -69,7 +69,7 @@ class Sender:
         self.turn = (self.turn + 1) % 2
         if not self.staged:
             self.staged = [
-                (torch.empty(self.n_bytes, dtype=torch.uint8, device="cpu", pin_memory=True), torch.cuda.Event())
+                (torch.empty(STAGED, dtype=torch.uint8, device="cpu", pin_memory=True), torch.cuda.Event())
                 for _ in range(2)
             ]
         buffer, sent = self.staged[self.turn]

@@ -84,6 +84,10 @@ class OnDevice(DualSolver):
         """None: exact scores are cheap on the device."""
         return None
 
+    def at_checkpoint(self, state: Any) -> bool:
+        """Whether the last round wants to be looked at."""
+        return state.due
+
     def _check_parameters(self) -> None:
         size = self.working_set
         if not (isinstance(size, (int, np.integer)) and size >= 16 and size & (size - 1) == 0):
@@ -410,10 +414,6 @@ class DeviceSMO(OnDevice):
             state.due = state.ended or self._is_mark(state.counters.steps)
         return taken
 
-    def at_checkpoint(self, state: DeviceSMOState) -> bool:
-        """Whether the last round wants to be looked at."""
-        return state.due
-
     def steps_per_epoch(self, problem: KernelProblem) -> int:
         """Rounds that visit as many variables as there are examples."""
         return max(1, -(-problem.n // self.working_set))
@@ -505,20 +505,14 @@ class SideBySide(OnDevice):
         state.counters.updates = sum(own.counters.updates for own in state.states)
         return taken
 
-    def at_checkpoint(self, state: SideBySideState) -> bool:
-        """Whether the last round wants to be looked at."""
-        return state.due
-
     def steps_per_epoch(self, problem: Problems) -> int:
         """Rounds that visit as many variables as the largest problem has examples."""
         return max(1, -(-max(part.n for part in problem.parts) // self.working_set))
 
     def certificates(self, problem: Problems, state: SideBySideState) -> list[Certificate]:
         """The certificate of each problem."""
-        return [
-            self._certificate(part, self._settled(part, own), own.dual)
-            for part, own in zip(problem.parts, state.states, strict=True)
-        ]
+        points = zip(problem.parts, self.points(problem, state), strict=True)
+        return [self._certificate(part, point, own.dual) for part, (point, own) in points]
 
     def certificate(self, problem: Problems, state: SideBySideState) -> Certificate:  # type: ignore[override]
         """Primal and dual values of w(α), summed over the problems."""
@@ -526,7 +520,9 @@ class SideBySide(OnDevice):
         primal, dual = np.sum([(part.lam * own.primal, part.lam * own.dual) for part, own in both], axis=0).tolist()
         return Certificate(primal, dual, primal - dual)
 
-    def points(self, problem: Problems, state: SideBySideState, which: slice) -> list[tuple[Point, DeviceSMOState]]:
+    def points(
+        self, problem: Problems, state: SideBySideState, which: slice = slice(None)
+    ) -> list[tuple[Point, DeviceSMOState]]:
         """The best primal point, and the state, of some of the problems."""
         both = zip(problem.parts[which], state.states[which], strict=True)
         return [(self._settled(part, own), own) for part, own in both]
@@ -534,8 +530,8 @@ class SideBySide(OnDevice):
     def machines(self, problem: Problems, state: SideBySideState) -> list[tuple[np.ndarray, np.ndarray, float]]:
         """(support, coefficients, bias) of the machine of each problem."""
         found = []
-        for part, own in zip(problem.parts, state.states, strict=True):
-            point, beta = self._settled(part, own), Variables.of(part).signed(own.alpha)[0]
+        for part, (point, own) in zip(problem.parts, self.points(problem, state), strict=True):
+            beta = Variables.of(part).signed(own.alpha)[0]
             support = np.flatnonzero(beta)
             found.append((support, point.multiple * beta[support], point.bias))
         return found
@@ -549,9 +545,6 @@ class SideBySide(OnDevice):
 
     def model(self, problem: Problems, state: SideBySideState) -> KernelModel:  # type: ignore[override]
         """The machines of all problems, as one with an output for each."""
-        whole, beta, biases = problem.whole, np.zeros((len(problem.parts), problem.whole.n)), []
-        machines = zip(self.machines(problem, state), problem.rows, strict=True)
-        for line, ((support, coef, bias), rows) in zip(beta, machines, strict=True):
-            line[rows[support]] = coef
-            biases.append(bias)
-        return whole.model(beta, np.array(biases))
+        points = [point for point, _ in self.points(problem, state)]
+        multiples, biases = np.array([[point.multiple] for point in points]), np.array([point.bias for point in points])
+        return problem.whole.model(multiples * self.duals(problem, state), biases)

@@ -175,10 +175,6 @@ class DeviceSMOWorkspace:
         self.parts_of_line = triton.next_power_of_2(triton.cdiv(_padded(max(largest, self.Q)), SPAN))
         self.lines: list[int] = []
 
-    def tensor(self, values: Any) -> torch.Tensor:
-        """A copy on the device."""
-        return tensor_of(np.asarray(values), self.device)
-
     def load(self, lines: list[int], states: Sequence[DeviceSMOState]) -> None:
         """Solve these problems from now on, starting at their states."""
         self.lines = lines
@@ -193,7 +189,7 @@ class DeviceSMOWorkspace:
             whole = np.zeros((len(lines), size), dtype)
             for line, own in zip(whole, values, strict=True):
                 line[: own.size] = own
-            return self.tensor(whole)
+            return tensor_of(whole, self.device)
 
         self.h = filled([v.h for v in parts], self.width)
         self.low = filled([np.where(v.sigma > 0, 0.0, -v.cap) for v in parts], self.width)
@@ -219,7 +215,7 @@ class DeviceSMOWorkspace:
         """Order the variables for the first round by random keys of the examples, the same keys for all problems."""
         kept, own = self.Q // 2, [states[k] for k in self.lines]
         fresh = np.array([state.previous.size == 0 and not state.alpha.any() for state in own])
-        self.first, self.fresh, self.keys = bool(fresh.any()), self.tensor(fresh.astype(np.int8)), self.e
+        self.first, self.fresh, self.keys = bool(fresh.any()), tensor_of(fresh.astype(np.int8), self.device), self.e
         self.previous = self._empty(len(own), kept, dtype=torch.int64).zero_()
         if self.width == self.Q:
             self.first = False
@@ -227,13 +223,13 @@ class DeviceSMOWorkspace:
         # drop the variables of working sets of another size, for example from a run with more memory
         usable = [state.previous.size == kept and bool((state.previous < self.width).all()) for state in own]
         if not all(usable):
-            keys = self.tensor(np.random.default_rng(own[0].seed).random(self.n, np.float32))
+            keys = tensor_of(np.random.default_rng(own[0].seed).random(self.n, np.float32), self.device)
             of_variables = self.row.gather(1, self.at) if self.twice else self.row
             self.keys = torch.where(self.low < self.high, keys[of_variables], programs.LOW.value)
             self.previous = self.keys.topk(kept, dim=1).indices
         for line, state in enumerate(own):
             if usable[line]:
-                self.previous[line] = self.tensor(state.previous)
+                self.previous[line] = tensor_of(state.previous, self.device)
         self.age.scatter_(1, self.previous, self.clock)
 
     def compile(self, states: Sequence[DeviceSMOState]) -> None:

@@ -41,6 +41,7 @@ from .fit.streaming import KernelStream, StreamedClassifier, StreamedRegressor
 BLOCK = 2**12  # rows that are brought to a model's layout, dense or sparse, at a time
 SLICE = 2**14  # steps of partial_fit between looks at Ctrl-C: some hundredths of a second
 MERGING_BYTES = 2**32  # bytes that the vectors to be merged in compress may take
+NOTHING = np.zeros(1)  # what a machine loses that has few enough vectors
 #: Parameters that are policies, with the policies by name, to which users may add their own.
 NAMED: dict[str, Mapping[str, Any]] = {
     "step": {name: rule() for name, rule in STEPS.items()},
@@ -67,19 +68,15 @@ class _Budgeted(KernelStream):
         whole("batch_size", self.batch_size)
         if self.max_bytes is not None:
             positive("max_bytes", self.max_bytes)
-        if isinstance(self.step, str):
-            one_of("step", self.step, STEPS)
-        elif not isinstance(self.step, tuple(STEPS.values())):
-            raise TypeError(
-                f"step must be one of {', '.join(map(repr, STEPS))} or a rule such as NormaStep(), got {self.step!r}"
-            )
-        if isinstance(self.maintenance, str):
-            one_of("maintenance", self.maintenance, MAINTENANCES)
-        elif not isinstance(self.maintenance, Policy):
-            raise TypeError(
-                f"maintenance must be one of {', '.join(map(repr, MAINTENANCES))} or a policy such as Merge(), "
-                f"got {self.maintenance!r}"
-            )
+        for name, classes, example in (
+            ("step", tuple(STEPS.values()), "a rule such as NormaStep()"),
+            ("maintenance", Policy, "a policy such as Merge()"),
+        ):
+            given, known = getattr(self, name), NAMED[name]
+            if isinstance(given, str):
+                one_of(name, given, known)
+            elif not isinstance(given, classes):
+                raise TypeError(f"{name} must be one of {', '.join(map(repr, known))} or {example}, got {given!r}")
         self._check_kernel()
 
     def _meant(self, part: str, value: Any) -> Any:
@@ -638,6 +635,14 @@ def _ways(old: KernelModel, budget: int, maintenance: str | None) -> tuple[str, 
     return both if maintenance is None else (maintenance,)
 
 
+def _degraded(model: Any, lost: np.ndarray, norm2: np.ndarray) -> Any:
+    """A copy of a machine, with what it is about to lose: ‖w − w′‖² of each output, and ‖w‖²."""
+    small = copy.copy(model)
+    small.degradation_ = float(np.sqrt(lost.sum()))
+    small.relative_degradation_ = float(np.sqrt(lost.sum() / norm2.sum())) if norm2.any() else 0.0
+    return small
+
+
 @heeded()
 def _average(models: list[Any], budget: int, maintenance: str | None = None) -> Any:
     """The mean of budgeted machines with one kernel and the same classes, with at most ``budget`` vectors."""
@@ -648,16 +653,14 @@ def _average(models: list[Any], budget: int, maintenance: str | None = None) -> 
     rows = as_rows(stack([in_layout(as_matrix(state.vectors()), sparse) for state in states]))
     coefficients = np.hstack([state.coefficients for state in states]) / len(models)
     whole_model = KernelModel(kernel, np.arange(shape(rows)[0]), rows, coefficients, np.zeros(len(coefficients)))
-    small, lost, norm2 = copy.copy(first), np.zeros(1), np.zeros(1)
-    ways = _ways(whole_model, budget, maintenance)
+    lost, norm2, ways = NOTHING, NOTHING, _ways(whole_model, budget, maintenance)
     if shape(rows)[0] > budget:
         rows, coefficients, lost, norm2 = reduced(kernel, rows, coefficients, budget, ways)
+    small = _degraded(first, lost, norm2)
     small._state = holding(kernel, as_rows(as_matrix(rows)), coefficients)
     visits = sum(int(state.tally.visits) for state in states)
     small._state.tally.visits = small._state.counters.visits = visits
     small.budget, small.certificate_, small._only_predicts = budget, None, "was compressed"
-    small.degradation_ = float(np.sqrt(lost.sum()))
-    small.relative_degradation_ = float(np.sqrt(lost.sum() / norm2.sum())) if norm2.any() else 0.0
     return small
 
 
@@ -744,15 +747,13 @@ def compress(model: Any, budget: int, maintenance: str | None = None) -> Any:
     ways = _ways(old, budget, maintenance)
     if shape(old.vectors)[0] > budget:
         return _compressed(model, old, budget, ways)
-    small = copy.copy(model)
-    small.degradation_ = small.relative_degradation_ = 0.0
-    return small
+    return _degraded(model, NOTHING, NOTHING)
 
 
 def _compressed(model: Any, old: KernelModel, budget: int, ways: tuple[str, ...]) -> Any:
     """A copy of an exact kernel machine with the vectors that :func:`reduced` finds, to predict with."""
-    small = copy.copy(model)
     kept, coefficients, lost, norm2 = reduced(old.kernel, old.vectors, old.coef, budget, ways)
+    small = _degraded(model, lost, norm2)
     kept = as_matrix(kept).astype(dtype_of(old.vectors))
     rows = as_rows(kept)
     # a regularised intercept, kernel + 1, is the sum of the old coefficients
@@ -767,6 +768,4 @@ def _compressed(model: Any, old: KernelModel, budget: int, ways: tuple[str, ...]
     for name in ("_state", "_archive", "support_", "n_support_", "certificate_"):
         if hasattr(small, name):
             delattr(small, name)
-    small.degradation_ = float(np.sqrt(lost.sum()))
-    small.relative_degradation_ = float(np.sqrt(lost.sum() / norm2.sum())) if norm2.any() else 0.0
     return small

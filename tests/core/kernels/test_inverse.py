@@ -7,6 +7,7 @@ from widemargin.core.kernels.inverse import (
     invert,
     mended,
     product,
+    projected,
     ridge_of,
     with_one_more,
     without,
@@ -25,7 +26,11 @@ def test_a_row_that_comes_and_one_that_goes_leave_the_inverse_of_what_is_there(r
     product(K[5], inverse, 5, onto)
     expected = np.linalg.solve(K[:5, :5], K[5, :5])
     np.testing.assert_allclose(onto[:5], expected, rtol=1e-9)
-    with_one_more(inverse, 5, onto, K[5, 5] - expected @ K[5, :5])
+    distance2 = K[5, 5] - expected @ K[5, :5]
+    found = projected(K, inverse, 0.0, 5, 5, onto)
+    np.testing.assert_allclose(onto[:5], expected, rtol=1e-9)
+    np.testing.assert_allclose(found, [distance2, distance2], rtol=1e-7)
+    with_one_more(inverse, 5, onto, distance2)
     np.testing.assert_allclose(inverse[:6, :6], np.linalg.inv(K), rtol=1e-7, atol=1e-9)
     left = [0, 1, 3, 4, 5]
     apart = without(inverse, 6, 2, onto)

@@ -92,6 +92,19 @@ def without(inverse, count, p, onto):
 
 
 @inlined
+def projected(K, inverse, ridge, place, count, onto):
+    """onto ← the projection of vector ``place``, whose row of K is known, onto the first ``count`` vectors, in place.
+
+    K has ridges on its diagonal. Returns its squared distance from them without ridges, and with ridges.
+    """
+    pivot = K[place, place]
+    product(K[place], inverse, count, onto)
+    for i in range(count):
+        pivot -= onto[i] * K[place, i]
+    return max(pivot - ridge * K[place, place] - ridge_of(ridge, K, count, onto), 0.0), pivot
+
+
+@inlined
 def ridge_of(ridge, K, count, onto):
     """The ridge's share of a projection's squared length, ridge Σ c_j² K_jj, for coefficients c = ``onto``."""
     total = 0.0

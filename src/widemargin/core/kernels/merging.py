@@ -46,8 +46,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..borrowing import borrow
-from ..compiling.dispatch import apart, inlined
+from ..compiling.dispatch import apart, generic, inlined
 from ..intrinsics.exp import exp
+from .expansion import least, padded
 
 GRID = 10  # values of h that are tried before the search by golden section, for several classes
 ROUNDS = 2  # repetitions of the formula for h in the search for a partner
@@ -58,10 +59,20 @@ _EVEN = 2.0 * (1.0 - np.exp(-1.0)) ** 2
 
 
 class MergeTable(NamedTuple):
-    """The best h, and its loss ‖Δ‖²/α_m², over shares μ = 0 … ½ (rows) and κ = 0 … 1 (columns)."""
+    """Search among vectors with one coefficient: a table over shares μ = 0 … ½ (rows) and κ = 0 … 1 (columns).
+
+    It has the best h, and its loss ‖Δ‖²/α_m², in the precision of the vectors.
+    """
 
     h: np.ndarray
     degradation: np.ndarray
+
+
+class JointSearch(NamedTuple):
+    """Search among vectors with several coefficients: working memory."""
+
+    out: np.ndarray  # loss of a merge with each vector
+    products: np.ndarray  # ⟨α_m, α_j⟩ and ‖α_j‖² for each vector
 
 
 @inlined
@@ -221,6 +232,29 @@ def joint_degradations(A, m, log_kappa, count, products, out):
     out[m] = np.inf
 
 
+@generic
+def choose_partners(search, A, m, log_kappa, kappa, count, chosen, found):
+    """chosen[1:found] ← the best partners of vector m, the one of the smallest ‖α‖, the best first.
+
+    ``kappa`` and ``log_kappa`` are the kernel values of vector m with all ``count`` vectors; changes ``kappa``.
+    """
+
+
+@choose_partners.case(MergeTable)
+def choose_partners_by_table(search, A, m, log_kappa, kappa, count, chosen, found):
+    for a in range(1, found):
+        chosen[a] = best_partner(search.degradation, A[0], m, kappa, count)
+        kappa[chosen[a]] = -1
+
+
+@choose_partners.case(JointSearch)
+def choose_joint_partners(search, A, m, log_kappa, kappa, count, chosen, found):
+    joint_degradations(A, m, log_kappa, padded(count), search.products, search.out)
+    for a in range(1, found):
+        chosen[a] = least(search.out, count)
+        search.out[chosen[a]] = np.inf
+
+
 @inlined
 def _newton(mu, log_kappa, h):
     """The zero near h, in [0, ½], of the slope of μA + (1 − μ)B, by Newton's method; −1 if the method fails.
@@ -264,3 +298,18 @@ def place_of_several(p, q, r, log_kappa):
         if reached > best:
             best, place = reached, i
     return polish(p, q, r, log_kappa, max(0.0, (place - 1) / GRID), min(1.0, (place + 1) / GRID))
+
+
+@generic
+def best_place(search, p, q, r, log_kappa):
+    """The h at which to merge two vectors, the smaller one first; never worse than h = 0."""
+
+
+@best_place.case(MergeTable)
+def best_place_of_one(search, p, q, r, log_kappa):
+    return place_of_one(search.h, p, q, r, log_kappa)
+
+
+@best_place.case(JointSearch)
+def best_place_of_several(search, p, q, r, log_kappa):
+    return place_of_several(p, q, r, log_kappa)

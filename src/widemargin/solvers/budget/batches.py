@@ -15,28 +15,12 @@ class OneByOne(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A step is for ``size`` examples, whose scores come from one product of their rows with the vectors."""
+    """A step is for several examples, whose scores come from one product of their rows with the vectors."""
 
-    size: int
     most: float  # largest ‖x‖² for which squared distances are computed from norms and products
     rows: np.ndarray
     own: np.ndarray
     products: np.ndarray
-
-
-@generic
-def examples_per_step(batch):
-    """Number of examples of a step; the constant 1 for OneByOne."""
-
-
-@examples_per_step.case(OneByOne)
-def one_example_per_step(batch):
-    return 1
-
-
-@examples_per_step.case(Batch)
-def batch_size(batch):
-    return batch.size
 
 
 @generic
@@ -75,18 +59,3 @@ def sums_of_batch_row(batch, X, i, r, m, machine):
     for j in range(m):
         sums[j] = from_product(machine.metric.measure, own, size[j], products[j])
     return np.float64(own)
-
-
-@generic
-def again(batch, changed):
-    """Whether the kernel row of an example must be recomputed, because vectors may have changed since its score."""
-
-
-@again.case(OneByOne)
-def again_if_changed(batch, changed):
-    return changed
-
-
-@again.case(Batch)
-def again_always(batch, changed):
-    return True

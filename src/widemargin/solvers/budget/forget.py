@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...core.compiling.dispatch import inlined
 from ...core.kernels.expansion import correlation, least, padded
 from .policy import Policy, drop, kernel_row, maintain, register
 
@@ -54,11 +53,13 @@ class Forget(Policy):
         return Forgetting()
 
 
-@inlined
-def forget(machine):
+@maintain.case(Forgetting)
+def forget(policy, machine):
     """Shrink by the largest φ and remove the oldest vector, in place; returns ‖Δ‖² in units of the new scale."""
     expansion, amounts, tally = machine.expansion, machine.amounts, machine.tally
     count = tally.vectors
+    if count <= machine.limit:
+        return -1.0
     j = least(expansion.age, count)
     if j != count - 1:
         kernel_row(machine, j)
@@ -90,13 +91,6 @@ def forget(machine):
     amounts.norm2 += lost - 2.0 * inner
     drop(machine, j)
     return max(degradation, 0.0)
-
-
-@maintain.case(Forgetting)
-def maintain_by_forgetting(policy, machine):
-    if machine.tally.vectors <= machine.limit:
-        return -1.0
-    return forget(machine)
 
 
 register("forget", Forget())

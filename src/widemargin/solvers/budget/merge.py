@@ -16,32 +16,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.compiling.dispatch import apart, generic, inlined
+from ...core.compiling.dispatch import apart, inlined
 from ...core.intrinsics.hints import use_wide_registers
 from ...core.kernels.expansion import correlation, least, padded, vector_sums, write_column
 from ...core.kernels.kernels import finish
-from ...core.kernels.merging import best_partner, joint_degradations, merge_table, place_of_one, place_of_several
+from ...core.kernels.merging import JointSearch, MergeTable, best_place, choose_partners, merge_table
 from .policy import Policy, drop, instead, kernel_row, maintain, register
-
-
-class OfOne(NamedTuple):
-    """Search for partners of vectors with one coefficient: tables in the precision of the vectors."""
-
-    h: np.ndarray
-    degradation: np.ndarray
-
-
-class OfSeveral(NamedTuple):
-    """Search for partners of vectors with several coefficients: working space."""
-
-    out: np.ndarray  # loss of a merge with each vector
-    products: np.ndarray  # ⟨α_m, α_j⟩ and ‖α_j‖² for each vector
 
 
 class Merging(NamedTuple):
     """Merge, as the compiled loop sees it: the search for partners, and working space."""
 
-    search: OfOne | OfSeveral
+    search: MergeTable | JointSearch
     vectors: int
     z: np.ndarray  # the merged vector, as a column of Z
     merged: np.ndarray  # its coefficients
@@ -96,10 +82,9 @@ class Merge(Policy):
     def prepare(self, budget: Any, seed: int) -> Merging:
         """The tables of best places, which are made once, and working space."""
         (outputs, capacity), dtype = budget.A.shape, budget.A.dtype
+        search: MergeTable | JointSearch = JointSearch(np.zeros(capacity, dtype), np.zeros((2, capacity), dtype))
         if outputs == 1:
-            search: Any = OfOne(*merge_table(self.table_size, dtype.name))
-        else:
-            search = OfSeveral(np.zeros(capacity, dtype), np.zeros((2, capacity), dtype))
+            search = merge_table(self.table_size, dtype.name)
         return Merging(
             search, int(self.vectors), np.zeros(len(budget.vectors.Z), dtype), np.zeros(outputs),
             np.zeros(self.vectors + 1, np.int64),
@@ -128,55 +113,6 @@ def MultiMerge(k: int = 4) -> Merge:
     Merge(vectors=3, table_size=400)
     """
     return Merge(vectors=k)
-
-
-@generic
-def begin_search(search, A, m, log_kappa, count):
-    """Rate all of ``count`` vectors as partners of vector m, the one of the smallest ‖α‖, in place."""
-
-
-@begin_search.case(OfOne)
-def begin_search_of_one(search, A, m, log_kappa, count):
-    pass
-
-
-@begin_search.case(OfSeveral)
-def begin_search_of_several(search, A, m, log_kappa, count):
-    joint_degradations(A, m, log_kappa, count, search.products, search.out)
-
-
-@generic
-def next_partner(search, A, m, kappa, count):
-    """The best partner that was not chosen before; marks it as chosen, in place."""
-
-
-@next_partner.case(OfOne)
-def next_partner_of_one(search, A, m, kappa, count):
-    n = best_partner(search.degradation, A[0], m, kappa, count)
-    kappa[n] = -1
-    return n
-
-
-@next_partner.case(OfSeveral)
-def next_partner_of_several(search, A, m, kappa, count):
-    n = least(search.out, count)
-    search.out[n] = np.inf
-    return n
-
-
-@generic
-def best_place(search, p, q, r, log_kappa):
-    """The h at which to merge two vectors, of which the first is the smaller."""
-
-
-@best_place.case(OfOne)
-def best_place_of_one(search, p, q, r, log_kappa):
-    return place_of_one(search.h, p, q, r, log_kappa)
-
-
-@best_place.case(OfSeveral)
-def best_place_of_several(search, p, q, r, log_kappa):
-    return place_of_several(p, q, r, log_kappa)
 
 
 @inlined
@@ -299,7 +235,7 @@ def put_merged(policy, machine, found):
         chosen[largest] = -1
 
 
-@inlined
+@maintain.case(Merging)
 def merge(policy, machine):
     """Merge the smallest vector with its best partners, in place; returns ‖Δ‖² without scales.
 
@@ -308,16 +244,14 @@ def merge(policy, machine):
     expansion, work, tally, gamma = machine.expansion, machine.work, machine.tally, machine.metric.kernel.gamma
     Z, A, chosen, z, merged = expansion.vectors.Z, expansion.A, policy.chosen, policy.z, policy.merged
     count = tally.vectors
+    if count <= machine.limit:
+        return -1.0
     m = least(expansion.norm2, count)
     if m != count - 1:
         kernel_row(machine, m)
         tally.evals += count
-    begin_search(policy.search, A, m, work.sums, padded(count))
-    chosen[0] = m
-    found = 1
-    while found < min(policy.vectors, count):
-        chosen[found] = next_partner(policy.search, A, m, work.k, count)
-        found += 1
+    chosen[0], found = m, min(policy.vectors, count)
+    choose_partners(policy.search, A, m, work.sums, work.k, count, chosen, found)
     log_kappa = np.float64(work.sums[chosen[1]])
     lost = merge_chosen(policy.search, Z, A, chosen, found, log_kappa, gamma, z, merged)
     while found > 2:
@@ -331,13 +265,6 @@ def merge(policy, machine):
         follow_norm(policy, machine, found, lost)
     put_merged(policy, machine, found)
     return lost
-
-
-@maintain.case(Merging)
-def maintain_by_merging(policy, machine):
-    if machine.tally.vectors <= machine.limit:
-        return -1.0
-    return merge(policy, machine)
 
 
 register("merge", Merge())

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.compiling.dispatch import inlined
 from ...core.kernels.expansion import size2
 from ...core.kernels.inverse import SPAN
 from .policy import Policy, drop, instead, maintain, register
@@ -63,10 +62,14 @@ class Nearest(Policy):
         return Nearing(budget.K)
 
 
-@inlined
-def project_one(K, machine):
+@maintain.case(Nearing)
+def project_one(policy, machine):
     """Project the vector that loses least onto the newest and its nearest vector, and drop it, in place."""
-    A, new = machine.expansion.A, machine.tally.vectors - 1
+    A, K, k, new = machine.expansion.A, policy.K, machine.work.k, machine.tally.vectors - 1
+    for j in range(new + 1):
+        K[new, j] = K[j, new] = k[j]
+    if new < machine.limit:
+        return -1.0
     lost, gone, near, onto_new, onto_near = np.inf, 0, new, 0.0, 0.0
     for r in range(new):
         n, row, norm2 = new, K[r], size2(A, r)
@@ -92,16 +95,6 @@ def project_one(K, machine):
     K[gone, gone] = K[new, new]
     drop(machine, gone)
     return lost
-
-
-@maintain.case(Nearing)
-def maintain_by_nearest(policy, machine):
-    K, k, new = policy.K, machine.work.k, machine.tally.vectors - 1
-    for j in range(new + 1):
-        K[new, j] = K[j, new] = k[j]
-    if new < machine.limit:
-        return -1.0
-    return project_one(K, machine)
 
 
 register("nearest", Nearest())

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.compiling.dispatch import inlined
 from ...core.kernels.expansion import least, size2
-from ...core.kernels.inverse import SPAN, mended, product, ridge_of, with_one_more, without
+from ...core.kernels.inverse import SPAN, mended, projected, ridge_of, with_one_more, without
 from .policy import Budget, Policy, drop, maintain, register
 from .projectron import ProjectingByClass, check_mistakes_only, shorten
 
@@ -98,9 +98,8 @@ class Project(Policy):
         """The kernel matrix and its inverse, which the machine keeps, and working space."""
         ridge, K, inverse = max(RIDGE, 100.0 * float(np.finfo(budget.A.dtype).eps)), budget.K, budget.inverse
         threshold, ridge, (onto, others) = float(self.threshold), ridge / (1.0 + ridge), np.zeros((2, len(K)))
-        if budget.classes.size:
-            return ProjectingByClass(threshold, ridge, K, inverse, budget.classes, onto, others)
-        return Projecting(threshold, bool(self.mistakes_only), ridge, K, inverse, onto, others)
+        projecting = Projecting(threshold, bool(self.mistakes_only), ridge, K, inverse, onto, others)
+        return ProjectingByClass(projecting, budget.classes) if budget.classes.size else projecting
 
     def divide(self, budget: Budget) -> Budget:
         """Double K and its inverse, because every vector came with a step for both classes."""
@@ -137,24 +136,6 @@ def Projectron(threshold: float = 0.1, span: str = "all") -> Project:
     Project(threshold=0.2, mistakes_only=True, span='all')
     """
     return Project(threshold, True, span)
-
-
-@inlined
-def take_newest(policy, machine, new):
-    """K ← the row of the newest vector, onto ← its projection onto the others, in place.
-
-    Returns its squared distance from the others without ridges, and with ridges.
-    """
-    K, onto, ridge, k = policy.K, policy.onto, policy.ridge, machine.work.k
-    for j in range(new):
-        K[new, j] = K[j, new] = k[j]
-    K[new, new] = np.float64(k[new]) / (1.0 - ridge)
-    pivot = K[new, new]
-    product(K[new], policy.inverse, new, onto)
-    onto[new] = 0.0
-    for i in range(new):
-        pivot -= onto[i] * K[new, i]
-    return max(pivot - ridge * K[new, new] - ridge_of(ridge, K, new, onto), 0.0), pivot
 
 
 @inlined
@@ -196,7 +177,7 @@ def move_coefficients(policy, machine, new, p):
     return crossed
 
 
-@inlined
+@maintain.case(Projecting)
 def project(policy, machine):
     """Take the newest vector into K and K⁻¹, and project it or the smallest vector if one must go, in place.
 
@@ -205,10 +186,14 @@ def project(policy, machine):
     """
     threshold, ridge, limit, K, inverse = policy.threshold, policy.ridge, machine.limit, policy.K, policy.inverse
     A, norm2, work, tally = machine.expansion.A, machine.expansion.norm2, machine.work, machine.tally
-    new = tally.vectors - 1
-    own = np.float64(work.k[new])
-    # 1) the newest vector: its step, and whether the vector stays
-    distance2, pivot = take_newest(policy, machine, new)
+    new, k, onto = tally.vectors - 1, work.k, policy.onto
+    own = np.float64(k[new])
+    # 1) the newest vector: its row of K, its step, and whether the vector stays
+    for j in range(new):
+        K[new, j] = K[j, new] = k[j]
+    K[new, new] = own / (1.0 - ridge)
+    distance2, pivot = projected(K, inverse, ridge, new, new, onto)
+    onto[new] = 0.0
     inside = policy.mistakes_only and shorten(threshold, distance2, own, A, new, work)
     if size2(A, new) == 0.0:  # no step
         drop(machine, new)
@@ -219,8 +204,8 @@ def project(policy, machine):
     if not (inside or near or distance2 <= threshold * threshold):
         pivot = max(pivot, ridge * K[new, new])
         if new < limit:
-            with_one_more(inverse, new, policy.onto, pivot)
-            tally.own += mended(K, inverse, new + 1, tally.updates % (new + 1), policy.onto)
+            with_one_more(inverse, new, onto, pivot)
+            tally.own += mended(K, inverse, new + 1, tally.updates % (new + 1), onto)
             return -1.0
         p = light
     # 2) the projection of the vector that goes
@@ -235,16 +220,11 @@ def project(policy, machine):
             inverse[p, j] = inverse[j, p] = inverse[new, j]
     if p != new:
         K[p, p], inverse[p, p] = K[new, new], inverse[new, new]
-        tally.own += mended(K, inverse, new, tally.updates % new, policy.onto)
+        tally.own += mended(K, inverse, new, tally.updates % new, onto)
     drop(machine, p)
     for j in range(new):
         norm2[j] = size2(A, j) * K[j, j] * (1.0 - ridge)
     return lost
-
-
-@maintain.case(Projecting)
-def maintain_by_projecting(policy, machine):
-    return project(policy, machine)
 
 
 register("project", Project())

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...core.compiling.dispatch import inlined
 from ...core.kernels.expansion import size2
-from ...core.kernels.inverse import SPAN, mended, product, ridge_of, with_one_more
+from ...core.kernels.inverse import SPAN, mended, projected, with_one_more
 from ...core.losses.losses import Hinge, MulticlassHinge, Single
 from .policy import drop, maintain
 
@@ -28,13 +28,8 @@ from .policy import drop, maintain
 class ProjectingByClass(NamedTuple):
     """Projectron++ with a span for each class, as the compiled loop sees it."""
 
-    threshold: float
-    ridge: float
-    K: np.ndarray
-    inverse: np.ndarray
+    projecting: Any  # as without classes, but with two rows of K for each vector
     classes: np.ndarray
-    onto: np.ndarray  # working space, as ``others``
-    others: np.ndarray
 
 
 def check_mistakes_only(threshold: float, solver: Any, problem: Any, rule: Any) -> None:
@@ -84,37 +79,33 @@ def onto_class(policy, place, c, new, k, onto):
 
     Returns its squared distance from them, and the same with ridges.
     """
-    K, classes, ridge = policy.K, policy.classes, policy.ridge
+    K, inverse, ridge, classes = policy.projecting.K, policy.projecting.inverse, policy.projecting.ridge, policy.classes
     classes[place] = c
     for i in range(2 * new):
         K[place, i] = K[i, place] = k[i // 2] if classes[i] == c else 0.0
     K[place, place] = k[new] / (1.0 - ridge)
-    pivot = K[place, place]
-    product(K[place], policy.inverse, 2 * new, onto)
-    for i in range(2 * new):
-        pivot -= onto[i] * K[place, i]
-    return max(pivot - ridge * K[place, place] - ridge_of(ridge, K, 2 * new, onto), 0.0), pivot
+    return projected(K, inverse, ridge, place, 2 * new, onto)
 
 
-@inlined
+@maintain.case(ProjectingByClass)
 def project_by_class(policy, machine):
     """Take the newest vector into K and K⁻¹, or project its steps for two classes, each onto that class, in place."""
-    threshold, ridge = policy.threshold, policy.ridge
-    K, inverse, onto, others = policy.K, policy.inverse, policy.onto, policy.others
+    own = policy.projecting
+    threshold, ridge, K, inverse, onto, others = own.threshold, own.ridge, own.K, own.inverse, own.onto, own.others
     A, norm2, work, tally = machine.expansion.A, machine.expansion.norm2, machine.work, machine.tally
     new, c, other = tally.vectors - 1, 0, 0
     for j in range(A.shape[0]):  # the step adds to its own class and takes from the runner-up
         c = j if A[j, new] > A[c, new] else c
         other = j if A[j, new] < A[other, new] else other
-    own = np.float64(work.k[new])
+    own_k = np.float64(work.k[new])
     distance2, pivot = onto_class(policy, 2 * new, c, new, work.k, onto)
     distance2_other, pivot_other = onto_class(policy, 2 * new + 1, other, new, work.k, others)
-    inside = shorten(threshold, 0.5 * (distance2 + distance2_other), own, A, new, work)
+    inside = shorten(threshold, 0.5 * (distance2 + distance2_other), own_k, A, new, work)
     if size2(A, new) == 0.0:  # no step
         drop(machine, new)
         tally.updates -= 1
         return -1.0
-    near = max(distance2, distance2_other) <= max(threshold * threshold, SPAN * own)
+    near = max(distance2, distance2_other) <= max(threshold * threshold, SPAN * own_k)
     if not (inside or near) and new < machine.limit:
         with_one_more(inverse, 2 * new, onto, max(pivot, ridge * K[2 * new, 2 * new]))
         others[2 * new] = 0.0
@@ -129,8 +120,3 @@ def project_by_class(policy, machine):
     for j in range(new):
         norm2[j] = size2(A, j) * K[2 * j, 2 * j] * (1.0 - ridge)
     return a * a * distance2 + b * b * distance2_other
-
-
-@maintain.case(ProjectingByClass)
-def maintain_by_projecting_by_class(policy, machine):
-    return project_by_class(policy, machine)

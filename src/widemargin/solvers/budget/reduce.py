@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from ...core.kernels.expansion import whole_rows, with_rows
 from ...core.kernels.matrix import KernelMatrix
 from ...core.kernels.measures import Absolute
-from ...core.kernels.tiles import LANES
 from ...core.rows.rows import CSRRows, DenseRows, as_matrix, as_rows, shape
 from ...core.threads.interrupts import PROMPT, safe_place
 from .merge import Merge
@@ -46,14 +45,8 @@ def holding(kernel: Any, rows: DenseRows | CSRRows, coefficients: np.ndarray) ->
 def merged_vectors(kernel: Any, vectors: np.ndarray, coefficients: np.ndarray, budget: int) -> np.ndarray:
     """The ``budget`` vectors left after merging the smallest vector with its best partner again and again."""
     n, d = vectors.shape
-    outputs, capacity, policy = coefficients.shape[0], -(-(n + 1) // LANES) * LANES, Merge()
-    held = no_budget(policy, d, outputs, capacity, np.float64, False)
-    held.vectors.Z[:, :n], held.A[:, :n] = vectors.T, coefficients
-    held.vectors.size[:n] = np.einsum("ij,ij->i", vectors, vectors)
-    held.norm2[:n] = np.sum(coefficients**2, axis=0)
-    state = new_state(held, 0, np.random.default_rng(0))
-    state.tally.vectors = n
-    prepared, machine = policy.prepare(held, 0), state.machine(kernel, budget, False)
+    state = holding(kernel, as_rows(vectors), coefficients)
+    prepared, machine = Merge().prepare(state.budget, 0), state.machine(kernel, budget, False)
     at_once = max(1, PROMPT // (n * (64 + d)))  # each vector is compared with all
     while state.tally.vectors > budget:
         safe_place()

@@ -80,7 +80,7 @@ from ...problems.kernel import KernelProblem
 from ...schemas import COUNT, Array, Whole, Within
 from .. import protocol
 from ..protocol import Solver
-from .batches import Batch, OneByOne, again, examples_per_step, multiply, sums_of
+from .batches import Batch, OneByOne, multiply, sums_of
 from .merge import Merge
 from .policy import (
     AMOUNTS,
@@ -126,7 +126,7 @@ def look(examples, order, first, count, batch, machine):
     X, y, weight, target = examples.X, examples.y, examples.weight, examples.target
     A, amounts, tally, work = machine.expansion.A, machine.amounts, machine.tally, machine.work
     z, k, scale, m = work.z, work.k, amounts.scale, padded(tally.vectors)
-    outputs, together = output_count(target, z), examples_per_step(batch)
+    outputs, together = output_count(target, z), work.losses.size
     multiply(batch, X, order, first, count, machine)
     tally.evals += tally.vectors * count
     tally.visits += count
@@ -229,15 +229,16 @@ def append(X, i, own, self_k, g, step, machine):
 
 
 @inlined
-def update(examples, i, r, own, eta, rule, batch, policy, machine):
-    """Make the step of row i, example r of the batch, whose size is ``own``, and keep the budget, in place."""
+def update(examples, i, r, own, eta, rule, policy, machine):
+    """Make the step of row i, example r of the step, whose size is ``own``, and keep the budget, in place."""
     X, metric, work, tally, g = examples.X, machine.metric, machine.work, machine.tally, machine.work.g[r]
     slope2, step = 0.0, eta
     for c in range(machine.expansion.A.shape[0]):
         slope2 += g[c] * g[c]
     if slope2 == 0.0:
         return
-    if again(batch, make_room(X, i, eta, machine)):
+    made_room = make_room(X, i, eta, machine)
+    if made_room or work.losses.size > 1:  # vectors may have changed since the scores
         own = row_sums(X, i, metric, machine.expansion.vectors, padded(tally.vectors), work.x, work.sums)
         finish(metric.kernel, work.sums, padded(tally.vectors), work.k)
         tally.evals += tally.vectors
@@ -264,7 +265,7 @@ def learn(examples, order, rule, batch, policy, machine, most_rows):
     examples, order, batch = borrow(examples), borrow(order), borrow(batch)
     policy, machine = borrow(policy), borrow(machine)
     expansion, amounts, tally = machine.expansion, machine.amounts, machine.tally
-    together = examples_per_step(batch)
+    together = machine.work.losses.size
     for first in range(0, order.size, together):
         count = min(together, order.size - first)
         if min(machine.limit, tally.vectors + count) >= expansion.A.shape[1]:
@@ -280,7 +281,7 @@ def learn(examples, order, rule, batch, policy, machine, most_rows):
         if not violated:
             continue
         for r in range(count):
-            update(examples, order[first + r], r, own, eta, rule, batch, policy, machine)
+            update(examples, order[first + r], r, own, eta, rule, policy, machine)
         if machine.track:
             norm = amounts.scale * np.sqrt(max(amounts.norm2, 0.0))
             if norm > rule.radius:
@@ -495,11 +496,9 @@ class BudgetedSGD(Solver):
         """The dtype of the buffer."""
         if self.precision != "auto":
             return np.dtype(self.precision)
-        if self.maintenance.inverts:
+        if self.maintenance.inverts or self.is_beyond(problem):
             return np.dtype(np.float64)
         X, kernel = problem.X, problem.kernel
-        if self.is_beyond(problem):
-            return np.dtype(np.float64)
         if kernel.measure is Squared and isinstance(X, CSRRows) and problem.n:
             # ‖x − z‖² of sparse rows is computed from sizes, without a centre: the first row shows how much cancels
             size = float(np.sum(np.square(X.data[X.indptr[0] : X.indptr[1]], dtype=np.float64)))
@@ -618,10 +617,8 @@ class BudgetedSGD(Solver):
             if taken - begun >= n_steps:
                 break
         tally = state.tally
-        evals = int(tally.evals)
-        state.counters = Counters(
-            int(tally.steps), int(tally.visits), int(tally.updates), int(tally.reads), evals, evals
-        )  # fmt: skip
+        counts = (tally.steps, tally.visits, tally.updates, tally.reads, tally.evals, tally.evals)
+        state.counters = Counters(*map(int, counts))
         return taken - begun
 
     def _learn(self, problem: KernelProblem, state: BudgetedState, order: np.ndarray) -> None:
@@ -650,7 +647,7 @@ class BudgetedSGD(Solver):
         if problem.kernel.measure is Squared:
             most = CANCELS / max(problem.kernel.gamma * math.sqrt(np.finfo(dtype).eps), 1e-300)
         k = self.batch_size
-        return Batch(k, most, np.zeros((k, d), dtype), np.zeros(k, dtype), np.zeros((k, capacity), dtype))
+        return Batch(most, np.zeros((k, d), dtype), np.zeros(k, dtype), np.zeros((k, capacity), dtype))
 
     def _next_visits(self, problem: KernelProblem, state: BudgetedState, most: int) -> np.ndarray:
         """The next examples: at most ``most``, and at most to the end of the epoch, where a batch may be short."""
@@ -661,7 +658,6 @@ class BudgetedSGD(Solver):
             state.position, state.order = 0, np.empty(0, np.int64)
         first, last = state.position, min(state.position + most, n)
         if self.sampling == "fixed":
-            last = min(last, first + self.batch_size * max(65536 // self.batch_size, 1))
             visits = np.arange(first, last)
         else:
             if state.order.size != n:
