@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
-from ..arguments import not_negative, one_of, positive, whole
+from ..arguments import not_negative, one_of, positive
 from ..core.kernels.kernels import class_of
 from ..core.kernels.matrix import largest_value
 from ..core.kernels.panels import way_of
@@ -61,7 +61,7 @@ class Solved(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The normalised gap of a model, the share of each example in it, its dual variables and responses."""
+    """A model's normalised gap (P − D)/ΣC, the share of each example in P − D, its dual variables and responses."""
 
     gap: float
     lacks: np.ndarray
@@ -69,15 +69,30 @@ class Look(NamedTuple):
     f: np.ndarray
 
 
-class Made(cached_property[Any]):
-    """An attribute that is computed from the state when it is asked for, and kept. It can be set."""
+class Made:
+    """An attribute that is computed from the state when it is asked for, and kept in ``_made``. It can be set."""
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is not None and "_state" not in vars(instance):
-            raise AttributeError(
-                f"{owner.__name__} has {self.attrname} after fit or partial_fit, if not compressed: call one of them"
-            )
-        return super().__get__(instance, owner)
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self.make, self.__doc__, self.name = make, make.__doc__, make.__name__
+
+    def __get__(self, owner: Any, cls: type) -> Any:
+        if owner is None:
+            return self
+        held = vars(owner).get("_made", {})
+        if self.name not in held:
+            if "_state" not in vars(owner):
+                raise AttributeError(
+                    f"{cls.__name__} has {self.name} after fit or partial_fit, if not compressed: call one of them"
+                )
+            held[self.name] = self.make(owner)
+        return held[self.name]
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        owner.__dict__["_made"] = {**vars(owner).get("_made", {}), self.name: value}
+
+    def __delete__(self, owner: Any) -> None:
+        held = owner.__dict__["_made"]
+        owner.__dict__["_made"] = {name: value for name, value in held.items() if name != self.name}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +105,6 @@ class Growing(KernelProblem):
     def C(self) -> float:  # type: ignore[override]
         """The parameter C as the user gave it."""
         return self.cost
-
-
-def gaps_of(problem: KernelProblem, beta: np.ndarray, f: np.ndarray, bias: np.ndarray) -> tuple[float, np.ndarray]:
-    """(P − D)/ΣC at dual variables with their responses, and the share of each example in P − D, (outputs, n)."""
-    e = problem.signs - f - bias[:, None]
-    caps = np.array([problem.caps_of(q) for q in range(problem.n_outputs)])
-    room = np.where(e > 0.0, np.maximum(problem.signs, 0.0), np.minimum(problem.signs, 0.0)) * caps - beta
-    return float(np.sum(room * e) / max(caps.sum(), np.finfo(float).tiny)), room * e
 
 
 def _check_repair(repair: Any) -> None:
@@ -306,8 +313,6 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
     """
 
     TRAINING = (*KernelStream.TRAINING, "_archive", "_arrived")
-    #: The attributes that are :class:`Made`.
-    MADE = ("_model", "support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_")
     tol = 0.0
     lam = None
     _seed = 0
@@ -349,9 +354,6 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         check_solver("incremental", self.solver, "Tracker()")
         one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
         one_of("memory", self.memory, ("all", "support"))
-        for name in ("window", "budget"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
         positive("cache_size", self.cache_size)
         self._configured().check_parameters()
         forgets = [name for name in ("window", "budget") if getattr(self._configured(), name) is not None]
@@ -425,8 +427,8 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
 
     def _start_anew(self) -> None:
         super()._start_anew()
-        self.__dict__.pop("_preparation", None)
-        self._forget_made()
+        for name in ("_preparation", "_made"):
+            self.__dict__.pop(name, None)
 
     def _begin_part(self, problem: Growing) -> tuple[Any, Any]:
         solver, state = self._configured(), getattr(self, "_state", None)
@@ -453,8 +455,7 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         self._give_up_rows(solver, at_once=False)
 
     def _forget_made(self) -> None:
-        for name in self.MADE:
-            self.__dict__.pop(name, None)
+        self._made: dict[str, Any] = {}
 
     def _remembered(self) -> np.ndarray:
         """The places in the archive of the examples that are remembered."""
@@ -649,12 +650,14 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         if None in certificates and self._trained_kernel.is_definite:
             warn(without_proof("IncrementalSVC.finish", "interrupted" in reasons), ConvergenceWarning)
 
-    def _solved_in_time(self, left: list[Any], q: int, *given: Any) -> Solved:
+    def _solved_in_time(
+        self, left: list[Any], q: int, part: KernelProblem, beta: np.ndarray, f: np.ndarray | None, tol: float
+    ) -> Solved:
         """:meth:`_solved` within the seconds that are ``left`` for output q, which become fewer, in place.
 
         After Ctrl-C next to none are left for all outputs.
         """
-        found = self._solved(*given, left[q])
+        found = self._solved(part, beta, f, tol, left[q])
         if found.stop_reason == "interrupted":
             left[:] = [1e-3] * len(left)
         elif left[q] is not None:
@@ -750,7 +753,10 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
     def _look(self, solver: Any, problem: Growing, state: Any, start: Any = None) -> Look:
         """The gap of a model; ``start`` has other dual variables with their responses, if they are known."""
         beta, f = solver.duals(problem, state), solver.responses(self._narrowed(problem), state, start)
-        return Look(*gaps_of(problem, beta, f, solver.bias(problem, state)), beta, f)
+        e = problem.signs - f - solver.bias(problem, state)[:, None]
+        caps = np.array([problem.caps_of(q) for q in range(problem.n_outputs)])
+        room = np.where(e > 0.0, np.maximum(problem.signs, 0.0), np.minimum(problem.signs, 0.0)) * caps - beta
+        return Look(float(np.sum(room * e) / max(caps.sum(), np.finfo(float).tiny)), room * e, beta, f)
 
     def _repair(self, solver: Any, gap: float, start: tuple[np.ndarray, np.ndarray] | None) -> None:
         """Let the examples that violate their optimality condition join the vectors, and REPROCESS.
@@ -843,7 +849,7 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
     # -- what is learnt
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_state" in vars(self) or "_model" in vars(self)
+        return "_state" in vars(self) or "_model" in vars(self).get("_made", {})
 
     @Made
     def _model(self) -> KernelModel:
@@ -921,16 +927,12 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
     def _to_parts(self) -> dict[str, Any]:
         parts = super()._to_parts()
         if "_state" in vars(self):
-            parts["fitted"] = {name: value for name, value in parts["fitted"].items() if name not in self.MADE}
+            parts["fitted"]["_made"] = {}
         return parts
-
-    @classmethod
-    def _from_parts(cls, parameters: dict[str, Any], fitted: dict[str, Any]) -> Any:
-        made = fitted.pop("_made", {})  # earlier files have them apart
-        return super()._from_parts(parameters, fitted | made)
 
     def _without_state(self) -> Any:
         small = super()._without_state()
-        if "_state" in vars(self):
-            vars(small).update({name: getattr(self, name) for name in self.MADE})
+        for name, found in vars(type(self)).items():
+            if isinstance(found, Made) and "_state" in vars(self):
+                setattr(small, name, getattr(self, name))
         return small

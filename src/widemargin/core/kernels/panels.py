@@ -320,7 +320,8 @@ class Slots:
         width = shape(X)[1]
         self._tiles, self._sizes = np.empty((0, width, LANES), way.dtype), np.empty(0, way.dtype)
         self._slot = np.zeros(width if self.sparse else 0, np.int32)
-        self.renumbered()
+        self._gathered: Any = None
+        self._late = np.empty(0, np.int64)
         self.grow(capacity)
 
     def grow(self, capacity: int) -> None:
@@ -353,8 +354,7 @@ class Slots:
 
     def renumbered(self) -> None:
         """Forget gathered rows, because the rows of the data have other indices now."""
-        self._gathered: Any = None
-        self._late = np.empty(0, np.int64)
+        self._gathered, self._late = None, self._late[:0]
 
     def against(
         self, X: Any, index: np.ndarray, rows: Any, out: np.ndarray, sizes: np.ndarray, chosen: np.ndarray | None = None

@@ -178,8 +178,7 @@ class TrackerState(protocol.State):
     def again(self) -> TrackerState:
         """Another object over the same arrays and workspace."""
         new = replace(self, counters=replace(self.counters))
-        if self.workspace is not None:
-            new.workspace = self.workspace  # type: ignore[misc]
+        new.workspace = self.workspace  # type: ignore[misc]
         return new
 
 

@@ -54,6 +54,7 @@ from ...core.threads.interrupts import told
 from ...files import savable
 from ...models import KernelModel
 from ...problems.kernel import KernelProblem
+from ...problems.linear import add_scores
 from ...problems.objective import Certificate
 from ...schemas import Either, Text, Whole
 from ..protocol import Capabilities, Solver
@@ -79,7 +80,7 @@ _compiled_for: set[tuple] = set()
 class TrackerWorkspace:
     """What can be made again: the vectors laid out, kernel values between vectors, scratch memory for ``room`` slots.
 
-    ``rows`` has the kernel values of arriving examples.
+    ``rows`` has the kernel values of arriving examples, ``sizes`` their sizes (:meth:`.panels.Slots.own_sums`).
     """
 
     slots: Slots
@@ -87,6 +88,7 @@ class TrackerWorkspace:
     room: int
     space: Scratch = field(init=False)
     rows: np.ndarray = field(init=False)
+    sizes: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         one, other = np.empty((2, self.room), np.float32)
@@ -269,7 +271,7 @@ class Tracker(Solver):
 
     def _see(self, problem: KernelProblem, state: TrackerState, most: int) -> int:
         """See the next examples, at most so many, in place; returns how many."""
-        block, sizes, space = self._block(problem, state, most)
+        block, space = self._block(problem, state, most)
         laid_out = 0
 
         def track(*given: Any) -> int:
@@ -278,10 +280,10 @@ class Tracker(Solver):
             end = int(state.progress["position"]) - block.first + int(missing >= 0)
             came = laid_out + (block.came[laid_out:end] >= 0).nonzero()[0]
             # of two in a slot the later one stays
-            space.slots.put(problem.X, block.first + came, block.came[came], sizes[came])
+            space.slots.put(problem.X, block.first + came, block.came[came], space.sizes[came])
             laid_out = end
             if missing == steps.UNKNOWN:
-                self._compute(problem, state, block, sizes, space, end)
+                self._compute(problem, state, block, space, end)
             return missing
 
         self._go(problem, state, track, block)
@@ -319,12 +321,8 @@ class Tracker(Solver):
         row[0, missing] = self._diagonal(problem, alone)[0]  # as when the example came
         hold(space.panels, missing, row[0], state.count)
 
-    def _block(
-        self, problem: KernelProblem, state: TrackerState, most: int
-    ) -> tuple[Arrivals, np.ndarray, TrackerWorkspace]:
-        """The next examples, at most so many, with their kernel values; their sizes (:meth:`.panels.Slots.own_sums`);
-        and the workspace that they take.
-        """
+    def _block(self, problem: KernelProblem, state: TrackerState, most: int) -> tuple[Arrivals, TrackerWorkspace]:
+        """The next examples, at most so many, with their kernel values; and the workspace that they take."""
         progress, X = state.progress, problem.X
         if progress["position"] >= problem.n and most > 0:
             progress["position"] = 0
@@ -345,21 +343,19 @@ class Tracker(Solver):
         if space.rows.shape[0] < h:
             space.rows = np.empty((h if h < 16 else height, state.example.size), np.float32)
         arriving = np.arange(first, last)
-        caps = gone = self._caps(problem, arriving)
-        if self.window is not None:
-            gone = self._caps(problem, np.maximum(arriving - self.window, 0))
-        block, sizes = Arrivals(
+        caps, gone = (self._caps(problem, np.maximum(arriving - ago, 0)) for ago in (0, self.window or 0))
+        block = Arrivals(
             first, np.zeros(h, bool), space.rows[:h], np.empty((h, h), np.float32),
             np.ascontiguousarray(problem.signs[:, first:last]), caps, gone, self._diagonal(problem, rows),
             np.full(h, -1),
-        ), space.slots.own_sums(rows)  # fmt: skip
-        self._compute(problem, state, block, sizes, space)
-        return block, sizes, space
+        )  # fmt: skip
+        space.sizes = space.slots.own_sums(rows)
+        self._compute(problem, state, block, space)
+        return block, space
 
     def _compute(
-        self, problem: KernelProblem, state: TrackerState, block: Arrivals, sizes: np.ndarray, space: TrackerWorkspace,
-        asked: int = -1,
-    ) -> None:  # fmt: skip
+        self, problem: KernelProblem, state: TrackerState, block: Arrivals, space: TrackerWorkspace, asked: int = -1
+    ) -> None:
         """Compute kernel values of examples of a block, in place: of all; with a linear kernel only of the example
         asked for and of those that would become vectors at the present w. The choice changes no bit of the model.
         """
@@ -371,11 +367,11 @@ class Tracker(Solver):
             if asked >= 0:
                 slacks[asked] = -np.inf  # whatever rounding says here
             chosen = np.flatnonzero(slacks < 0.0)
-        space.slots.against(X, state.example[: state.count], rows, block.rows, sizes, chosen)
+        space.slots.against(X, state.example[: state.count], rows, block.rows, space.sizes, chosen)
         block.has[chosen] = True
         if h > 1 and chosen.size:
             index, others = np.arange(block.first, block.first + h), at + np.flatnonzero(block.has[at:])
-            steps.write_within(block, chosen, others, space.slots.among(X, index, rows, sizes, chosen, others))
+            steps.write_within(block, chosen, others, space.slots.among(X, index, rows, space.sizes, chosen, others))
 
     @staticmethod
     def _diagonal(problem: KernelProblem, rows: Any) -> np.ndarray:
@@ -567,7 +563,7 @@ class Tracker(Solver):
         others = np.setdiff1d(np.arange(problem.n), state.example[slots], assume_unique=True)
         if problem.kernel.is_linear:
             w = np.asarray(coefficients @ as_matrix(problem.rows(examples)))
-            steps.add_scores(problem.X, np.ascontiguousarray(w.T, np.float64), f)
+            add_scores(problem.X, np.ascontiguousarray(w.T, np.float64), np.empty(len(w)), f)
         elif examples.size and others.size:
             matrix, found = problem.matrix(examples, others), np.zeros((problem.n_outputs, others.size))
             height = max(16, 2**22 // others.size // 16 * 16)
@@ -598,4 +594,4 @@ class Tracker(Solver):
         """Primal and dual value of the model for all examples of the problem, seen or not."""
         return problem.certificate(
             self.duals(problem, state), self.responses(problem, state), self.bias(problem, state)
-        )  # fmt: skip
+        )
