@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -144,15 +145,10 @@ class Pool:
         >>> pool.upcoming(2).tolist()
         [0, 2]
         """
-        while self._next < self.unseen.size and not self.unseen[self._next]:
-            self._next += 1
-        found: list[int] = []
-        i = self._next
-        while len(found) < size and i < self.unseen.size:
-            if self.unseen[i]:
-                found.append(i)
-            i += 1
-        return np.array(found, np.int64)
+        left = (i for i in range(self._next, self.unseen.size) if self.unseen[i])
+        found = np.fromiter(islice(left, size), np.int64)
+        self._next = int(found[0]) if found.size else self._next
+        return found
 
     def margins(self, learner: Any, places: np.ndarray) -> np.ndarray:
         """Return the margins of some examples: how sure the learner is of them.
@@ -190,14 +186,9 @@ class Pool:
         if scores.ndim == 2 and scores.shape[1] > 1:
             best = np.partition(scores, -2, axis=1)
             scores = best[:, -1] - best[:, -2]
-        self.kernel_evals += len(places) * _vectors(learner)
+        self.kernel_evals += len(places) * np.shape(getattr(learner, "dual_coef_", ((),)))[-1]
         self.seconds += time.perf_counter() - since
         return np.abs(scores.reshape(-1))
-
-
-def _vectors(learner: Any) -> int:
-    """The number of kernel values that a score takes."""
-    return int(np.shape(learner.dual_coef_)[-1]) if hasattr(learner, "dual_coef_") else 0
 
 
 class RandomTeacher:
@@ -477,7 +468,11 @@ class _Course:
             self.pool.remove(i)
         try:
             with at_once():
-                answers.extend(_checked_answer(self.ask(i), i) for i in places)
+                for i in places:
+                    answer = self.ask(i)
+                    if answer is None:
+                        raise TypeError(f"the oracle must say the label of example {i} of the pool, got None")
+                    answers.append(answer)
         finally:
             if answers:
                 self._learn(places[: len(answers)], answers, options)
@@ -548,10 +543,3 @@ def _checked_place(chosen: Any, n: int) -> int:
     if not 0 <= place < n:
         raise ValueError(f"a teacher returns the place of an example, from 0 to {n - 1}, got {place}")
     return place
-
-
-def _checked_answer(label: Any, i: int) -> Any:
-    """The label that the oracle has given to example i."""
-    if label is None:
-        raise TypeError(f"the oracle must say the label of example {i} of the pool, got None")
-    return label

@@ -14,12 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .. import solvers
-from ..arguments import not_negative, one_of, positive, whole
+from ..arguments import not_negative, one_of, positive
 from ..core.kernels.kernels import class_of
 from ..core.kernels.matrix import largest_value
 from ..core.kernels.panels import way_of
 from ..core.losses import losses
-from ..core.rows.rows import CSRRows, DenseRows, as_matrix, dtype_of, take_rows
+from ..core.rows.rows import CSRRows, DenseRows, as_matrix, dtype_of, shape, take_rows
 from ..core.threads.interrupts import told, unless_told
 from ..files import savable
 from ..history import History
@@ -60,6 +60,15 @@ class Solved(NamedTuple):
     seconds: float
 
 
+class Look(NamedTuple):
+    """A model's normalised gap (P − D)/ΣC, the share of each example in P − D, its dual variables and responses."""
+
+    gap: float
+    lacks: np.ndarray
+    beta: np.ndarray
+    f: np.ndarray
+
+
 class Made:
     """An attribute that is computed from the state when it is asked for, and kept in ``_made``. It can be set."""
 
@@ -98,21 +107,12 @@ class Growing(KernelProblem):
         return self.cost
 
 
-def gaps_of(problem: KernelProblem, beta: np.ndarray, f: np.ndarray, bias: np.ndarray) -> tuple[float, np.ndarray]:
-    """(P − D)/ΣC at dual variables with their responses, and the share of each example in P − D, (outputs, n)."""
-    e = problem.signs - f - bias[:, None]
-    caps = np.array([problem.caps_of(q) for q in range(problem.n_outputs)])
-    room = np.where(e > 0.0, np.maximum(problem.signs, 0.0), np.minimum(problem.signs, 0.0)) * caps - beta
-    return float(np.sum(room * e) / max(caps.sum(), np.finfo(float).tiny)), room * e
-
-
 def _check_repair(repair: Any) -> None:
     """Refuse a ``repair`` that is neither "auto" nor a gap ≥ 0."""
-    if isinstance(repair, str) and repair == "auto":
-        return
-    if isinstance(repair, (str, bool, type(None))):
+    if isinstance(repair, (bool, type(None))) or (isinstance(repair, str) and repair != "auto"):
         raise ValueError(f"repair must be 'auto' or a gap ≥ 0, got {repair!r}")
-    not_negative("repair", repair)
+    if not isinstance(repair, str):
+        not_negative("repair", repair)
 
 
 def appended(old: np.ndarray, n: int, new: np.ndarray) -> np.ndarray:
@@ -155,9 +155,12 @@ class Archive:
         rows = take_rows(rows, np.empty(0, np.int64))
         return cls(rows, np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64), np.empty((0, outputs)), 0)
 
+    def _columns(self) -> dict[str, np.ndarray]:
+        """The first n entries of the arrays beside the rows, by name."""
+        return {name: getattr(self, name)[: self.n] for name in ("codes", "weights", "numbers", "y")}
+
     def _to_parts(self) -> dict[str, Any]:
-        names = ("codes", "weights", "numbers", "y")
-        return {"rows": self.X, **{name: getattr(self, name)[: self.n] for name in names}, "n": self.n}
+        return {"rows": self.X, **self._columns(), "n": self.n}
 
     @property
     def X(self) -> Any:
@@ -168,7 +171,7 @@ class Archive:
         entries = int(rows.indptr[n])
         return CSRRows(rows.data[:entries], rows.indices[:entries], rows.indptr[: n + 1], rows.n_features)
 
-    def extended(self, rows: Any, codes: np.ndarray, weights: np.ndarray, numbers: np.ndarray, y: Any) -> Archive:
+    def extended(self, rows: Any, **columns: np.ndarray) -> Archive:
         """The archive with more examples behind these."""
         n, own = self.n, self.rows
         new: Any
@@ -182,20 +185,13 @@ class Archive:
                 appended(own.data, entries, rows.data), appended(own.indices, entries, rows.indices),
                 appended(indptr, n + 1, ends), own.n_features,
             )  # fmt: skip
-        return Archive(
-            new, appended(self.codes, n, codes), appended(self.weights, n, weights),
-            appended(self.numbers, n, numbers), appended(self.y, n, y), n + codes.size,
-        )  # fmt: skip
+        longer: Any = {name: appended(getattr(self, name), n, values) for name, values in columns.items()}
+        return Archive(rows=new, n=n + shape(rows)[0], **longer)
 
     def taken(self, kept: np.ndarray) -> Archive:
         """A copy with some of the examples."""
-        return Archive(
-            take_rows(self.X, kept), self.codes[kept], self.weights[kept], self.numbers[kept], self.y[kept], kept.size
-        )
-
-    def recoded(self, codes: np.ndarray, y: np.ndarray) -> Archive:
-        """The archive with other codes and signs."""
-        return replace(self, codes=codes, y=y)
+        some: Any = {name: values[kept] for name, values in self._columns().items()}
+        return Archive(rows=take_rows(self.X, kept), n=kept.size, **some)
 
 
 _MODEL = Own(KernelModel, d="d")
@@ -358,9 +354,6 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         check_solver("incremental", self.solver, "Tracker()")
         one_of("intercept", self.intercept, ("auto", "unregularized", "regularized", "none"))
         one_of("memory", self.memory, ("all", "support"))
-        for name in ("window", "budget"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
         positive("cache_size", self.cache_size)
         self._configured().check_parameters()
         forgets = [name for name in ("window", "budget") if getattr(self._configured(), name) is not None]
@@ -407,12 +400,13 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         rows = self._preparation.rows(kernel, X)
         if not hasattr(self, "_state"):
             self._archive, self._arrived = Archive.of(rows, 1 if k == 2 else k), 0
-        weights = weights if class_weight is None else weighted(class_weight, weights)
-        weights = weights if weights.size else np.ones(codes.size)
+        weights = weighted(np.ones(codes.size) if class_weight is None else class_weight, weights)
         if numbers is None:
             numbers = np.arange(self._arrived, self._arrived + codes.size)
-        self._archive = self._archive.extended(rows, codes, weights, numbers, self._signs(codes, k).T)
-        return self._problem(kernel)
+        self._archive = self._archive.extended(
+            rows, codes=codes, weights=weights, numbers=numbers, y=self._signs(codes, k).T
+        )
+        return self._problem()
 
     @staticmethod
     def _signs(codes: np.ndarray, n_classes: int) -> np.ndarray:
@@ -421,11 +415,11 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
             return targets_of(codes, 1)[None]
         return np.where(codes == np.arange(n_classes)[:, None], 1.0, -1.0)
 
-    def _problem(self, kernel: Any) -> Growing:
+    def _problem(self) -> Growing:
         archive, C = self._archive, float(self.C)
         n = archive.n
         return Growing(
-            kernel, archive.X, archive.y[:n].T, HINGE, 1.0 / (C * max(n, 1)), archive.weights[:n],
+            self._trained_kernel, archive.X, archive.y[:n].T, HINGE, 1.0 / (C * max(n, 1)), archive.weights[:n],
             intercept=self._kind["intercept"], cache_bytes=float(self.cache_size) * 2**20, cost=C,
         )  # fmt: skip
 
@@ -472,9 +466,8 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
 
     def _give_up_rows(self, solver: Any, at_once: bool) -> None:
         """Remove examples that are not remembered from the archive: at once, or when there are many."""
-        everything = self._kind["memory"] == "all" and self._kind["budget"] is None and self._kind["window"] is None
-        most = self._state.count if self._kind["window"] is None else self._kind["window"]
-        if everything or not (at_once or self._archive.n > IDLE * most + IDLE_ROWS):
+        most = self._kind["window"] or self._state.count
+        if not (at_once or self._archive.n > IDLE * most + IDLE_ROWS):
             return
         kept = self._remembered()
         if kept.size < self._archive.n:
@@ -484,7 +477,7 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         archive, sources = self._archive, np.full(n_classes, -1)
         sources[places] = np.arange(places.size) if places.size > 2 else [-2, 0]
         codes = places[archive.codes[: archive.n]]
-        self._archive = archive.recoded(codes, np.ascontiguousarray(self._signs(codes, n_classes).T))
+        self._archive = replace(archive, codes=codes, y=np.ascontiguousarray(self._signs(codes, n_classes).T))
         self._state = self._configured().with_outputs(self._state, sources)
         self._forget_made()
 
@@ -521,12 +514,9 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         self._check_weights(codes, weights)
         self._counts = self._count(codes, weights)
         of_class = class_weights(self.class_weight, self.classes_, self._counts)
-        of_example = None if self.class_weight is None else of_class[codes]
         order = rng.permutation(codes.size)
-        problem = self._problem_of_part(
-            X[order], codes[order], weights[order] if weights.size else weights,
-            None if of_example is None else of_example[order], order,
-        )  # fmt: skip
+        weights, codes = weights[order] if weights.size else weights, codes[order]
+        problem = self._problem_of_part(X[order], codes, weights, of_class[codes], order)
         solver = self._configured()
         outcome = self._run(solver, problem, Turn(started), Shown(X, y, self._partly), rng=rng)
         self._passes, self._seconds = outcome.history.last("epochs"), outcome.history.last("seconds")
@@ -567,7 +557,7 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         if self._archive.n == 0:
             raise ValueError("finish needs examples, and none is remembered: learn some first")
         self._state.drop_workspace()  # its memory is SMO's now
-        problem, state = self._problem(self._trained_kernel), self._state.again()
+        problem, state = self._problem(), self._state.again()
         narrow = self._narrowed(problem)
         near, left, interrupted = self._among_vectors(narrow, state, ROUGHER * tol, max_seconds)
         beta, f = solver.duals(problem, near), solver.responses(narrow, near)
@@ -595,12 +585,10 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         left: list[Any] = [max_seconds] * narrow.n_outputs
         for q in range(narrow.n_outputs) if slots.size else ():
             part = self._binary(narrow, q).take(state.example[slots])
-            found = self._solved(part, state.beta[q, slots], part.y - state.e[q, slots], tol, max_seconds)
+            found = self._solved_in_time(left, q, part, state.beta[q, slots], part.y - state.e[q, slots], tol)
             near.beta[q, slots], near.e[q, slots] = found.beta, part.y - found.f
             if found.stop_reason == "interrupted":  # what comes next only proves where it stands
-                return near, [1e-3] * len(left), True
-            if max_seconds is not None:
-                left[q] = max(max_seconds - found.seconds, 1e-3)
+                return near, left, True
         return near, left, False
 
     def _closed(
@@ -620,12 +608,10 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
             if bits == 64:
                 on = replace(problem, X=self._exact(problem).rows(everything), dtype=np.dtype(np.float64))
             for q in unproven:
-                found = self._solved(self._binary(on, q), beta[q], f[q] if bits == 32 else None, goal, left[q])
+                start = f[q] if bits == 32 else None
+                found = self._solved_in_time(left, q, self._binary(on, q), beta[q], start, goal)
                 beta[q], f[q], reasons[q] = found.beta, found.f, found.stop_reason
-                if found.stop_reason == "interrupted":
-                    left, interrupted = [1e-3] * len(left), True
-                elif left[q] is not None:
-                    left[q] = max(left[q] - found.seconds, 1e-3)
+                interrupted = interrupted or found.stop_reason == "interrupted"
             solver.adopt(problem, state, beta, f)
             model, beta = solver.model(problem, state), solver.duals(problem, state)
             if not problem.kernel.is_definite:
@@ -664,6 +650,20 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         if None in certificates and self._trained_kernel.is_definite:
             warn(without_proof("IncrementalSVC.finish", "interrupted" in reasons), ConvergenceWarning)
 
+    def _solved_in_time(
+        self, left: list[Any], q: int, part: KernelProblem, beta: np.ndarray, f: np.ndarray | None, tol: float
+    ) -> Solved:
+        """:meth:`_solved` within the seconds that are ``left`` for output q, which become fewer, in place.
+
+        After Ctrl-C next to none are left for all outputs.
+        """
+        found = self._solved(part, beta, f, tol, left[q])
+        if found.stop_reason == "interrupted":
+            left[:] = [1e-3] * len(left)
+        elif left[q] is not None:
+            left[q] = max(left[q] - found.seconds, 1e-3)
+        return found
+
     def _solved(self, part: KernelProblem, beta: np.ndarray, f: np.ndarray | None, tol: float, seconds: Any) -> Solved:
         """The solution of a binary problem, from dual variables and their responses, if these are known."""
         smo = solvers.make("kernel", "smo", tol=max(tol, 1e-13), onward=True)
@@ -676,7 +676,7 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
     def _narrowed(self, problem: Growing) -> Growing:
         """The problem with rows in the precision that the tracker computes in."""
         X = problem.X
-        if isinstance(X, DenseRows) and way_of(problem.kernel, X, self._state.reach)[1].dtype != dtype_of(X):
+        if isinstance(X, DenseRows) and way_of(problem.kernel, X, self._state.reach).dtype != dtype_of(X):
             return replace(problem, X=DenseRows(X.values.astype(np.float32)))
         return problem
 
@@ -730,33 +730,33 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         solver = self._configured()
         self._give_up_rows(solver, at_once=True)
         places = self._places(indices)
-        problem, state = self._problem(self._trained_kernel), self._state.again()
+        problem, state = self._problem(), self._state.again()
         kept = np.setdiff1d(np.arange(self._archive.n), places)
-        beta, f, narrow = solver.duals(problem, state), None, self._narrowed(problem)
-        repairs = repair != 0 and kept.size > 0 and bool(np.any(beta[:, places]))
+        repairs = repair != 0 and kept.size > 0 and bool(np.any(solver.duals(problem, state)[:, places]))
+        before = after = None
         if repairs and repair == "auto":
-            f = unless_told(lambda: solver.responses(narrow, state))
-            repair = np.nan if f is None else gaps_of(problem, beta, f, solver.bias(problem, state))[0]
-        start = self._without(solver, problem, narrow, state, places, kept, None if f is None else (beta, f))
-        if repairs:
-            self._repair(solver, float(repair), start)
-        return self
-
-    def _without(
-        self, solver: Any, problem: Growing, narrow: Growing, state: Any, places: np.ndarray, kept: np.ndarray,
-        start: tuple[np.ndarray, np.ndarray] | None,
-    ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
-        """Forget the examples at these places; (dual variables, responses) of the kept ones, if ``start`` has them."""
-        self._undo, f = "forget", None  # vectors change in place
+            before = unless_told(partial(self._look, solver, problem, state))
+            repair = np.nan if before is None else before.gap
+        self._undo = "forget"  # vectors change in place
         solver.bind(problem, state)
         solver.forget(problem, state, places)
-        if start is not None:
-            beta, f = solver.duals(problem, state), unless_told(lambda: solver.responses(narrow, state, start))
+        if before is not None:
+            after = unless_told(partial(self._look, solver, problem, state, (before.beta, before.f)))
         self._archive, self._state = self._archive.taken(kept), solver.renumbered(state, kept)
         self.certificate_ = None
         self._forget_made()
         self._undo = "keep"
-        return None if f is None else (beta[:, kept], f[:, kept])
+        if repairs:
+            self._repair(solver, float(repair), None if after is None else (after.beta[:, kept], after.f[:, kept]))
+        return self
+
+    def _look(self, solver: Any, problem: Growing, state: Any, start: Any = None) -> Look:
+        """The gap of a model; ``start`` has other dual variables with their responses, if they are known."""
+        beta, f = solver.duals(problem, state), solver.responses(self._narrowed(problem), state, start)
+        e = problem.signs - f - solver.bias(problem, state)[:, None]
+        caps = np.array([problem.caps_of(q) for q in range(problem.n_outputs)])
+        room = np.where(e > 0.0, np.maximum(problem.signs, 0.0), np.minimum(problem.signs, 0.0)) * caps - beta
+        return Look(float(np.sum(room * e) / max(caps.sum(), np.finfo(float).tiny)), room * e, beta, f)
 
     def _repair(self, solver: Any, gap: float, start: tuple[np.ndarray, np.ndarray] | None) -> None:
         """Let the examples that violate their optimality condition join the vectors, and REPROCESS.
@@ -764,16 +764,15 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         The repair ends when the normalised gap is at most ``gap``, or with Ctrl-C. ``start`` has dual variables and
         their responses, if they are known.
         """
-        problem, state = self._problem(self._trained_kernel), self._state
-        plain, narrow = replace(solver, average=False), self._narrowed(problem)
+        problem, state, plain = self._problem(), self._state, replace(solver, average=False)
 
-        def look(used: Any, start: Any) -> tuple[float, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-            """(gap, share of each example in it, where the repair goes on: a mean goes on at its last point)."""
-            beta, f = used.duals(problem, state), used.responses(narrow, state, start)
-            found, lacks = gaps_of(problem, beta, f, solver.bias(problem, state))
-            if used.average and found > gap:
-                beta, f = plain.duals(problem, state), plain.responses(narrow, state, (beta, f))
-            return found, lacks, (beta, f)
+        def look(used: Any, start: Any) -> Look:
+            """The gap, with the point where the repair goes on: a mean goes on at its last point."""
+            seen = self._look(used, problem, state, start)
+            if used.average and seen.gap > gap:
+                last = self._look(plain, problem, state, (seen.beta, seen.f))
+                return seen._replace(beta=last.beta, f=last.f)
+            return seen
 
         for turn in range(1 + MOST_TURNS):
             seen = unless_told(partial(look, plain if turn else solver, start))
@@ -784,12 +783,12 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
                     ConvergenceWarning,
                 )
                 return
-            found, lacks, start = seen
+            found, start = seen.gap, (seen.beta, seen.f)
             if found <= max(gap, ROUNDING) or turn == MOST_TURNS:
                 break
             moved = state.counters.updates
             self._undo = "forget"
-            plain.adopt(problem, state, *start, np.any(lacks > 0.0, axis=0))
+            plain.adopt(problem, state, *start, np.any(seen.lacks > 0.0, axis=0))
             plain.repair(problem, state, 0.5 * gap)
             self._forget_made()
             self._undo = "keep"
@@ -811,17 +810,15 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         if given.size and (given[0] < 0 or given[-1] >= self._arrived):
             bad = given[0] if given[0] < 0 else given[-1]
             raise ValueError(f"example {bad} was never seen: those seen have the numbers 0 to {self._arrived - 1}")
-        remembered = np.sort(self._remembered())
+        remembered = self._remembered()
         numbers = self._archive.numbers[remembered]
-        order = np.argsort(numbers)
-        found = np.minimum(np.searchsorted(numbers[order], given), max(numbers.size - 1, 0))
-        lost = given[numbers[order][found] != given] if numbers.size else given
+        lost = np.setdiff1d(given, numbers)
         if lost.size:
             raise ValueError(
                 f"example {lost[0]} is not remembered any more: it was forgotten (memory={self._kind['memory']!r}, "
                 f"window={self._kind['window']}, budget={self._kind['budget']}) or unlearnt before; leave it out"
             )
-        return np.sort(remembered[order][found])
+        return remembered[np.isin(numbers, given)]
 
     def duality_gap(self) -> float:
         """Return how far the model is from the SVM of the remembered examples, (P − D)/(C n).
@@ -846,11 +843,8 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         self._refuse_without_state("duality_gap")
         solver = self._configured()
         self._give_up_rows(solver, at_once=True)
-        problem, state = self._problem(self._trained_kernel), self._state
-        if problem.n == 0:
-            return 0.0
-        beta, f = solver.duals(problem, state), solver.responses(self._narrowed(problem), state)
-        return gaps_of(problem, beta, f, solver.bias(problem, state))[0]
+        problem = self._problem()
+        return self._look(solver, problem, self._state).gap if problem.n else 0.0
 
     # -- what is learnt
 
@@ -859,7 +853,7 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
 
     @Made
     def _model(self) -> KernelModel:
-        found = self._configured().model(self._problem(self._trained_kernel), self._state)
+        found = self._configured().model(self._problem(), self._state)
         numbers = self._archive.numbers[found.support]
         order = np.argsort(numbers, kind="stable")
         vectors = take_rows(found.vectors, order)
@@ -924,10 +918,10 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X, on_device = self._to_score(X, self._model.kernel)
-        if on_device:
-            return self._scored_there(self._model, X, self._preparation)
         model = self._model
+        X, on_device = self._to_score(X, model.kernel)
+        if on_device:
+            return self._scored_there(model, X, self._preparation)
         return finite_scores(lambda part: model.decision_function(self._preparation.rows(model.kernel, part)), X)
 
     def _to_parts(self) -> dict[str, Any]:

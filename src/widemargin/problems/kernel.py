@@ -18,7 +18,7 @@ from ..core.rows.rows import CSRRows, DenseRows, take_rows
 from ..core.threads.interrupts import PROMPT
 from ..models import KernelModel
 from .bounds import Binary
-from .objective import NO_WEIGHTS, Certificate, Objective, check_lam
+from .objective import INTERCEPTS, NO_WEIGHTS, Certificate, Objective
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -63,9 +63,8 @@ class KernelProblem(Objective):
     overflow = "kernel values exceed float32: scale the data, or lower degree or gamma"
 
     def __post_init__(self) -> None:
-        check_lam(self.lam)
-        allowed = ("none", "regularized", "unregularized")
-        if self.intercept not in allowed:
+        super().__post_init__()
+        if self.intercept not in (allowed := INTERCEPTS[:3]):
             names = ", ".join(allowed)
             raise ValueError(f"intercept must be one of {names} for kernel machines, got {self.intercept!r}")
 
@@ -84,10 +83,6 @@ class KernelProblem(Objective):
         """The labels ±1, of shape (n_outputs, n)."""
         return np.atleast_2d(self.y)
 
-    def weights_of(self, q: int) -> np.ndarray:
-        """Sample weights of binary problem q, empty where all are 1."""
-        return self.sample_weight[q] if self.sample_weight.ndim == 2 else self.sample_weight
-
     @property
     def caps(self) -> np.ndarray:
         """The upper bounds C sᵢ of the dual variables of the only binary problem."""
@@ -102,11 +97,6 @@ class KernelProblem(Objective):
         return data.size // max(1, self.n)
 
     @property
-    def constant(self) -> float:
-        """The constant that is added to every kernel value: 1 for a regularised intercept, else 0."""
-        return 1.0 if self.intercept == "regularized" else 0.0
-
-    @property
     def values_at_once(self) -> int:
         """Kernel values that take about a twentieth of a second; after so many a solver returns to Python."""
         terms = PROMPT * (32 if isinstance(self.X, DenseRows) else 1)  # dense rows use vector instructions
@@ -114,9 +104,7 @@ class KernelProblem(Objective):
 
     def rows(self, chosen: np.ndarray) -> Any:
         """A copy of the chosen rows."""
-        if isinstance(self.X, (DenseRows, CSRRows)) and not self.kernel.is_table:
-            return take_rows(self.X, chosen)
-        return self.X[chosen] if not self.kernel.is_table else DenseRows(self.X.values[chosen])
+        return take_rows(self.X, chosen) if isinstance(self.X, (DenseRows, CSRRows)) else self.X[chosen]
 
     def take(self, chosen: np.ndarray, q: int = 0) -> KernelProblem:
         """Binary problem q on a copy of the chosen examples, with the same λ."""

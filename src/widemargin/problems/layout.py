@@ -81,10 +81,8 @@ def divided(X: Any, exponent: int) -> Any:
 
 def times_power(value: float, exponent: int) -> float:
     """The value times 2ᵉ; infinity where that overflows."""
-    try:
-        return math.ldexp(value, exponent)
-    except OverflowError:
-        return math.inf
+    with np.errstate(over="ignore"):
+        return float(np.ldexp(value, exponent))
 
 
 def scaled_kernel(name: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> tuple[Any, int, float]:

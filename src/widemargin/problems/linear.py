@@ -31,7 +31,7 @@ from ..core.rows.rows import (
     take_rows,
 )
 from ..models import LinearModel
-from .objective import INTERCEPTS, NO_WEIGHTS, Certificate, Objective, check_lam, rounding_of_sum, sum_of_squares
+from .objective import INTERCEPTS, NO_WEIGHTS, Certificate, Objective, rounding_of_sum, sum_of_squares
 
 
 @compiled
@@ -87,12 +87,13 @@ def _add_slopes(X, target, y, s, at, width, z, g, out):
 
 
 @compiled
-def _column_scores(X, w, z, out):
-    """out[i] ← ⟨w, xᵢ⟩ for w of shape (d, 1)."""
-    X, w, z, out = borrow(X), borrow(w), borrow(z), borrow(out)
-    for i in range(out.size):
-        row_scores(X, i, w, z)
-        out[i] = z[0]
+def add_scores(X, V, z, f):
+    """f[q, i] += ⟨row i, column q of V⟩, in place; z is working memory, of one number for each column."""
+    X, V, z, f = borrow(X), borrow(V), borrow(z), borrow(f)
+    for i in range(f.shape[1]):
+        row_scores(X, i, V, z)
+        for q in range(z.size):
+            f[q, i] += z[q]
 
 
 @compiled
@@ -143,7 +144,7 @@ class Problem(Objective):
     columns: DenseRows | CSRRows | None = None
 
     def __post_init__(self) -> None:
-        check_lam(self.lam)
+        super().__post_init__()
         if self.intercept not in INTERCEPTS:
             raise ValueError(f"intercept must be one of {', '.join(INTERCEPTS)}, got {self.intercept!r}")
         self._check_sizes()
@@ -194,11 +195,6 @@ class Problem(Objective):
         return dtype_of(self.X)
 
     @property
-    def is_joint(self) -> bool:
-        """Whether one loss ties the outputs."""
-        return losses.is_joint(self.target)
-
-    @property
     def mean_entries(self) -> float:
         """Average number of stored entries of a row, at least 1; for data in memory."""
         return max(1.0, (self.X.data.size if isinstance(self.X, CSRRows) else self.X.values.size) / self.n)
@@ -218,13 +214,6 @@ class Problem(Objective):
         out, W = np.zeros(self.n_outputs), np.ascontiguousarray(W)
         _add_losses(self.X, self.target, self.y, self.sample_weight, W, b, *np.empty((2, self.n_outputs)), out)
         return out / self.n
-
-    def penalty(self, W: np.ndarray, b: np.ndarray) -> float:
-        """The regularisation λ/2 ‖W‖², the intercept included when it is regularised."""
-        norm2 = sum_of_squares(W)
-        if self.intercept == "regularized":
-            norm2 += sum_of_squares(b)
-        return 0.5 * self.lam * norm2
 
     def primal(self, W: np.ndarray, b: np.ndarray) -> float:
         """The objective P(W, b)."""
@@ -265,9 +254,9 @@ class Problem(Objective):
 
     def column_scores(self, W: np.ndarray, c: int) -> np.ndarray:
         """The scores ⟨w_c, xᵢ⟩ of all rows, without the intercept."""
-        out = np.empty(self.n)
-        _column_scores(self.X, np.ascontiguousarray(W[:, c : c + 1]), np.empty(1), out)
-        return out
+        out = np.zeros((1, self.n))
+        add_scores(self.X, np.ascontiguousarray(W[:, c : c + 1]), np.empty(1), out)
+        return out[0]
 
     def best_intercept(self, W: np.ndarray | None) -> np.ndarray:
         """The b that minimises P(W, ·), for each output; W = None stands for 0."""
@@ -281,20 +270,13 @@ class Problem(Objective):
 
     def column_squares(self) -> np.ndarray:
         """The weighted mean square (1/n) Σ sᵢxᵢⱼ² of each feature j."""
-        X, s, (n, d) = self.X, self.sample_weight, (self.n, self.d)
-        entries = X.data.size // max(1, n) if isinstance(X, CSRRows) else d
-        total, height = np.zeros(d), max(1, 2**20 // max(1, entries))
-        for first in range(0, n, height):
-            rows = slice(first, min(first + height, n))
-            if isinstance(X, CSRRows):
-                part = slice(int(X.indptr[rows.start]), int(X.indptr[rows.stop]))
-                squares = np.square(X.data[part], dtype=np.float64)
-                if s.size:
-                    squares *= np.repeat(s[rows], np.diff(X.indptr[rows.start : rows.stop + 1]))
-                total += np.bincount(X.indices[part], squares, d)
-            else:
-                squares = np.square(as_matrix(X)[rows], dtype=np.float64)
-                total += s[rows] @ squares if s.size else squares.sum(axis=0)
+        X, s = as_matrix(self.X), self.sample_weight
+        total, height = np.zeros(self.d), max(1, 2**20 // int(self.mean_entries))
+        for first in range(0, self.n, height):
+            rows = slice(first, first + height)
+            part = X[rows].astype(np.float64, copy=False)
+            squares = part.multiply(part) if isinstance(self.X, CSRRows) else np.square(part)
+            total += s[rows] @ squares if s.size else np.asarray(squares.sum(axis=0)).ravel()
         return total / self.n
 
     def ratio_of_sizes(self, squares: np.ndarray | None = None) -> float:

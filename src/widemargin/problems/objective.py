@@ -145,6 +145,9 @@ class Objective:
     n: int
     n_outputs: int
 
+    def __post_init__(self) -> None:
+        check_lam(self.lam)
+
     @property
     def C(self) -> float:
         """The trade-off 1/(λn) of the C-form."""
@@ -160,9 +163,30 @@ class Objective:
         """Whether the intercept has no penalty, so that the dual variables sum to zero."""
         return self.intercept in ("unregularized", "exact", "search")
 
+    @property
+    def constant(self) -> float:
+        """The constant that is added to every kernel value: 1 for a regularised intercept, else 0."""
+        return 1.0 if self.intercept == "regularized" else 0.0
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether one loss ties the outputs."""
+        return losses.is_joint(self.target)
+
+    def penalty(self, W: np.ndarray, b: np.ndarray) -> float:
+        """The regularisation λ/2 ‖W‖² of a linear model, the intercept included when it is regularised."""
+        norm2 = sum_of_squares(W)
+        if self.intercept == "regularized":
+            norm2 += sum_of_squares(b)
+        return 0.5 * self.lam * norm2
+
+    def weights_of(self, q: int) -> np.ndarray:
+        """Sample weights of output q, empty where all are 1."""
+        return self.sample_weight[q] if self.sample_weight.ndim == 2 else self.sample_weight
+
     def binary_part(self, q: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """(loss, targets, weights) of output q."""
-        s = self.sample_weight[q] if self.sample_weight.ndim == 2 else self.sample_weight
+        s = self.weights_of(q)
         s = s if s.size else np.ones(self.n)
         if isinstance(self.target, losses.OneVsRest):
             own = self.y == q

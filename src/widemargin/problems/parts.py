@@ -9,16 +9,15 @@ examples::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ..core.losses import losses
 from ..models import LinearModel
 from .kernel import KernelProblem
 from .linear import Problem
-from .objective import Certificate, Objective, check_lam, sum_of_squares
+from .objective import NO_WEIGHTS, Certificate, Objective
 
 
 class Parts:
@@ -126,22 +125,10 @@ class PartsProblem(Objective):
     entries: int
     scale: float = 1.0  # type: ignore[misc]
 
-    def __post_init__(self) -> None:
-        check_lam(self.lam)
-
-    @property
-    def is_joint(self) -> bool:
-        """Whether one loss ties the outputs."""
-        return losses.is_joint(self.target)
-
     @property
     def mean_entries(self) -> float:
         """Stored entries of a row, on average; at least 1."""
         return max(1.0, self.entries / self.n)
-
-    def penalty(self, W: np.ndarray, b: np.ndarray) -> float:
-        """The regularisation λ/2 ‖W‖², the intercept included when it is regularised."""
-        return 0.5 * self.lam * (sum_of_squares(W) + (sum_of_squares(b) if self.intercept == "regularized" else 0.0))
 
     def at_zero(self) -> tuple[float, LinearModel]:
         """The objective of w = 0, b = 0, and the model."""
@@ -160,19 +147,6 @@ def in_parts(problem: Problem, chosen: Sequence[np.ndarray]) -> PartsProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class _Few(Objective):
-    """The objective with n examples, of which only some are given."""
-
-    lam: float
-    n: int  # type: ignore[misc]
-    n_outputs: int
-    y: np.ndarray
-    sample_weight: np.ndarray
-    target: Any
-    intercept: str
-
-
-@dataclass(frozen=True, eq=False)
 class KernelPartsProblem(Objective):
     """A kernel problem, or several binary ones, over the examples of all parts.
 
@@ -183,6 +157,7 @@ class KernelPartsProblem(Objective):
     kernel, target, lam, intercept, cache_bytes : as in :class:`.kernel.KernelProblem`
     masses : ndarray of shape (n_problems, 2)
         Sums of the weights of the positive and of the negative examples of each binary problem.
+    y, sample_weight : labels and weights of some examples, where they are known
     """
 
     place: Any
@@ -193,11 +168,10 @@ class KernelPartsProblem(Objective):
     intercept: str
     masses: np.ndarray
     cache_bytes: float = 200 * 2**20
+    y: np.ndarray = field(default_factory=lambda: NO_WEIGHTS)
+    sample_weight: np.ndarray = field(default_factory=lambda: NO_WEIGHTS)
 
     dtype, overflow = KernelProblem.dtype, KernelProblem.overflow
-
-    def __post_init__(self) -> None:
-        check_lam(self.lam)
 
     @property
     def n(self) -> int:  # type: ignore[override]
@@ -209,11 +183,6 @@ class KernelPartsProblem(Objective):
         """Number of binary problems."""
         return self.masses.shape[0]
 
-    @property
-    def constant(self) -> float:
-        """The constant that is added to every kernel value: 1 for a regularised intercept, else 0."""
-        return 1.0 if self.intercept == "regularized" else 0.0
-
     def certificate(
         self, beta: np.ndarray, signs: np.ndarray, weights: np.ndarray, norm2: np.ndarray, hinge: np.ndarray
     ) -> Certificate:
@@ -222,7 +191,7 @@ class KernelPartsProblem(Objective):
         ``norm2`` is ‖w‖², including the constant feature of a regularised bias; ``hinge`` the mean hinge of all
         examples.
         """
-        few = _Few(self.lam, self.n, self.n_outputs, signs, weights, self.target, self.intercept)
+        few = replace(self, y=signs, sample_weight=weights)
         primal, dual = float(np.sum(0.5 * self.lam * norm2 + hinge)), few.dual_of_multiple(beta, self.lam * norm2)
         return Certificate(primal, dual, primal - dual)
 

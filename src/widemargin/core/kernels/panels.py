@@ -27,7 +27,7 @@ from ..compiling.dispatch import apart, compiled, inlined
 from ..rows.rows import CSRRows, dtype_of, shape, take_rows
 from .kernels import between
 from .measures import Absolute, Inner, Overlap, Squared, own_size
-from .tiles import CHUNK, LANES, Packed, PairByPair, Scattered, aligned, compute_rows, pack, packed_sums, scattered_sums
+from .tiles import CHUNK, LANES, Packed, PairByPair, Scattered, aligned, compute_rows, packed_sums, scattered_sums
 
 WIDTH = 256  # columns of a piece
 LONGEST_TAIL, SHORTEST_TAIL = 128, 16  # rows of the tail, at most and at least
@@ -71,44 +71,34 @@ def no_panels(slots: int, n_bytes: float) -> Panels:
     """Panels with so many slots, all empty. The system provides the pool's memory as it is first written."""
     slots = -(-slots // WIDTH) * WIDTH
     panels = slots // WIDTH
-    length = int(TAIL_SHARE * n_bytes) // (4 * slots)
-    length = min(max(length, SHORTEST_TAIL), LONGEST_TAIL)
+    length = min(max(int(TAIL_SHARE * n_bytes) // (4 * slots), SHORTEST_TAIL), LONGEST_TAIL)
     # the tail grows with the slots, so its whole share is left to it from the start
     pieces = max(int((1.0 - TAIL_SHARE) * n_bytes) // (4 * WIDTH), LEAST_ROWS * panels)
     return Panels(
         np.empty((pieces, WIDTH), np.float32), np.full((slots, panels), -1, np.int32), np.arange(pieces)[::-1].copy(),
-        np.zeros(slots, np.int64), np.full(slots, -1), *_no_tail(length, slots), np.full(slots, -1),
+        np.zeros(slots, np.int64), np.full(slots, -1),
+        # rows of an odd number of cache lines: else all entries of a column compete for the same set of the cache
+        np.empty((length, slots + LANES), np.float32), np.empty(length, np.int64), np.full(slots, -1),
         np.array([pieces]), *np.zeros((3, 1), np.int64),
     )  # fmt: skip
 
 
-def _no_tail(length: int, slots: int) -> tuple[np.ndarray, np.ndarray]:
-    # rows of an odd number of cache lines: else all entries of a column compete for the same set of the cache
-    return np.empty((length, slots + LANES), np.float32), np.empty(length, np.int64)
-
-
 def with_slots(panels: Panels, slots: int, count: int, n_bytes: float) -> Panels:
-    """The same values with room for more slots. The pool is copied only if it has no room for LEAST_ROWS rows."""
+    """Panels with room for more slots, and the same values; all empty if the old pool has no room for LEAST_ROWS rows.
+
+    The pool is not copied.
+    """
     flush(panels, count)
-    new = no_panels(slots, 0.0)
+    new = no_panels(slots, n_bytes)
+    if new.pool.shape[0] > panels.pool.shape[0]:
+        return new
     old, columns = panels.piece_of.shape
     new.piece_of[:old, :columns] = panels.piece_of
     for name in ("used", "upto", "tail_of"):
         getattr(new, name)[:old] = getattr(panels, name)
-    width = new.piece_of.shape[0]
-    length = min(max(int(TAIL_SHARE * n_bytes) // (4 * width), SHORTEST_TAIL), LONGEST_TAIL)
-    tail, tail_slot = _no_tail(length, width)
-    pool, free, n_free = panels.pool, panels.free, panels.n_free.copy()
-    short = LEAST_ROWS * new.piece_of.shape[1] - pool.shape[0]
-    if short > 0:
-        pool = np.concatenate([pool, np.empty((short, WIDTH), np.float32)])
-        free = np.concatenate([free, np.zeros(short, free.dtype)])
-        free[n_free[0] : n_free[0] + short] = np.arange(pool.shape[0] - short, pool.shape[0])
-        n_free[0] += short
-    return new._replace(
-        pool=pool, free=free, tail=tail, tail_slot=tail_slot, n_free=n_free, came=panels.came.copy(),
-        before=panels.before.copy(), clock=panels.clock.copy(),
-    )  # fmt: skip
+    return panels._replace(
+        piece_of=new.piece_of, used=new.used, upto=new.upto, tail=new.tail, tail_slot=new.tail_slot, tail_of=new.tail_of
+    )
 
 
 @inlined
@@ -271,39 +261,39 @@ def reach_of(kernel: Any, X: Any) -> np.ndarray:
 class Way(NamedTuple):
     """How kernel values are computed.
 
-    ``dtype`` of the sums, their ``measure``, and their ``weight`` in distances (1: sums are distances; −2: sizes are
-    added, see :class:`widemargin.core.kernels.tiles.Packed`). ``in_pairs``: from two rows at a time, without tiles.
+    ``number``: ways for a larger reach have higher numbers. ``dtype`` of the sums, their ``measure``, and their
+    ``weight`` in distances (1: sums are distances; −2: sizes are added, see
+    :class:`widemargin.core.kernels.tiles.Packed`). ``in_pairs``: from two rows at a time, without tiles.
     """
 
+    number: int
     dtype: np.dtype
     measure: Any
     weight: float
     in_pairs: bool = False
 
 
-def way_of(kernel: Any, X: Any, reach: float) -> tuple[int, Way]:
-    """(number, how) kernel values of rows with this largest reach are computed.
+def way_of(kernel: Any, X: Any, reach: float) -> Way:
+    """How kernel values of rows with this largest reach are computed.
 
-    A larger reach has the same number or a higher one. The choice depends on nothing else of the rows, so that rows
-    may come one by one.
+    The choice depends on nothing else of the rows, so that rows may come one by one.
     """
     sparse, own = isinstance(X, CSRRows), np.dtype(dtype_of(X))
     if not kernel.of_distances:
-        return 0, Way(WIDE if sparse else own, Inner(), 1.0)
+        return Way(0, WIDE if sparse else own, Inner(), 1.0)
     fits = kernel.gamma == 0.0 or 1.0 / LARGEST_GAMMA < kernel.gamma < LARGEST_GAMMA
-    absolute = kernel.measure is Absolute
+    absolute, exact = kernel.measure is Absolute, own if fits else WIDE
     if sparse:
         if reach <= FURTHEST[WIDE]:
-            return 0, Way(WIDE, Overlap() if absolute else Inner(), -2.0)
-        return 1, Way(WIDE, kernel.measure(), 1.0, True)
+            return Way(0, WIDE, Overlap() if absolute else Inner(), -2.0)
+        return Way(1, WIDE, kernel.measure(), 1.0, True)
     if absolute:
-        near = fits and reach <= 16.0
-        return (0, Way(NARROW, Absolute(), 1.0)) if near else (1, Way(own if fits else WIDE, Absolute(), 1.0))
+        return Way(0, NARROW, Absolute(), 1.0) if fits and reach <= 16.0 else Way(1, exact, Absolute(), 1.0)
     if fits and reach <= FURTHEST[NARROW]:
-        return 0, Way(NARROW, Inner(), -2.0)
-    if (own == WIDE or not fits) and reach <= FURTHEST[WIDE]:
-        return 1, Way(WIDE, Inner(), -2.0)
-    return 2, Way(own if fits else WIDE, Squared(), 1.0)
+        return Way(0, NARROW, Inner(), -2.0)
+    if exact == WIDE and reach <= FURTHEST[WIDE]:
+        return Way(1, WIDE, Inner(), -2.0)
+    return Way(2, exact, Squared(), 1.0)
 
 
 @compiled
@@ -327,24 +317,21 @@ class Slots:
     def __init__(self, kernel: Any, X: Any, way: Way, capacity: int):
         self.kernel, self.way, self.sparse = kernel, way, isinstance(X, CSRRows)
         self.evaluations = 0
-        self._tiles, self._sizes = np.empty((0, 0, LANES), way.dtype), np.empty(0, way.dtype)
-        self._width = shape(X)[1]
-        self._slot = np.zeros(self._width if self.sparse else 0, np.int32)
+        width = shape(X)[1]
+        self._tiles, self._sizes = np.empty((0, width, LANES), way.dtype), np.empty(0, way.dtype)
+        self._slot = np.zeros(width if self.sparse else 0, np.int32)
         self._gathered: Any = None
-        self._late: list[np.ndarray] = []
+        self._late = np.empty(0, np.int64)
         self.grow(capacity)
 
     def grow(self, capacity: int) -> None:
         """Make room for so many slots."""
         chunks = -(-capacity // CHUNK)
-        sizes = np.zeros(chunks * CHUNK, self.way.dtype)
-        sizes[: self._sizes.size] = self._sizes
-        self._sizes = sizes
+        self._sizes = np.pad(self._sizes, (0, chunks * CHUNK - self._sizes.size))
         if not self.sparse:
-            tiles = aligned((chunks * (CHUNK // LANES), self._width, LANES), self.way.dtype)
-            old = self._tiles.shape[0]
-            tiles[:old] = self._tiles if old else 0
-            tiles[old:] = 0
+            old, width, _ = self._tiles.shape
+            tiles = aligned((chunks * (CHUNK // LANES), width, LANES), self.way.dtype)
+            tiles[:old], tiles[old:] = self._tiles, 0
             self._tiles = tiles
 
     def own_sums(self, rows: Any) -> np.ndarray:
@@ -361,13 +348,13 @@ class Slots:
         sizes = self.own_sums(take_rows(X, examples)) if sizes is None else sizes
         if self.sparse:
             self._sizes[slots] = sizes
-            self._late.append(slots)
+            self._late = np.union1d(self._late, slots)
         else:
             write_slots(X, examples, slots, sizes, self._tiles, self._sizes)
 
     def renumbered(self) -> None:
         """Forget gathered rows, because the rows of the data have other indices now."""
-        self._gathered, self._late = None, []
+        self._gathered, self._late = None, self._late[:0]
 
     def against(
         self, X: Any, index: np.ndarray, rows: Any, out: np.ndarray, sizes: np.ndarray, chosen: np.ndarray | None = None
@@ -386,10 +373,10 @@ class Slots:
             compute_rows(recipe, places, places, np.zeros(len(places), np.int64), count, out)
             return
         known = 0 if self._gathered is None else shape(self._gathered)[0]
-        late = self._late[0] if len(self._late) == 1 else np.unique(np.concatenate(self._late or [places[:0]]))
-        if known == 0 or late.size > (LATE * known if self.kernel.is_linear else 0):
-            self._gathered, self._late, late = take_rows(X, index), [], late[:0]
+        if known == 0 or self._late.size > (LATE * known if self.kernel.is_linear else 0):
+            self._gathered, self._late = take_rows(X, index), self._late[:0]
         self._scatter(rows, self._gathered, sizes, self._sizes, places, out)
+        late = self._late
         if late.size:
             found = np.empty((out.shape[0], late.size), np.float32)
             own = np.zeros(-(-late.size // CHUNK) * CHUNK, self.way.dtype)
@@ -415,13 +402,9 @@ class Slots:
         ``rows`` are rows ``index`` of X; ``sizes`` are their :meth:`own_sums`.
         """
         out = np.empty((index.size, others.size), np.float32)
-        if chosen.size and index.size > 1:
-            part: Any = take_rows(X, index[others])
-            other = Slots(self.kernel, part, self.way, others.size)
-            if not self.sparse:
-                pack(part, other._tiles)
-            other._sizes[: others.size] = sizes[others]
-            other._gathered, other._slot = part, self._slot
-            other.against(X, index[others], rows, out, sizes, chosen)
-            self.evaluations += other.evaluations
+        other = Slots(self.kernel, X, self.way, others.size)
+        other._slot = self._slot
+        other.put(X, index[others], np.arange(others.size), sizes[others])
+        other.against(X, index[others], rows, out, sizes, chosen)
+        self.evaluations += other.evaluations
         return out

@@ -55,12 +55,6 @@ from .labels import Labelled, Numeric, class_weights, labels
 from .nested import refuse_twice
 
 
-def weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
-    """Weights as :func:`check_sample_weight` has them; all may be zero, because a part may be one example."""
-    given = np.full(n, sample_weight) if isinstance(sample_weight, Real) else sample_weight
-    return np.zeros(n) if np.array_equal(given, np.zeros(n)) else check_sample_weight(sample_weight, n)
-
-
 def learn_part(machine: Any, problem: Any, recount: Callable[[int], Any] = lambda seen: None) -> None:
     """Make one pass over the examples in the order given.
 
@@ -119,7 +113,6 @@ class KernelStream(TrainedByRun):
     never_matters = ("device",)
     divisible = True
     grows = True
-    _weights_of_part = staticmethod(weights_of_part)
     gamma_ = property(settled_gamma)
 
     def _check_parameters(self) -> None:
@@ -139,6 +132,12 @@ class KernelStream(TrainedByRun):
         from ...backends.scoring import scores
 
         return finite(scores(model, X, preparation, backends.GPU), X)
+
+    @staticmethod
+    def _weights_of_part(sample_weight: Any, n: int) -> np.ndarray:
+        """Weights as :func:`check_sample_weight` has them; all may be zero, because a part may be one example."""
+        given = np.full(n, sample_weight) if isinstance(sample_weight, Real) else sample_weight
+        return np.zeros(n) if np.array_equal(given, np.zeros(n)) else check_sample_weight(sample_weight, n)
 
     def _can_stream(self) -> bool:
         return True

@@ -137,13 +137,12 @@ class TrackerState(protocol.State):
         return cls(seed, **arrays)
 
     def make_room(self, vectors: int, steps: int) -> None:
-        """Have slots for at least so many vectors, and room for so many steps of an example, in place."""
-        slots = self.example.size
-        if vectors > slots:
-            slots = max(FIRST_SLOTS, 1 << (vectors - 1).bit_length())
-        sizes = {"slots": slots, "steps": max(steps, self.trail.shape[1])}
-        if (slots, sizes["steps"]) == (self.example.size, self.trail.shape[1]):
-            return
+        """Have slots for at least so many vectors, in place, and a trail for PROCESS and so many REPROCESS steps of an
+        example, of which each may change two β.
+        """
+        sizes = {"slots": 0, "steps": 2 * (1 + steps)}
+        if vectors > self.example.size:
+            sizes["slots"] = max(FIRST_SLOTS, 1 << (vectors - 1).bit_length())
         for name, array in ARRAYS.items():
             old = getattr(self, name)
             more = sizes.get(array.shape[-1], 0) - old.shape[-1]
@@ -179,8 +178,7 @@ class TrackerState(protocol.State):
     def again(self) -> TrackerState:
         """Another object over the same arrays and workspace."""
         new = replace(self, counters=replace(self.counters))
-        if self.workspace is not None:
-            new.workspace = self.workspace  # type: ignore[misc]
+        new.workspace = self.workspace  # type: ignore[misc]
         return new
 
 

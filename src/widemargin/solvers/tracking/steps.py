@@ -16,7 +16,7 @@ from ...core.borrowing import borrow
 from ...core.compiling.dispatch import apart, compiled, inlined
 from ...core.intrinsics.extremes import larger, smaller
 from ...core.kernels.panels import enter, leave, load_row
-from ...core.rows.rows import row_add, row_dot, row_scores
+from ...core.rows.rows import row_add, row_dot
 from ...core.sampling.visits import STRIDE, uniform
 from .state import ARRIVE, FORGET, WORK
 
@@ -578,10 +578,7 @@ def settle(rule, panels, held, q, space):
             break
         if not load_row(panels, i, count, row):
             return i
-        if owed > 0.0:
-            change = min(owed, held.high[q, i] - held.beta[q, i])
-        else:
-            change = max(owed, held.low[q, i] - held.beta[q, i])
+        change = min(max(owed, held.low[q, i] - held.beta[q, i]), held.high[q, i] - held.beta[q, i])
         held.owed[q] = owed - change
         move(rule, held, space.X, q, i, change)
         for j in range(count):
@@ -692,13 +689,3 @@ def sum_up(held, X, constant):
         for i in range(held.progress[0].count):
             if held.beta[q, i] != 0.0:
                 add_to_w(held, X, constant, q, i, held.beta[q, i])
-
-
-@compiled
-def add_scores(X, V, f):
-    """f[q, i] += ⟨row i, column q of V⟩, in place."""
-    X, scores = borrow(X), np.empty(V.shape[1])
-    for i in range(f.shape[1]):
-        row_scores(X, i, V, scores)
-        for q in range(scores.size):
-            f[q, i] += scores[q]

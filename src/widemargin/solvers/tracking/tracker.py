@@ -41,7 +41,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,6 +54,7 @@ from ...core.threads.interrupts import told
 from ...files import savable
 from ...models import KernelModel
 from ...problems.kernel import KernelProblem
+from ...problems.linear import add_scores
 from ...problems.objective import Certificate
 from ...schemas import Either, Text, Whole
 from ..protocol import Capabilities, Solver
@@ -67,6 +67,11 @@ BLOCK = 256  # examples whose kernel values are computed together, at most
 BLOCK_SHARE = 0.06  # of the memory for kernel values: the values of a block
 MOST_STEPS = 200  # REPROCESS steps for one example under reprocess="auto"
 MOST_REPAIRS = 100  # steps for each vector in a call of Tracker.repair
+#: What becomes of the state of an output for the opposite labels: each array is minus this one.
+OPPOSITE = {
+    "beta": "beta", "e": "e", "trail": "trail", "w": "w", "low": "high", "high": "low", "up": "down", "down": "up",
+    "top": "bottom", "bottom": "top",
+}  # fmt: skip
 
 _compiled_for: set[tuple] = set()
 
@@ -75,23 +80,19 @@ _compiled_for: set[tuple] = set()
 class TrackerWorkspace:
     """What can be made again: the vectors laid out, kernel values between vectors, scratch memory for ``room`` slots.
 
-    ``way`` is the number of the way to compute (:func:`widemargin.core.kernels.panels.way_of`). ``rows`` has the kernel
-    values of arriving examples, ``fetched`` those of a missing row. ``counted`` of the values computed are among the
-    counters.
+    ``rows`` has the kernel values of arriving examples, ``sizes`` their sizes (:meth:`.panels.Slots.own_sums`).
     """
 
     slots: Slots
     panels: Panels
-    way: int
     room: int
     space: Scratch = field(init=False)
     rows: np.ndarray = field(init=False)
-    fetched: np.ndarray = field(init=False)
-    counted: int = 0
+    sizes: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        one, other, self.fetched = (np.empty((1, self.room), np.float32) for _ in range(3))
-        self.space = Scratch(one[0], other[0], np.empty(self.room), DenseRows(np.empty((0, 0))))
+        one, other = np.empty((2, self.room), np.float32)
+        self.space = Scratch(one, other, np.empty(self.room), DenseRows(np.empty((0, 0))))
         self.rows = np.empty((0, self.room), np.float32)
 
     def grow(self, room: int, count: int, n_bytes: float) -> None:
@@ -216,22 +217,18 @@ class Tracker(Solver):
             raise ValueError(f"the state is of {progress['known']} examples, the problem has {problem.n}")
         if problem.n > progress["known"] and progress["stage"] == ARRIVE:  # else an example is at hand still
             progress["position"] = progress["known"]
-        self._make_room(state, FIRST_SLOTS)
+        state.make_room(FIRST_SLOTS, self._most_steps)
         if problem.kernel.is_linear and state.w.size == 0:
             state.w = np.zeros((problem.n_outputs, shape(problem.X)[1] + 1, 1))
             steps.sum_up(state.held, problem.X, problem.constant)
         if state.workspace is not None:  # kernel values belong to the vectors, whatever their examples' numbers
             state.workspace = problem, state.workspace[1]  # type: ignore[misc]
 
-    def _make_room(self, state: TrackerState, vectors: int) -> None:
-        """Have slots for so many vectors, and a trail for the steps of one example, of which each moves two β."""
-        state.make_room(vectors, 2 * (1 + self._most_steps))
-
     def _workspace(self, problem: KernelProblem, state: TrackerState) -> TrackerWorkspace:
         """The workspace, with room for all slots, for the way to compute that the state has come to."""
         room, count, n_bytes = state.example.size, state.count, (1.0 - BLOCK_SHARE) * problem.cache_bytes
-        number, way = way_of(problem.kernel, problem.X, state.reach)
-        if state.workspace is not None and state.workspace[1].way != number:
+        way = way_of(problem.kernel, problem.X, state.reach)
+        if state.workspace is not None and state.workspace[1].slots.way.number != way.number:
             state.drop_workspace()  # a row has reached further than all before
 
         def make() -> TrackerWorkspace:
@@ -240,7 +237,7 @@ class Tracker(Solver):
             if problem.has_free_bias and count:  # loops end by top and bottom, so a file's values are not trusted
                 e, up, down = (table[:, :count] for table in (state.e, state.up, state.down))
                 state.top[:], state.bottom[:] = (e + up).max(axis=1), (e + down).min(axis=1)
-            return TrackerWorkspace(slots, no_panels(room, n_bytes), number, room)
+            return TrackerWorkspace(slots, no_panels(room, n_bytes), room)
 
         found: TrackerWorkspace = state.work(problem, make)
         if found.room < room:
@@ -274,33 +271,35 @@ class Tracker(Solver):
 
     def _see(self, problem: KernelProblem, state: TrackerState, most: int) -> int:
         """See the next examples, at most so many, in place; returns how many."""
-        block, sizes, space = self._block(problem, state, most)
-        rule, held, laid_out = self._rule(problem, state), state.held, 0
+        block, space = self._block(problem, state, most)
+        laid_out = 0
 
-        def loop() -> int:
+        def track(*given: Any) -> int:
             nonlocal laid_out
-            missing = int(steps.track(rule, space.panels, held, block, space.space))
+            missing = int(steps.track(*given))
             end = int(state.progress["position"]) - block.first + int(missing >= 0)
             came = laid_out + (block.came[laid_out:end] >= 0).nonzero()[0]
             # of two in a slot the later one stays
-            space.slots.put(problem.X, block.first + came, block.came[came], sizes[came])
+            space.slots.put(problem.X, block.first + came, block.came[came], space.sizes[came])
             laid_out = end
             if missing == steps.UNKNOWN:
-                self._compute(problem, state, block, sizes, space, end)
+                self._compute(problem, state, block, space, end)
             return missing
 
-        self._go(problem, state, space, loop)
+        self._go(problem, state, track, block)
         return block.came.size
 
     def _go(
-        self, problem: KernelProblem, state: TrackerState, space: TrackerWorkspace, loop: Callable[[], int]
-    ) -> None:  # fmt: skip
-        """Call a loop until it is done; compute the rows that it lacks; bring the counters up to date.
+        self, problem: KernelProblem, state: TrackerState, loop: Callable[..., int], *given: Any, **changed: Any
+    ) -> None:
+        """Call a compiled loop until it is done; compute the rows that it lacks; bring the counters up to date.
 
-        After an error the next call goes on with the example at hand.
+        The loop takes the rule with what is ``changed`` of it. After an error the next call goes on with the example at
+        hand.
         """
+        space, held, rule = self._workspace(problem, state), state.held, self._rule(problem, state)._replace(**changed)
         try:
-            while (missing := loop()) != steps.DONE:
+            while (missing := loop(rule, space.panels, held, *given, space.space)) != steps.DONE:
                 if missing != steps.UNKNOWN:
                     self._fetch(problem, state, space, missing)
         except BaseException:
@@ -310,23 +309,20 @@ class Tracker(Solver):
             progress, counters = state.progress, state.counters
             counters.steps = counters.visits = int(progress["visits"])
             counters.updates, counters.kernel_evals = int(progress["updates"]), int(progress["evals"])
-            counters.kernel_computed += space.slots.evaluations - space.counted
-            space.counted = space.slots.evaluations
+            counters.kernel_computed += space.slots.evaluations
+            space.slots.evaluations = 0
 
     def _fetch(self, problem: KernelProblem, state: TrackerState, space: TrackerWorkspace, missing: int) -> None:
         """Compute the kernel values of the vector in a slot with all vectors, for the panels to hold."""
-        row, example, index = space.fetched, int(state.example[missing]), state.example[: state.count]
+        example, index = int(state.example[missing]), state.example[: state.count]
+        row = np.empty((1, index.size), np.float32)
         alone = some_rows(problem.X, example, example + 1)
         space.slots.against(problem.X, index, alone, row, space.slots.own_sums(alone))
         row[0, missing] = self._diagonal(problem, alone)[0]  # as when the example came
         hold(space.panels, missing, row[0], state.count)
 
-    def _block(
-        self, problem: KernelProblem, state: TrackerState, most: int
-    ) -> tuple[Arrivals, np.ndarray, TrackerWorkspace]:
-        """The next examples, at most so many, with their kernel values; their sizes (:meth:`.panels.Slots.own_sums`);
-        and the workspace that they take.
-        """
+    def _block(self, problem: KernelProblem, state: TrackerState, most: int) -> tuple[Arrivals, TrackerWorkspace]:
+        """The next examples, at most so many, with their kernel values; and the workspace that they take."""
         progress, X = state.progress, problem.X
         if progress["position"] >= problem.n and most > 0:
             progress["position"] = 0
@@ -337,31 +333,29 @@ class Tracker(Solver):
         if last > first:
             reach = np.maximum.accumulate(np.maximum(reach_of(problem.kernel, rows), state.reach))
             if reach[0] != reach[-1]:  # a row that takes another way to compute begins another block
-                ways = np.array([way_of(problem.kernel, X, far)[0] for far in reach])
+                ways = np.array([way_of(problem.kernel, X, far).number for far in reach])
                 last = first + int(np.count_nonzero(ways == ways[0]))
                 rows = some_rows(X, first, last)
             state.reach = float(reach[last - first - 1])
         h = last - first
-        self._make_room(state, state.count + h)
+        state.make_room(state.count + h, self._most_steps)
         space = self._workspace(problem, state)
         if space.rows.shape[0] < h:
             space.rows = np.empty((h if h < 16 else height, state.example.size), np.float32)
         arriving = np.arange(first, last)
-        caps = gone = self._caps(problem, arriving)
-        if self.window is not None:
-            gone = self._caps(problem, np.maximum(arriving - self.window, 0))
-        block, sizes = Arrivals(
+        caps, gone = (self._caps(problem, np.maximum(arriving - ago, 0)) for ago in (0, self.window or 0))
+        block = Arrivals(
             first, np.zeros(h, bool), space.rows[:h], np.empty((h, h), np.float32),
             np.ascontiguousarray(problem.signs[:, first:last]), caps, gone, self._diagonal(problem, rows),
             np.full(h, -1),
-        ), space.slots.own_sums(rows)  # fmt: skip
-        self._compute(problem, state, block, sizes, space)
-        return block, sizes, space
+        )  # fmt: skip
+        space.sizes = space.slots.own_sums(rows)
+        self._compute(problem, state, block, space)
+        return block, space
 
     def _compute(
-        self, problem: KernelProblem, state: TrackerState, block: Arrivals, sizes: np.ndarray, space: TrackerWorkspace,
-        asked: int = -1,
-    ) -> None:  # fmt: skip
+        self, problem: KernelProblem, state: TrackerState, block: Arrivals, space: TrackerWorkspace, asked: int = -1
+    ) -> None:
         """Compute kernel values of examples of a block, in place: of all; with a linear kernel only of the example
         asked for and of those that would become vectors at the present w. The choice changes no bit of the model.
         """
@@ -373,11 +367,11 @@ class Tracker(Solver):
             if asked >= 0:
                 slacks[asked] = -np.inf  # whatever rounding says here
             chosen = np.flatnonzero(slacks < 0.0)
-        space.slots.against(X, state.example[: state.count], rows, block.rows, sizes, chosen)
+        space.slots.against(X, state.example[: state.count], rows, block.rows, space.sizes, chosen)
         block.has[chosen] = True
-        if h > 1:
+        if h > 1 and chosen.size:
             index, others = np.arange(block.first, block.first + h), at + np.flatnonzero(block.has[at:])
-            steps.write_within(block, chosen, others, space.slots.among(X, index, rows, sizes, chosen, others))
+            steps.write_within(block, chosen, others, space.slots.among(X, index, rows, space.sizes, chosen, others))
 
     @staticmethod
     def _diagonal(problem: KernelProblem, rows: Any) -> np.ndarray:
@@ -390,10 +384,8 @@ class Tracker(Solver):
     @staticmethod
     def _caps(problem: KernelProblem, chosen: np.ndarray) -> np.ndarray:
         """The bounds C s of some examples, of shape (outputs, examples)."""
-        caps = np.full((problem.n_outputs, chosen.size), float(problem.C))
-        if problem.sample_weight.size:
-            caps *= problem.sample_weight.take(chosen, axis=-1)
-        return caps
+        weights = problem.sample_weight if problem.sample_weight.size else 1.0
+        return problem.C * np.broadcast_to(weights, problem.signs.shape).take(chosen, axis=-1)
 
     # -- what is done with a model at rest
 
@@ -403,21 +395,18 @@ class Tracker(Solver):
 
         The caller takes the examples out of the problem, see :meth:`renumbered`.
         """
-        space, held, progress = self._workspace(problem, state), state.held, state.progress
-        rule = self._rule(problem, state)
-        own = {int(example): slot for slot, example in enumerate(state.example[: state.count]) if state.live[slot]}
-        slots = [own[int(example)] for example in examples if int(example) in own]
-        held.trailed[:] = 0
+        slots = state.vectors[np.isin(state.example[state.vectors], examples)]
+        state.trailed[:] = 0
         for slot in slots:
-            self._go(problem, state, space, partial(steps.unlearn, rule, space.panels, held, slot, space.space))
-        progress["kept"] -= len(examples)
+            self._go(problem, state, steps.unlearn, int(slot))
+        state.progress["kept"] -= len(examples)
         state.mass -= self._caps(problem, examples).sum(axis=1)
-        progress["new"] = -1
+        state.progress["new"] = -1
         for _ in slots:
             if told():
                 break
-            held.trailed[:] = 0
-            self._go(problem, state, space, partial(steps.rework, rule, space.panels, held, space.space))
+            state.trailed[:] = 0
+            self._go(problem, state, steps.rework)
 
     def renumbered(self, state: TrackerState, kept: np.ndarray) -> TrackerState:
         """The state where only the examples ``kept`` remain, numbered in their order; all vectors are among them.
@@ -439,22 +428,20 @@ class Tracker(Solver):
         the best steps, never by drawn ones.
 
         The repair also ends where no step gains anything, after :data:`MOST_REPAIRS` steps for each vector, and at
-        Ctrl-C. The trail must be empty, as :meth:`adopt` leaves it: it has room for the steps of the repair only.
+        Ctrl-C. The trail must be empty, as :meth:`adopt` leaves it.
         """
-        space, progress, room = self._workspace(problem, state), state.progress, (state.top.size, 2 * (1 + MOST_STEPS))
-        held = state.held._replace(trail_slot=np.zeros(room, np.int64), trail=np.zeros(room))
-        rule = self._rule(problem, state)
+        progress = state.progress
+        state.make_room(0, MOST_STEPS)
         gap *= float(np.min(self._caps(problem, np.arange(problem.n)).sum(axis=1) / np.maximum(state.mass, 1e-300)))
-        # vectors with β = 0 take steps, too
-        by_gain = rule._replace(most=MOST_STEPS, gap=gap, keeps_all=True, greedy=True)
         progress["new"], before = -1, -1
         for _ in range(1 + MOST_REPAIRS * int(progress["live"]) // MOST_STEPS):
             if progress["updates"] == before or told():
                 break
             before = int(progress["updates"])
-            self._go(problem, state, space, partial(steps.rework, by_gain, space.panels, held, space.space))
+            # vectors with β = 0 take steps, too
+            self._go(problem, state, steps.rework, most=MOST_STEPS, gap=gap, keeps_all=True, greedy=True)
             state.trailed[:], state.steps[:] = 0, 0
-        self._go(problem, state, space, partial(steps.rework, rule._replace(most=0), space.panels, held, space.space))
+        self._go(problem, state, steps.rework, most=0)
 
     def adopt(
         self, problem: KernelProblem, state: TrackerState, beta: np.ndarray, f: np.ndarray,
@@ -477,12 +464,11 @@ class Tracker(Solver):
                 used[(e + up).argmax(axis=1)] = used[(e + down).argmin(axis=1)] = True
             chosen = np.flatnonzero(used)
         k, progress = chosen.size, state.progress
-        self._make_room(state, k)
+        state.make_room(k, self._most_steps)
         state.drop_workspace()
         for name, array in ARRAYS.items():
             if array.shape[-1] == "slots":
                 getattr(state, name)[...] = 0
-        state.up[:], state.down[:] = -np.inf, np.inf
         for own, given in zip((state.beta, state.e, state.low, state.high), (beta, e, low, high), strict=True):
             own[:, :k] = given[:, chosen]
         state.up[:, :k], state.down[:, :k] = up[:, chosen], down[:, chosen]
@@ -510,11 +496,8 @@ class Tracker(Solver):
         new["owed"][:] = 0.0
         for q, source in enumerate(sources):
             if source == -2:
-                for name in {"beta", "e", "trail", "w"} & new.keys():
-                    new[name][q] *= -1.0
-                new["low"][q], new["high"][q] = -old["high"][0], -old["low"][0]
-                new["up"][q], new["down"][q] = -old["down"][0], -old["up"][0]
-                new["top"][q], new["bottom"][q] = -old["bottom"][0], -old["top"][0]
+                for name in OPPOSITE.keys() & new.keys():
+                    new[name][q] = -old[OPPOSITE[name]][0]
             elif source == -1:
                 cap = old["high"][0] - old["low"][0]
                 for name in {"beta", "w"} & new.keys():
@@ -580,7 +563,7 @@ class Tracker(Solver):
         others = np.setdiff1d(np.arange(problem.n), state.example[slots], assume_unique=True)
         if problem.kernel.is_linear:
             w = np.asarray(coefficients @ as_matrix(problem.rows(examples)))
-            steps.add_scores(problem.X, np.ascontiguousarray(w.T, np.float64), f)
+            add_scores(problem.X, np.ascontiguousarray(w.T, np.float64), np.empty(len(w)), f)
         elif examples.size and others.size:
             matrix, found = problem.matrix(examples, others), np.zeros((problem.n_outputs, others.size))
             height = max(16, 2**22 // others.size // 16 * 16)
@@ -611,4 +594,4 @@ class Tracker(Solver):
         """Primal and dual value of the model for all examples of the problem, seen or not."""
         return problem.certificate(
             self.duals(problem, state), self.responses(problem, state), self.bias(problem, state)
-        )  # fmt: skip
+        )
