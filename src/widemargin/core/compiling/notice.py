@@ -91,20 +91,22 @@ class _Notice(_Outermost):
 
     def __init__(self) -> None:
         self.said, self.subject, self.spent, self.since = False, "", 0.0, 0.0
-        self.heeded, self.timer = each_press(), threading.Timer(SILENCE, self.say)
+        self.heeded = each_press()
+        self.timer: threading.Timer | None = None
 
     def begin(self, dispatcher: Any) -> None:
         self.heeded = each_press()
         self.heeded.__enter__()
-        self.since, folder = time.perf_counter(), dispatcher.stats.cache_path
-        self.timer = threading.Timer(max(0.0, SILENCE - self.spent), self.say, [folder])
-        self.timer.daemon = True
+        self.since, self.timer = time.perf_counter(), None
         function = getattr(dispatcher, "py_func", None)  # other libraries compile too
         if not self.said and str(getattr(function, "__module__", "")).startswith("widemargin."):
+            folder = dispatcher.stats.cache_path
+            self.timer = threading.Timer(max(0.0, SILENCE - self.spent), self.say, [folder])
+            self.timer.daemon = True
             self.timer.start()
 
     def end(self) -> None:
-        if self.timer.is_alive():
+        if self.timer is not None:
             self.timer.cancel()
             self.spent += time.perf_counter() - self.since
         self.heeded.__exit__()
