@@ -10,6 +10,7 @@ import pytest
 from fresh import run
 from widemargin.core.borrowing import CHECKED, KNOWN, borrow, flat
 from widemargin.core.compiling.dispatch import compiled
+from widemargin.core.intrinsics.tiles import group_of
 
 
 @compiled
@@ -49,6 +50,11 @@ def beyond(function, index, size, axis=""):
     return f"{function}, line: index {index} is out of range for {size} entries{axis}"
 
 
+#: Parts that stand for LLVM where indices are tested, and the rows of a third of a group in float64.
+ADDED = "widemargin.core.intrinsics.tiles._adder.<locals>.plain"
+SUMMED = "widemargin.core.intrinsics.tiles._plain_sum_sparse"
+few = group_of(8) // 3
+
 #: Calls of loops in a process of their own: what they return, or where the error is and what it says.
 CALLS = {
     "last_entry, a": 54.0,
@@ -71,18 +77,17 @@ CALLS = {
     "size_of_square, a, 2": 4,
     "size_of_square, a, 3": beyond("size_of_square", 8, 5),
     "exponentials, whole, 96": None,
-    "exponentials, a, 16": beyond("widemargin.core.intrinsics.exp._many", 7, 5),
+    "exponentials, a, 16": beyond("widemargin.core.intrinsics.exp._one_after_the_other", 5, 5),
     "claimed, counts, 2": 0,
-    "claimed, counts, 3": beyond("claimed", 3, 3),
-    "own_sums, Inner(), tile, 5, S": None,
-    "own_sums, Inner(), tile, 6, S": beyond("own_sums", 5, 5),
-    "sums_of_rows, Inner(), tile, S[:, :5].copy(), 99, 5, S": beyond("sums_of_rows", 99, 99),
-    "sums_of_rows, Inner(), tile, S[:, :5].copy(), 90, 5, S": None,
-    "sums_of_rows, Inner(), tile, S[:, :4].copy(), 0, 5, S": beyond("sums_of_rows", 4, 4),
-    "sums_of_sparse, Inner(), tile, slot, whole, indices, 1, S": None,
-    "sums_of_sparse, Inner(), tile, slot, whole, indices, 2, S": beyond("sums_of_sparse", 9, 7),
-    "sums_of_sparse, Inner(), tile[:2], slot, whole, indices, 1, S": beyond("sums_of_sparse", 2, 2),
-    "sums_of_sparse, Inner(), tile, slot, whole, indices, 3, S": beyond("sums_of_sparse", 2, 2),
+    "claimed, counts, 3": beyond("widemargin.core.intrinsics.atomics._claimed", 3, 3),
+    "sums_of_rows, Inner(), tiles, thirds, 0, listed, S": None,
+    "sums_of_rows, Inner(), tiles[:, :4].copy(), thirds, 0, listed, S": beyond(ADDED, 4, 4, " of axis 1"),
+    "sums_of_rows, Inner(), tiles, thirds[:, :4].copy(), 0, listed, S": beyond(ADDED, 4, 4, " of axis 1"),
+    "sums_of_rows, Inner(), tiles, thirds, 99, listed, S": beyond(ADDED, 99 // few, 3),
+    "sums_of_sparse, Inner(), tile, slot, whole, indices, 1, narrow": None,
+    "sums_of_sparse, Inner(), tile, slot, whole, indices, 2, narrow": beyond(SUMMED, 9, 7),
+    "sums_of_sparse, Inner(), tile[:2], slot, whole, indices, 1, narrow": beyond(SUMMED, 2, 2),
+    "sums_of_sparse, Inner(), tile, slot, whole, indices[:1].copy(), 2, narrow": beyond(SUMMED, 1, 1),
 }
 
 SCRIPT = """
@@ -94,7 +99,7 @@ from widemargin.core.intrinsics.exp import exp_many
 from widemargin.core.kernels.measures import Inner
 from widemargin.core.intrinsics.atomics import claim
 import widemargin.core.kernels.tiles
-from widemargin.core.intrinsics.tiles import add_few, add_own, sum_sparse
+from widemargin.core.intrinsics.tiles import BESIDE, add_few, group_of, sum_sparse
 
 @inlined
 def entry_of(a, k):
@@ -148,18 +153,16 @@ def claimed(counts, k):
     return claim(borrow(counts), k)
 
 @compiled
-def own_sums(measure, tile, end, out):
-    add_own(measure, tile, 0, end, out)
-
-@compiled
-def sums_of_rows(measure, tile, V, j, end, out):
-    add_few(measure, tile, V, j, 0, end, out)
+def sums_of_rows(measure, tiles, V, j, listed, out):
+    add_few(measure, tiles, 0, V, j, listed, 0, out, 0)
 
 @compiled
 def sums_of_sparse(measure, tile, slot, data, indices, end, out):
     sum_sparse(measure, tile, slot, data, indices, 0, end, out, 0)
 
-whole, A, tile, S = np.arange(100.0), np.zeros((3, 4)), np.zeros((5, 16)), np.zeros((99, 16))
+whole, A, tile, S = np.arange(100.0), np.zeros((3, 4)), np.zeros((5, 16)), np.zeros((99, 32))
+tiles, thirds = np.zeros((BESIDE, 5, 16)), np.zeros((3, 5, group_of(8) // 3))
+narrow, listed = np.zeros((9, 16)), np.array([[0, 5, *range(0, 80, 16)]])
 a, slot, indices, counts = whole[50:55], np.arange(7, dtype=np.int32), np.array([2, 9], np.int32), np.zeros(3, np.int64)
 found = {}
 for call in sys.argv[1:]:
@@ -189,7 +192,7 @@ def test_loops_have_tests_only_where_they_are_asked_for():
     anew = numba.njit(cut_columns.py_func)  # of machine code from a disk there is no text
     anew(np.zeros((2, 2)), 0, 0, 1)
     (text,) = anew.inspect_llvm().values()
-    assert ("widemargin_out_of_range" in text) is CHECKED
+    assert ("OutOfRange" in text) is CHECKED
 
 
 WITHOUT = """

@@ -66,7 +66,7 @@ def found(tmp_path_factory):
     both = {}
     for plain in "01":
         file = folder / f"{plain}.npz"
-        done = fresh.run(SCRIPT, plain, file, WIDEMARGIN_PLAIN=plain)
+        done = fresh.run(SCRIPT, plain, file, WIDEMARGIN_PLAIN=plain, WIDEMARGIN_CHECKED="")
         assert done.returncode == 0, done.stderr
         both[plain] = dict(np.load(file))
     return both

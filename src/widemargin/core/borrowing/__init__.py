@@ -21,29 +21,18 @@ from ...warning import warn
 from .settings import CHECKED, PLAIN, OutOfRange
 
 __all__ = [
-    "CHECKED", "INLINED_PART", "KNOWN", "LOOP", "PART", "PLAIN", "OutOfRange", "borrow", "check_index", "check_range",
-    "column", "flat", "keep", "square",
+    "CHECKED", "INLINED_PART", "KNOWN", "LOOP", "PART", "PLAIN", "OutOfRange", "borrow", "column", "flat", "keep",
+    "square",
 ]  # fmt: skip
 
 try:
     if PLAIN:
         raise ImportError("WIDEMARGIN_PLAIN is set")
-    from .arrays import borrow, check_index, check_range, column, flat, square
+    from .arrays import borrow, column, flat, square
     from .machine import INLINED_PART, LOOP, PART, keep
 except (ImportError, AttributeError) as missing:
     KNOWN = False
-    from .plain import (  # type: ignore[assignment]
-        INLINED_PART,
-        LOOP,
-        PART,
-        borrow,
-        check_index,
-        check_range,
-        column,
-        flat,
-        keep,
-        square,
-    )  # fmt: skip
+    from .plain import INLINED_PART, LOOP, PART, borrow, column, flat, keep, square  # type: ignore[assignment]
 
     warn(
         f"widemargin does not know Numba {numba.__version__} ({missing}): its loops are slower by up to 3 times, and "

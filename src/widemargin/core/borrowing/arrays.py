@@ -4,12 +4,11 @@ A borrowed array has the model of Numba's arrays, but nothing in it is counted, 
 NamedTuple is one address. With ``WIDEMARGIN_CHECKED=1`` every index is tested (:mod:`.settings`).
 """
 
-import ctypes
 import hashlib
 import operator
 import sys
 from functools import cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import types
 from numba.extending import (
@@ -23,75 +22,37 @@ from numba.extending import (
     register_model,
 )  # fmt: skip
 
-from .settings import CHECKED, FOUND, OutOfRange
-from .undocumented import ArrayType, AttributeTemplate, BaseLower, Constant, TypingError, arrayobj, binding, cgutils
+from .settings import CHECKED, OutOfRange
+from .undocumented import ArrayType, AttributeTemplate, BaseLower, Constant, TypingError, arrayobj, cgutils
 
 # ---------------------------------------------------------------- tests of indices
 
-binding.add_symbol("widemargin_out_of_range", ctypes.addressof(FOUND))
+BEYOND = "index {index} is out of range for {size} entries"
 
 
-def _refuse(context: Any, builder: Any, wrong: Any, index: Any, size: Any, sentence: str) -> None:
-    """Raise where ``wrong``, with the function and the line that are being compiled before the sentence."""
+def _refuse(context: Any, builder: Any, wrong: Any, index: Any, size: Any, why: str) -> None:
+    """Raise where ``wrong``, with the function and the line that are being compiled before the reason."""
     frame: Any = sys._getframe(1)
     while not isinstance(frame.f_locals.get("self"), BaseLower):
         frame = frame.f_back
     lower = frame.f_locals["self"]
-    name, found = lower.func_ir.func_id, ArrayType(index.type, 2)
-    sentence = f"{name.modname}.{name.func_qualname}, line {lower.loc.line}: {sentence}"
-    if "widemargin_out_of_range" not in builder.module.globals:
-        cgutils.add_global_variable(builder.module, found, "widemargin_out_of_range")
+    name = lower.func_ir.func_id
+    why = f"{name.modname}.{name.func_qualname}, line {lower.loc.line}: {why}"
     with cgutils.if_unlikely(builder, wrong):
-        values = builder.insert_value(builder.insert_value(Constant(found, None), index, 0), size, 1)
-        builder.store(values, builder.module.globals["widemargin_out_of_range"])
-        context.call_conv.return_user_exc(builder, OutOfRange, (sentence,), lower.loc, name.func_name)
+        found, kinds = (why, index, size), (None, types.intp, types.intp)
+        context.call_conv.return_dynamic_user_exc(builder, OutOfRange, found, kinds, lower.loc, name.func_name)
 
 
-def check_index(context: Any, builder: Any, size: Any, index: Any, axis: Any = 0) -> None:
-    """Where loops are checked, emit a test that 0 ≤ index < size."""
-    if CHECKED:
-        _refuse_index(context, builder, size, index, index, axis)
-
-
-def _refuse_index(context: Any, builder: Any, size: Any, place: Any, index: Any, axis: Any) -> None:
-    """Raise where there is no such place; ``index`` is what was asked for."""
-    words = "index {index} is out of range for {size} entries"
-    if isinstance(axis, int) and axis:
-        words += f" of axis {axis}"
-    _refuse(context, builder, builder.icmp_unsigned(">=", place, size), index, size, words)
-
-
-def check_range(context: Any, builder: Any, size: Any, start: Any, stop: Any) -> None:
-    """Where loops are checked, emit a test that 0 ≤ start and stop ≤ size."""
-    if CHECKED:
-        below = builder.icmp_signed("<", start, start.type(0))
-        wrong = builder.or_(below, builder.icmp_signed(">", stop, size))
-        index = builder.select(below, start, builder.sub(stop, stop.type(1)))
-        _refuse(context, builder, wrong, index, size, "index {index} is out of range for {size} entries")
-
-
-def _check(context: Any, builder: Any, array: Any, index_kind: Any, index: Any) -> None:
-    """Test an index of a borrowed array, as far as it is made of integers and slices without a step."""
-    if not CHECKED:
-        return
-    for axis, (kind, part) in enumerate(zip(*_parts(builder, index_kind, index), strict=True)):
-        size = builder.extract_value(array, [SHAPE, axis])
-        if isinstance(kind, types.Integer):
-            place = _position(context, builder, kind, part, size)
-            _refuse_index(context, builder, size, place, context.cast(builder, part, kind, types.intp), axis)
-        elif not isinstance(kind, types.SliceType):
-            return  # Numba's
-        elif not kind.has_step:
-            for end in (builder.extract_value(part, k) for k in (0, 1)):
-                words = "a slice of {size} entries has the end {index}, and borrowed arrays do not wrap"
-                _refuse(context, builder, builder.icmp_signed("<", end, end.type(0)), end, size, words)
+def _refuse_index(context: Any, builder: Any, place: Any, size: Any, axis: Any = None) -> None:
+    """Raise where there is no such place."""
+    why = f"{BEYOND} of axis {axis}" if isinstance(axis, int) and axis else BEYOND
+    _refuse(context, builder, builder.icmp_unsigned(">=", place, size), place, size, why)
 
 
 def _check_ordinary(context: Any, builder: Any, place: Any, size: Any, axis: Any = None) -> None:
     """Stands for Numba's own test, which does not say the index; Numba has added the size to a negative one."""
     negative = builder.icmp_signed("<", place, place.type(0))
-    index = builder.select(negative, builder.sub(place, size), place)
-    _refuse_index(context, builder, size, place, index, axis)
+    _refuse_index(context, builder, builder.select(negative, builder.sub(place, size), place), size, axis)
 
 
 if CHECKED:
@@ -163,11 +124,39 @@ def _shape(context: Any, builder: Any, kind: Any, array: Any) -> Any:
     return builder.extract_value(array, SHAPE)
 
 
-def _parts(builder: Any, index_kind: Any, index: Any) -> tuple[Any, Any]:
-    """The types and values of what an index has for each dimension."""
+class _Index(NamedTuple):
+    """An index of integers, one for each of the first dimensions, and perhaps the two ends of a slice of the next."""
+
+    places: list[Any]
+    ends: list[Any]
+
+
+def _understood(context: Any, builder: Any, array: Any, index_kind: Any, index: Any) -> _Index | None:
+    """An index as it stands, tested where loops are; None where it is of another sort.
+
+    An integer that is written as a negative number counts from the end, as in Python.
+    """
+    kinds, parts = (index_kind,), [index]
     if isinstance(index_kind, types.BaseTuple):
-        return index_kind.types, cgutils.unpack_tuple(builder, index)
-    return (index_kind,), [index]
+        kinds, parts = index_kind.types, cgutils.unpack_tuple(builder, index)
+    found, known = _Index([], []), True
+    for axis, (kind, part) in enumerate(zip(kinds, parts, strict=True)):
+        size = builder.extract_value(array, [SHAPE, axis])
+        if isinstance(kind, types.Integer):
+            is_negative = isinstance(part, Constant) and part.constant < 0
+            place = builder.add(part, size) if is_negative else context.cast(builder, part, kind, types.intp)
+            found.places.append(place)
+            if CHECKED:
+                _refuse_index(context, builder, place, size, axis)
+        elif isinstance(kind, types.SliceType) and not kind.has_step:
+            known = known and axis == len(kinds) - 1
+            found.ends[:] = (builder.extract_value(part, k) for k in (0, 1))
+            for end in found.ends if CHECKED else ():
+                words = "a slice of {size} entries has the end {index}, and borrowed arrays do not wrap"
+                _refuse(context, builder, builder.icmp_signed("<", end, end.type(0)), end, size, words)
+        else:
+            known = False
+    return found if known else None
 
 
 def _address(builder: Any, kind: Any, array: Any, places: list[Any]) -> Any:
@@ -184,45 +173,17 @@ def _address(builder: Any, kind: Any, array: Any, places: list[Any]) -> Any:
     return cgutils.pointer_add(builder, data, reduce(builder.add, steps))
 
 
-def _entry(context: Any, builder: Any, kind: Any, array: Any, index_kind: Any, index: Any) -> Any:
-    """The address of one entry; None where the index is not one integer for each dimension."""
-    kinds, parts = _parts(builder, index_kind, index)
-    if len(kinds) != kind.ndim or not all(isinstance(each, types.Integer) for each in kinds):
-        return None
-    return _address(builder, kind, array, _positions(context, builder, array, kinds, parts))
-
-
-def _position(context: Any, builder: Any, kind: Any, part: Any, size: Any) -> Any:
-    """An index as it stands; one that is written as a negative number counts from the end, as in Python."""
-    if isinstance(part, Constant) and part.constant < 0:
-        return builder.add(part, size)
-    return context.cast(builder, part, kind, types.intp)
-
-
-def _positions(context: Any, builder: Any, array: Any, kinds: Any, parts: list[Any]) -> list[Any]:
-    sizes = (builder.extract_value(array, [SHAPE, axis]) for axis in range(len(kinds)))
-    return [_position(context, builder, *each) for each in zip(kinds, parts, sizes, strict=True)]
-
-
-def _view(context: Any, builder: Any, signature: Any, array: Any, index: Any) -> Any:
-    """The rest of an array at its first indices, from one place to another in the next dimension if those are given;
-    None where the index is of another sort.
-    """
-    kind, index_kind = signature.args
-    kinds, parts = _parts(builder, index_kind, index)
-    cut = isinstance(kinds[-1], types.SliceType)
-    whole = kinds[:-1] if cut else kinds
-    if not all(isinstance(each, types.Integer) for each in whole) or (cut and kinds[-1].has_step):
-        return None
-    places = _positions(context, builder, array, whole, parts[: len(whole)])
-    axes = range(len(whole), kind.ndim)
+def _view(context: Any, builder: Any, signature: Any, array: Any, index: _Index) -> Any:
+    """The rest of an array at its first indices, from one place to another in the next dimension if those are given."""
+    kind, places = signature.args[0], index.places
+    axes = range(len(places), kind.ndim)
     shape = [builder.extract_value(array, [SHAPE, axis]) for axis in axes]
-    if cut:
-        first, last = (builder.extract_value(parts[-1], k) for k in (0, 1))
+    if index.ends:
+        first, last = index.ends
         last = builder.select(builder.icmp_signed("<", last, shape[0]), last, shape[0])
         length = builder.sub(last, first)
         shape[0] = builder.select(builder.icmp_signed(">", length, length.type(0)), length, length.type(0))
-        places.append(first)
+        places = [*places, first]
     strides = [builder.extract_value(array, [STRIDES, axis]) for axis in axes]
     return _array(context, builder, signature.return_type, _address(builder, kind, array, places), shape, strides)
 
@@ -245,27 +206,24 @@ def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any], s
 @lower_builtin(operator.getitem, BorrowedArray, types.BaseTuple)
 def _get_entry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind, index_kind = signature.args
-    _check(context, builder, args[0], index_kind, args[1])
-    if not isinstance(signature.return_type, types.Array):
-        place = _entry(context, builder, kind, args[0], index_kind, args[1])
-        return arrayobj.load_item(context, builder, kind, place)
-    view = _view(context, builder, signature, args[0], args[1])
-    if view is not None:
-        return view
-    several = isinstance(index_kind, types.BaseTuple)
-    by_numba = arrayobj.getitem_array_tuple if several else arrayobj.getitem_arraynd_intp
-    return by_numba(context, builder, signature, args)
+    found = _understood(context, builder, args[0], index_kind, args[1])
+    if found is None:
+        several = isinstance(index_kind, types.BaseTuple)
+        by_numba = arrayobj.getitem_array_tuple if several else arrayobj.getitem_arraynd_intp
+        return by_numba(context, builder, signature, args)
+    if isinstance(signature.return_type, types.Array):
+        return _view(context, builder, signature, args[0], found)
+    return arrayobj.load_item(context, builder, kind, _address(builder, kind, args[0], found.places))
 
 
 @lower_builtin(operator.setitem, BorrowedArray, types.Any, types.Any)
 def _set_entry(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     (kind, index_kind, value_kind), (array, index, value) = signature.args, args
-    _check(context, builder, array, index_kind, index)
-    place = _entry(context, builder, kind, array, index_kind, index)
-    if place is None:
+    found = _understood(context, builder, array, index_kind, index)
+    if found is None or found.ends or len(found.places) < kind.ndim:
         return arrayobj.setitem_array(context, builder, signature, args)
     value = context.cast(builder, value, value_kind, kind.dtype)
-    arrayobj.store_item(context, builder, kind, value, place)
+    arrayobj.store_item(context, builder, kind, value, _address(builder, kind, array, found.places))
 
 
 # ---------------------------------------------------------------- tuples
@@ -354,6 +312,14 @@ def borrow(typingctx, value):
     return _lent(value)(value), codegen
 
 
+def _reshaped(context: Any, builder: Any, kind: Any, array: Any, shape: list[Any]) -> Any:
+    """The entries of a C-ordered array in another shape, whose strides are known to the compiler."""
+    strides = [context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))]
+    for size in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], size))
+    return _array(context, builder, kind, builder.extract_value(array, DATA), shape, strides)
+
+
 @intrinsic
 def flat(typingctx, array):
     """A C-ordered array as one borrowed dimension: its stride is then known to the compiler."""
@@ -362,9 +328,7 @@ def flat(typingctx, array):
     line = BorrowedArray(array.dtype, 1, "C", not array.mutable)
 
     def codegen(context, builder, signature, args):
-        data, size = builder.extract_value(args[0], DATA), builder.extract_value(args[0], ENTRIES)
-        step = context.get_abi_sizeof(context.get_data_type(array.dtype))
-        return _array(context, builder, line, data, [size], [context.get_constant(types.intp, step)])
+        return _reshaped(context, builder, line, args[0], [builder.extract_value(args[0], ENTRIES)])
 
     return line(array), codegen
 
@@ -372,14 +336,13 @@ def flat(typingctx, array):
 @intrinsic
 def column(typingctx, array):
     """A C-ordered array of one column, which the compiler then knows: it leaves out what is for several."""
-
-    def codegen(context, builder, signature, args):
-        step = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
-        shape = [builder.extract_value(args[0], ENTRIES), context.get_constant(types.intp, 1)]
-        return _array(context, builder, array, builder.extract_value(args[0], DATA), shape, [step, step])
-
     if array.layout != "C" or array.ndim != 2 or not isinstance(array, BorrowedArray):
         raise TypingError("column takes borrowed C-ordered matrices only")
+
+    def codegen(context, builder, signature, args):
+        shape = [builder.extract_value(args[0], ENTRIES), context.get_constant(types.intp, 1)]
+        return _reshaped(context, builder, array, args[0], shape)
+
     return array(array), codegen
 
 
@@ -391,9 +354,10 @@ def square(typingctx, line, size):
     whole = BorrowedArray(line.dtype, 2, "C", not line.mutable)
 
     def codegen(context, builder, signature, args):
-        step = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(line.dtype)))
-        strides = [builder.mul(args[1], step), step]
-        check_range(context, builder, builder.extract_value(args[0], ENTRIES), args[1], builder.mul(args[1], args[1]))
-        return _array(context, builder, whole, builder.extract_value(args[0], DATA), [args[1], args[1]], strides)
+        if CHECKED:
+            last = builder.sub(builder.mul(args[1], args[1]), args[1].type(1))
+            entries = builder.extract_value(args[0], ENTRIES)
+            _refuse(context, builder, builder.icmp_signed(">=", last, entries), last, entries, BEYOND)
+        return _reshaped(context, builder, whole, args[0], [args[1], args[1]])
 
     return whole(line, types.intp), codegen

@@ -46,12 +46,5 @@ def square(line, size):
     return line[: size * size].reshape((size, size))
 
 
-def check_index(*_: Any) -> None:
-    """No test: those of Numba are all there are."""
-
-
-check_range = check_index
-
-
 def keep(*_: Any) -> None:
     """No machine code is kept on disk."""

@@ -1,27 +1,20 @@
 """What the environment says of loops when this module is imported.
 
 With ``WIDEMARGIN_CHECKED=1`` loops are compiled with a test of every index: of borrowed arrays by :mod:`.arrays`,
-of ordinary ones by Numba, of what intrinsic functions read and write by ``check_index`` and ``check_range``. The first
-index that is out of range raises :class:`OutOfRange`. Without the variable none of the tests is compiled.
+of ordinary ones by Numba. What is written in LLVM has no tests, so plain versions stand for it. The first index that is
+out of range raises :class:`OutOfRange`. Without the variable none of the tests is compiled.
 
 With ``WIDEMARGIN_PLAIN=1`` everyday Numba has to do, as with a Numba that lacks what the library knows of its inside.
 Only tests set it.
 """
 
-import ctypes
 import os
 
 CHECKED, PLAIN = (os.environ.get(f"WIDEMARGIN_{name}", "0") not in ("", "0") for name in ("CHECKED", "PLAIN"))
 
-#: The last index that was out of range, and the size that it had to be below: compiled code writes them.
-FOUND = (ctypes.c_int64 * 2)()
-
 
 class OutOfRange(IndexError):
     """An index is out of range in a loop that was compiled with tests: says the function, the line and the index."""
-
-    def __init__(self, sentence: str, index: int | None = None, size: int | None = None) -> None:
-        super().__init__(sentence, *(FOUND if index is None else (index, size)))
 
     def __str__(self) -> str:
         sentence, index, size = self.args

@@ -4,7 +4,6 @@ Where a Numba lacks a name, :mod:`widemargin.core.borrowing` does without borrow
 module imports such names. (``cgutils``, ``errors`` and ``llvmlite`` are in the manual, for functions like these.)
 """
 
-from llvmlite import binding
 from llvmlite.ir import ArrayType, Constant
 from numba.core import cgutils
 from numba.core.caching import NullCache
@@ -21,6 +20,6 @@ from numba.np import arrayobj
 
 __all__ = [
     "ArrayType", "AttributeTemplate", "BaseLower", "CompileResult", "CompilerBase", "Constant", "DefaultPassBuilder",
-    "JITCodeLibrary", "NativeLowering", "NullCache", "PassManager", "TypingError", "arrayobj", "binding", "cgutils",
-    "dumps", "register_pass", "rtsys",
+    "JITCodeLibrary", "NativeLowering", "NullCache", "PassManager", "TypingError", "arrayobj", "cgutils", "dumps",
+    "register_pass", "rtsys",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """Generic functions that dispatch on the NamedTuple class of their first argument, and how loops are compiled.
 
 A primitive such as ``row_dot`` or ``slope`` is declared once with :func:`generic`
-and gets one implementation per layout, loss or kernel with ``@name.case(Class)``.
+and gets one implementation per layout, loss or kernel with ``@name.case(Class)``, or for
+several classes at once.
 The same table serves interpreted code (tests, debugging) and compiled code, where
 Numba chooses the case at compile time and puts it into its caller.
 
@@ -93,9 +94,9 @@ def generic(stub: Callable[..., Any]) -> Any:
 
     compile_within(call, choose)
 
-    def case(cls: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def case(*classes: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            table[cls] = function
+            table.update(dict.fromkeys(classes, function))
             return function
 
         return register

@@ -58,8 +58,6 @@ def _files(name: str) -> list[Path]:
     spec = getattr(module, "__spec__", None)
     if spec is None:
         return []
-    if hasattr(spec.loader, "archive"):
-        return [Path(spec.loader.archive)]
     folders = getattr(module, "__path__", None)
     if folders is None:
         return [Path(spec.origin)] if spec.has_location else []

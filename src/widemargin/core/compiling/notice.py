@@ -28,21 +28,33 @@ SECONDS = {
 }  # fmt: skip
 
 
-class Compilations(Listener):  # type: ignore[misc]
-    """Counts loops that are compiled, not their parts, and the seconds that they take."""
+class _Outermost(Listener):  # type: ignore[misc]
+    """Hears of the loops that are compiled, and not of what is compiled within them."""
 
-    def __init__(self) -> None:
-        self.loops, self.seconds, self._depth, self._since = 0, 0.0, 0, 0.0
+    _depth = 0
 
     def on_start(self, found: Any) -> None:
-        if self._depth == 0:
-            self.loops, self._since = self.loops + 1, time.perf_counter()
         self._depth += 1
+        if self._depth == 1:
+            self.begin(found.data["dispatcher"])
 
     def on_end(self, found: Any) -> None:
         self._depth -= 1
         if self._depth == 0:
-            self.seconds += time.perf_counter() - self._since
+            self.end()
+
+
+class Compilations(_Outermost):
+    """Counts loops that are compiled, not their parts, and the seconds that they take."""
+
+    def __init__(self) -> None:
+        self.loops, self.seconds, self._since = 0, 0.0, 0.0
+
+    def begin(self, dispatcher: Any) -> None:
+        self.loops, self._since = self.loops + 1, time.perf_counter()
+
+    def end(self) -> None:
+        self.seconds += time.perf_counter() - self._since
 
 
 @contextmanager
@@ -71,36 +83,33 @@ def _subject(estimator: Any, X: Any) -> str:
     return name + ("" if known is None else f", about {known} s")
 
 
-class _Notice(Listener):  # type: ignore[misc]
-    """Says once in a process, on the logger "widemargin", that a wait is compilation, and where its result is kept."""
+class _Notice(_Outermost):
+    """Says once in a process, on the logger "widemargin", that a wait is compilation, and where its result is kept.
+
+    Signals wait while a loop is compiled: an exception that is raised in a callback of LLVM would be lost.
+    """
 
     def __init__(self) -> None:
-        self.said, self.subject, self.spent, self.since, self.depth = False, "", 0.0, 0.0, 0
+        self.said, self.subject, self.spent, self.since = False, "", 0.0, 0.0
+        self.heeded = each_press()
         self.timer: threading.Timer | None = None
 
-    @staticmethod
-    def _is_ours(found: Any) -> bool:
-        function = getattr(found.data["dispatcher"], "py_func", None)  # other libraries compile too
-        return str(getattr(function, "__module__", "")).startswith("widemargin.")
-
-    def on_start(self, found: Any) -> None:
-        if self.said or not self._is_ours(found):
-            return
-        self.depth += 1
-        if self.depth == 1:
-            self.since = time.perf_counter()
-            folder = found.data["dispatcher"].stats.cache_path
+    def begin(self, dispatcher: Any) -> None:
+        self.heeded = each_press()
+        self.heeded.__enter__()
+        self.since, self.timer = time.perf_counter(), None
+        function = getattr(dispatcher, "py_func", None)  # other libraries compile too
+        if not self.said and str(getattr(function, "__module__", "")).startswith("widemargin."):
+            folder = dispatcher.stats.cache_path
             self.timer = threading.Timer(max(0.0, SILENCE - self.spent), self.say, [folder])
             self.timer.daemon = True
             self.timer.start()
 
-    def on_end(self, found: Any) -> None:
-        if self.depth == 0 or not self._is_ours(found):
-            return
-        self.depth -= 1
-        if self.depth == 0 and self.timer is not None:
+    def end(self) -> None:
+        if self.timer is not None:
             self.timer.cancel()
             self.spent += time.perf_counter() - self.since
+        self.heeded.__exit__()
 
     def say(self, folder: str | None) -> None:
         """The line; a logger that nobody has configured writes warnings to standard error."""
@@ -113,23 +122,6 @@ class _Notice(Listener):  # type: ignore[misc]
         )
 
 
-class _Heeded(Listener):  # type: ignore[misc]
-    """Lets signals wait while a loop is compiled: an exception that is raised in a callback of LLVM would be lost."""
-
-    def __init__(self) -> None:
-        self._open: list[each_press] = []  # loops that are compiled within others come last
-
-    def on_start(self, found: Any) -> None:
-        if threading.current_thread() is threading.main_thread():
-            self._open.append(each_press())
-            self._open[-1].__enter__()
-
-    def on_end(self, found: Any) -> None:
-        if threading.current_thread() is threading.main_thread():
-            self._open.pop().__exit__()
-
-
 _notice = _Notice()
 if event is not None:
     event.register("numba:compile", _notice)
-    event.register("numba:compile", _Heeded())

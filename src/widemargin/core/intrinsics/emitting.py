@@ -9,7 +9,7 @@ from typing import Any
 
 from numba.extending import intrinsic
 
-from ..borrowing import PLAIN
+from ..borrowing import CHECKED, PLAIN
 from ..compiling.dispatch import compile_within
 
 try:
@@ -19,8 +19,8 @@ try:
     from numba.core import cgutils
     from numba.core.errors import TypingError
 
-    #: Whether LLVM is written here; else plain versions stand for all of it.
-    EMITS = True
+    #: Whether LLVM is written here; else plain versions stand for all of it. Where indices are tested, theirs are.
+    EMITS = not CHECKED
     #: What the processor can do, in LLVM's words.
     FEATURES = binding.get_host_cpu_features()
 except ImportError:

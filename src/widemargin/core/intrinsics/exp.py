@@ -18,6 +18,7 @@ binary order of magnitude early, at 127.5 ln 2 ≈ 88.38 (float32) and
 against a longer format: 8.9e-8 (float32) and 1.6e-16 (float64).
 """
 
+from collections.abc import Callable
 from math import factorial, log
 from typing import Any, NamedTuple
 
@@ -25,8 +26,7 @@ import numpy as np
 from numba import njit, types
 from numpy.polynomial.chebyshev import cheb2poly, chebinterpolate
 
-from ..borrowing import check_range
-from ..compiling.dispatch import compile_within, inlined
+from ..compiling.dispatch import compile_within
 from .emitting import FUSED, emitted, ir
 
 #: Bytes of numbers whose exponentials are computed side by side.
@@ -64,24 +64,12 @@ SERIES = {
 }
 
 
-@inlined
-def _power32(shifted):
-    """2ⁿ, where n stands in the last bits of a float32."""
-    return np.int32((np.float32(shifted).view(np.int32) + 127) << 23).view(np.float32)
-
-
-@inlined
-def _power64(shifted):
-    """2ⁿ, where n stands in the last bits of a float64."""
-    return np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
-
-
-def _plain(number: Any, power: Any, series: _Series) -> Any:
-    """exp of one number of this type, as :func:`_emit` has it."""
+def _plain(number: Any, integer: Any, series: _Series) -> Any:
+    """exp of one number of this type, as :func:`_emit` has it; integers have as many bits."""
     smallest, largest, high, low, inverse, shift, one = map(
         number, (series.smallest, series.largest, -series.high, -series.low, 1.0 / log(2.0), 1.5 * 2.0**series.bits, 1)
     )
-    c, last = tuple(map(number, series.coefficients)), series.order - 4
+    c, last, offset, bits = tuple(map(number, series.coefficients)), series.order - 4, series.offset, series.bits
 
     def exponential(x):
         y = largest if x > largest else x
@@ -91,7 +79,8 @@ def _plain(number: Any, power: Any, series: _Series) -> Any:
         square, q = r * r, c[last + 2]
         for k in range(last, -1, -2):
             q = (c[k] + r * c[k + 1]) + square * q
-        return number(0) if x < smallest else (one + (r + square * q)) * power(shifted)
+        power = integer((number(shifted).view(integer) + offset) << bits).view(number)
+        return number(0) if x < smallest else (one + (r + square * q)) * power
 
     return exponential
 
@@ -126,17 +115,19 @@ def _emit(builder: Any, series: _Series, x: Any) -> Any:
     return builder.select(builder.fcmp_ordered("<", x, constant(series.smallest)), constant(0.0), result)
 
 
-_exp32 = _plain(np.float32, _power32, SERIES[types.float32])
-_exp64 = _plain(np.float64, _power64, SERIES[types.float64])
-_of_one32, _of_one64 = (njit(nogil=True, fastmath=FUSED)(each) for each in (_exp32, _exp64))
+def _of_one(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
+    """A function of one float32 or float64, in its own precision, for compiled loops; compiled alone for Python."""
+    single_alone, double_alone = (njit(nogil=True, fastmath=FUSED)(each) for each in (single, double))
+
+    def call(x):
+        return single_alone(x) if isinstance(x, np.float32) else double_alone(np.float64(x))
+
+    compile_within(call, lambda x: {types.float32: single, types.float64: double}.get(x), fastmath=FUSED)
+    return call
 
 
-def exp(x):
-    """exp of one float32 or float64, in its own precision; for compiled loops."""
-    return _of_one32(x) if isinstance(x, np.float32) else _of_one64(np.float64(x))
-
-
-compile_within(exp, lambda x: {types.float32: _exp32, types.float64: _exp64}.get(x), fastmath=FUSED)
+#: exp of one number.
+exp = _of_one(_plain(np.float32, np.int32, SERIES[types.float32]), _plain(np.float64, np.int64, SERIES[types.float64]))
 
 
 def exp_many(values, count):
@@ -158,7 +149,6 @@ def _exp_together(typingctx, values, j):
         array = context.make_array(values)(context, builder, args[0])
         itemsize = values.dtype.bitwidth // 8
         kind = ir.VectorType(context.get_data_type(values.dtype), TOGETHER // itemsize)
-        check_range(context, builder, array.nitems, args[1], builder.add(args[1], args[1].type(kind.count)))
         place = builder.bitcast(builder.gep(array.data, [args[1]]), kind.as_pointer())
         builder.store(_emit(builder, SERIES[values.dtype], builder.load(place, align=itemsize)), place, align=itemsize)
         return context.get_dummy_value()
@@ -176,10 +166,8 @@ compile_within(exp_many, lambda values, count: _many)
 
 def _exponential_of_few(number, order):
     """The exponential of one number of [−1, 1], the square of the series of exp(x/2) up to this order."""
-    lead, taylor = (
-        number(0.5**order / factorial(order)),
-        tuple(number(0.5**k / factorial(k)) for k in range(order - 1, -1, -1)),
-    )
+    lead, *rest = (number(0.5**k / factorial(k)) for k in range(order, -1, -1))
+    taylor = tuple(rest)
 
     def exponential(x):
         p = lead
@@ -190,13 +178,5 @@ def _exponential_of_few(number, order):
     return exponential
 
 
-_near32, _near64 = _exponential_of_few(np.float32, 7), _exponential_of_few(np.float64, 14)
-_of_near32, _of_near64 = (njit(nogil=True, fastmath=FUSED)(each) for each in (_near32, _near64))
-
-
-def exp_near_0(x):
-    """exp of one number of [−1, 1] up to 4e-7 of itself (float32) and to rounding (float64); for compiled loops."""
-    return _of_near32(x) if isinstance(x, np.float32) else _of_near64(np.float64(x))
-
-
-compile_within(exp_near_0, lambda x: {types.float32: _near32, types.float64: _near64}.get(x), fastmath=FUSED)
+#: exp of one number of [−1, 1], up to 4e-7 of itself (float32) and to rounding (float64).
+exp_near_0 = _of_one(_exponential_of_few(np.float32, 7), _exponential_of_few(np.float64, 14))

@@ -15,14 +15,6 @@ from ..compiling.dispatch import compile_within
 from .emitting import cgutils, emitted, ir
 
 
-def _larger(a, b):
-    return a if a > b else b
-
-
-def _smaller(a, b):
-    return a if a < b else b
-
-
 def _extreme(name: str, plain: Any) -> Any:
     @emitted(plain)
     def extreme(typingctx, a, b):
@@ -39,7 +31,8 @@ def _extreme(name: str, plain: Any) -> Any:
     return extreme
 
 
-larger, smaller = _extreme("maxnum", _larger), _extreme("minnum", _smaller)
+larger = _extreme("maxnum", lambda a, b: a if a > b else b)
+smaller = _extreme("minnum", lambda a, b: a if a < b else b)
 
 
 def largest_of(array):

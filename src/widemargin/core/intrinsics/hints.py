@@ -18,11 +18,7 @@ def emit_prefetch(builder: Any, pointer: Any) -> None:
     builder.call(function, [pointer, i32(0), i32(3), i32(1)])
 
 
-def _no_prefetch(array, index):
-    pass
-
-
-@emitted(_no_prefetch)
+@emitted(lambda array, index: None)
 def prefetch(typingctx, array, index):
     """Ask the memory system for the cache line of ``array[index]``; changes nothing."""
 
@@ -34,11 +30,7 @@ def prefetch(typingctx, array, index):
     return types.void(array, index), codegen
 
 
-def _not_one_by_one():
-    pass
-
-
-@emitted(_not_one_by_one)
+@emitted(lambda: None)
 def one_by_one(typingctx):
     """Keep the loop that this stands in from becoming vector code; it costs nothing."""
 
@@ -50,11 +42,7 @@ def one_by_one(typingctx):
     return types.void(), codegen
 
 
-def _narrow_registers():
-    pass
-
-
-@emitted(_narrow_registers)
+@emitted(lambda: None)
 def use_wide_registers(typingctx):
     """Let the loops of the function that calls this use 512-bit registers where the machine has them.
 

@@ -79,31 +79,22 @@ class RowCache:
     def slot_of(self) -> np.ndarray:
         return self.held.slot_of
 
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the buffer of rows."""
-        return self.rows.nbytes
+    def fetch(self, wanted: np.ndarray) -> np.ndarray:
+        """The slots of the wanted rows, distinct and at most ``capacity``; computes the rows that are missing.
 
-    @property
-    def filled_bytes(self) -> int:
-        """Bytes of the slots that were ever filled."""
-        return self._filled * self.rows.itemsize * self.rows.shape[1]
-
-    def _claim(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(slots of the wanted rows, positions in ``wanted`` of the missing ones).
-
-        ``wanted`` has distinct rows, at most ``capacity``. Missing rows get empty slots first, then the least recently
-        used ones; the caller writes the rows there.
+        Missing rows get empty slots first, then the least recently used ones.
         """
-        _, slot_of, row_in, used, clock = self.held
+        rows, slot_of, row_in, used, clock = self.held
         slots = slot_of[wanted]
         missing = (slots < 0).nonzero()[0]
         clock[0] += 1
         count, now = missing.size, clock[0]
+        self.hits += wanted.size - count
+        self.misses += count
         if count < wanted.size:
             used[slots if count == 0 else slots[slots >= 0]] = now
         if count:
-            rows, claimed = wanted[missing], np.arange(self._filled, min(self._filled + count, self.capacity))
+            new, claimed = wanted[missing], np.arange(self._filled, min(self._filled + count, self.capacity))
             self._filled += claimed.size
             if claimed.size < count:
                 used[claimed] = now
@@ -111,43 +102,15 @@ class RowCache:
                 claimed = np.concatenate([claimed, np.argpartition(used, more - 1)[:more]])
                 gone = row_in[claimed]
                 slot_of[gone[gone >= 0]] = -1
-            slots[missing] = slot_of[rows] = claimed
-            row_in[claimed], used[claimed] = rows, now
-        return slots, missing
-
-    def fetch(self, wanted: np.ndarray) -> np.ndarray:
-        """The slots of the wanted rows, distinct and at most ``capacity``; computes the rows that are missing."""
-        slots, missing = self._claim(wanted)
-        self.hits += wanted.size - missing.size
-        self.misses += missing.size
-        if missing.size:
+            slots[missing] = slot_of[new] = claimed
+            row_in[claimed], used[claimed] = new, now
             try:
-                self.matrix.fill(wanted[missing], slots[missing], self.rows)
+                self.matrix.fill(new, claimed, rows)
             except BaseException:
-                self.discard(wanted[missing])
+                slot_of[new] = row_in[claimed] = -1
+                used[claimed] = 0
                 raise
         return slots
-
-    def insert(self, wanted: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Store rows that were computed elsewhere, distinct and at most ``capacity``; returns their slots.
-
-        A row that was cached gets the new values. Neither hits nor misses change.
-        """
-        slots, _ = self._claim(wanted)
-        self.rows[slots] = values
-        return slots
-
-    def discard(self, unwanted: np.ndarray) -> None:
-        """Forget the rows that are cached among these; their slots are the next to be reused."""
-        slots = self.slot_of[unwanted]
-        slots = slots[slots >= 0]
-        self.slot_of[unwanted] = -1
-        self.held.row_in[slots] = -1
-        self.held.used[slots] = 0
-
-    def holds(self, wanted: np.ndarray) -> np.ndarray:
-        """Whether each of the wanted rows is cached."""
-        return self.slot_of[wanted] >= 0
 
     def part(self, rows: np.ndarray, columns: np.ndarray) -> Part:
         """The matrix between some rows and some columns, for one of several problems that share this cache."""

@@ -33,8 +33,8 @@ from ..compiling.dispatch import apart, compiled, generic, inlined
 from ..intrinsics.hints import use_wide_registers
 from ..rows.rows import CSRRows, DenseRows, as_rows, row_size
 from .kernels import finish
-from .measures import Absolute, Inner, Squared
-from .tiles import CHUNK, LANES, accumulate
+from .measures import Absolute, Inner, Squared, alone, term
+from .tiles import AHEAD, BESIDE, CHUNK, DEPTH, LANES, accumulate, group_of, list_features
 
 TILES = 8  # tiles of rows that are scored together, so that a vector is read once for all of them
 FIRST_ROWS = 1024  # rows of Z for sparse vectors at first, unless there are fewer features
@@ -171,24 +171,9 @@ def metric_of(kernel: Any) -> Metric:
     return Metric(kernel, kernel.measure(), BEYOND[kernel.measure]())
 
 
-@generic
-def term(measure, x, z):
-    """The term of one feature, with the values x and z."""
-
-
-@term.case(Squared)
-def term_squared(measure, x, z):
-    return (x - z) * (x - z)
-
-
 @term.case(SquaredBeyond)
 def term_squared_beyond(measure, x, z):
     return x * (x - (z + z))
-
-
-@term.case(Absolute)
-def term_absolute(measure, x, z):
-    return abs(x - z)
 
 
 @term.case(AbsoluteBeyond)
@@ -196,40 +181,14 @@ def term_absolute_beyond(measure, x, z):
     return abs(x - z) - abs(z)
 
 
-@term.case(Inner)
-def term_inner(measure, x, z):
-    return x * z
-
-
-@generic
-def alone(measure, x):
-    """The term of one feature in the size of a vector."""
-
-
-for _square in (Squared, SquaredBeyond, Inner):
-
-    @alone.case(_square)
-    def alone_square(measure, x):
-        return x * x
-
-
-for _absolute in (Absolute, AbsoluteBeyond):
-
-    @alone.case(_absolute)
-    def alone_absolute(measure, x):
-        return abs(x)
-
-
 @generic
 def base(measure, size):
     """The value at which the sum over a sparse row starts, for a vector of this size."""
 
 
-for _beyond in (SquaredBeyond, AbsoluteBeyond):
-
-    @base.case(_beyond)
-    def base_beyond(measure, size):
-        return size
+@base.case(SquaredBeyond, AbsoluteBeyond)
+def base_beyond(measure, size):
+    return size
 
 
 @base.case(Inner)
@@ -242,11 +201,9 @@ def own_sum(measure, size):
     """The measure of a vector with itself, from its size."""
 
 
-for _distance in (Squared, Absolute):
-
-    @own_sum.case(_distance)
-    def own_sum_distance(measure, size):
-        return 0.0
+@own_sum.case(Squared, Absolute)
+def own_sum_distance(measure, size):
+    return 0.0
 
 
 @own_sum.case(Inner)
@@ -553,8 +510,11 @@ def score_dense(X, metric, V, expansion, count, scale, out):
     """
     V, A, X, centre, out = borrow(V), borrow(expansion.A), borrow(X), borrow(expansion.vectors.centre), borrow(out)
     d, width = centre.size, V.shape[1]
-    tiles, total = np.ones((TILES, width, LANES), A.dtype), np.empty((TILES, A.shape[0], LANES), A.dtype)
-    S, K = np.empty((CHUNK, LANES), A.dtype), np.empty((CHUNK, LANES), A.dtype)
+    few, side = group_of(A.itemsize) // 3, BESIDE * LANES
+    groups, listed = in_groups(V, few), np.empty((-(-width // DEPTH), 2 + DEPTH + AHEAD), np.int64)
+    list_features(np.ones(width), 0, listed)
+    tiles, total = np.ones((TILES, width, LANES), A.dtype), np.empty((TILES // BESIDE, A.shape[0], side), A.dtype)
+    S, K = np.empty((CHUNK + 3 * few, side), A.dtype), np.empty((CHUNK, side), A.dtype)
     sums, k = flat(S), flat(K)
     for first in range(0, out.shape[0], TILES * LANES):
         used = min(TILES, (out.shape[0] - first + LANES - 1) // LANES)
@@ -568,13 +528,23 @@ def score_dense(X, metric, V, expansion, count, scale, out):
         total[:] = 0
         for a in range(0, count, CHUNK):
             b = min(a + CHUNK, count)
-            for u in range(used):
-                accumulate(V[a:b], metric.measure, tiles[u], S)
-                finish(metric.kernel, sums, (b - a) * LANES, k)
-                weigh(A, a, b, K, total[u])
+            for u in range(0, used, BESIDE):  # the last one may have a tile beside it that is not used
+                accumulate(metric.measure, tiles, u, u + BESIDE, groups[a // few :], b - a, listed, 0, S)
+                finish(metric.kernel, sums, (b - a) * side, k)
+                weigh(A, a, b, K, total[u // BESIDE])
         for r in range(min(used * LANES, out.shape[0] - first)):
             for c in range(A.shape[0]):
-                out[first + r, c] = scale * total[r // LANES, c, r % LANES]
+                out[first + r, c] = scale * total[r // side, c, r % side]
+
+
+@inlined
+def in_groups(V, few):
+    """The rows of V as thirds of groups, for :func:`.tiles.accumulate`."""
+    groups = np.zeros((-(-V.shape[0] // (3 * few)) * 3, V.shape[1], few), V.dtype)
+    for j in range(V.shape[0]):
+        for k in range(V.shape[1]):
+            groups[j // few, k, j % few] = V[j, k]
+    return groups
 
 
 @inlined
@@ -586,12 +556,12 @@ def weigh(A, a, b, K, total):
         while j + 4 <= b:
             p, q, r, s = row[j], row[j + 1], row[j + 2], row[j + 3]
             kp, kq, kr, ks = K[j - a], K[j - a + 1], K[j - a + 2], K[j - a + 3]
-            for t in range(LANES):
+            for t in range(K.shape[1]):
                 sums[t] += (p * kp[t] + q * kq[t]) + (r * kr[t] + s * ks[t])
             j += 4
         while j < b:
             p, kp = row[j], K[j - a]
-            for t in range(LANES):
+            for t in range(K.shape[1]):
                 sums[t] += p * kp[t]
             j += 1
 

@@ -70,7 +70,7 @@ def between(kernel, X, i, Z, j):
 
 
 def value_between(kernel, X, i, Z, j):
-    return value_of(kernel, row_sum(measure_of(kernel), X, i, Z, j))
+    return value_of(kernel, row_sum(X, i, Z, j, measure_of(kernel)))
 
 
 def kernel_class(name: str | None, measure: Any = None, **facts: Any) -> Callable[[Any], Any]:

@@ -50,7 +50,6 @@ from .tiles import (
     pack,
     packed_sums,
     scattered_sums,
-    tile_sums,
 )
 
 PER_ENTRY = 3.0 if BESIDE > 1 else 2.5 if NEON else 1.5  # time of a term by entries of sparse rows / time by tiles
@@ -119,6 +118,16 @@ def pays_to_pack(Z: CSRRows, itemsize: int) -> bool:
     return float(np.mean(features)) <= price * entries
 
 
+def _facing(recipe: Any, X: Any) -> Any:
+    """The recipe for other rows with the same columns."""
+    if isinstance(recipe, PairByPair):
+        return recipe._replace(X=X, same=False)
+    x_size = np.zeros(shape(X)[0], recipe.z_size.dtype)
+    if recipe.weight < 0.0:
+        (scattered_sums if isinstance(recipe, Scattered) else packed_sums)(recipe.measure, X, x_size)
+    return recipe._replace(X=X, x_size=x_size, same=False)
+
+
 class _FromRows:
     """Rows of K, computed from rows of the data."""
 
@@ -138,14 +147,15 @@ class _FromRows:
         data = Z.values if isinstance(Z, DenseRows) else Z.data
         self.dtype = np.dtype(data.dtype if dtype is None else dtype)
         self.entries_per_row = data.size // max(1, m)
-        self.recipe = self._choose()
+        own = self._choose()
+        self.recipe = own if Z is X else _facing(own, X)
         # working memory for sparse rows, one array for each thread that ever needed one
         self._slots = [self.recipe.slot] if isinstance(self.recipe, Scattered) else []
 
     def _choose(self) -> Packed | Scattered | PairByPair:
-        """Choose the measure, the dtype of the sums, and the sizes of Z, from Z and the kernel alone."""
-        kernel, X, Z, m = self.kernel, self.X, self.Z, self.shape[1]
-        sparse, same = isinstance(Z, CSRRows), kernel.unit_diagonal and Z is X
+        """How Z's rows are compared with themselves: measure, dtype and sizes depend on Z and the kernel alone."""
+        kernel, Z, m = self.kernel, self.Z, self.shape[1]
+        sparse, same = isinstance(Z, CSRRows), kernel.unit_diagonal
         accumulator = np.dtype(np.float64) if sparse else Z.values.dtype
         largest = largest_size(kernel.measure(), Z, self.threads) if kernel.of_distances else 0.0
         narrow = sparse and kernel.measure is Squared and self._fits_float32(largest)
@@ -162,7 +172,7 @@ class _FromRows:
                 accumulator = np.dtype(np.float64)
             cancels = self._cancels(largest, accumulator)
             if sparse and cancels:
-                return PairByPair(kernel, X, Z, same)
+                return PairByPair(kernel, Z, Z, same)
             if sparse:
                 measure, weight = (Overlap() if kernel.measure is Absolute else Inner()), -2.0
             elif kernel.measure is Squared and not cancels:
@@ -170,24 +180,22 @@ class _FromRows:
             else:
                 measure = kernel.measure()
         z_size = np.zeros(-(-m // CHUNK) * CHUNK, accumulator)
-        x_size = z_size if Z is X else np.zeros(self.shape[0], accumulator)
-        if weight < 0.0 and Z is not X:
-            (packed_sums if packed else scattered_sums)(measure, X, x_size)
         if not packed:
             if weight < 0.0:
                 scattered_sums(measure, Z, z_size)
-            return Scattered(kernel, measure, weight, X, Z, x_size, z_size, same, np.zeros(X.n_features, np.int32))
+            return Scattered(kernel, measure, weight, Z, Z, z_size, z_size, same, np.zeros(Z.n_features, np.int32))
         tiles = aligned((-(-m // (2 * LANES)) * 2, shape(Z)[1], LANES), accumulator)
 
         def write(first: int, last: int) -> None:
-            part = tiles[first:last]
-            pack(some_rows(Z, first * LANES, min(last * LANES, m)), part)
+            part, rows = tiles[first:last], some_rows(Z, first * LANES, min(last * LANES, m))
             if weight < 0.0:
-                tile_sums(measure, part, z_size[first * LANES : last * LANES])
+                pack(rows, part, measure, z_size[first * LANES : last * LANES])
+            else:
+                pack(rows, part)
 
         step = max(1, -(-len(tiles) // min(self.threads, 1 + tiles.size // WORTH_A_THREAD)))
         share(write, [(first, min(first + step, len(tiles))) for first in range(0, len(tiles), step)])
-        return Packed(kernel, measure, weight, X, tiles, x_size, z_size, same)
+        return Packed(kernel, measure, weight, Z, tiles, z_size, z_size, same)
 
     def _fits_float32(self, largest: float) -> bool:
         """Whether float32 is wanted and precise enough for sums of CSR rows with ‖z‖² ≤ ``largest``."""
@@ -201,15 +209,8 @@ class _FromRows:
     def facing(self, X: Any) -> "_FromRows":
         """The matrix of other rows with the same columns."""
         _check_layout("X", X)
-        other, recipe = copy.copy(self), self.recipe
-        other.X, other.shape = X, (shape(X)[0], self.shape[1])
-        if isinstance(recipe, PairByPair):
-            other.recipe = recipe._replace(X=X, same=False)
-            return other
-        x_size = np.zeros(other.shape[0], recipe.z_size.dtype)
-        if recipe.weight < 0.0:
-            (scattered_sums if isinstance(recipe, Scattered) else packed_sums)(recipe.measure, X, x_size)
-        other.recipe = recipe._replace(X=X, x_size=x_size, same=False)  # type: ignore[call-arg]
+        other = copy.copy(self)
+        other.X, other.shape, other.recipe = X, (shape(X)[0], self.shape[1]), _facing(self.recipe, X)
         return other
 
     def _piece(self, I: np.ndarray, places: np.ndarray, begun: np.ndarray, out: np.ndarray) -> None:

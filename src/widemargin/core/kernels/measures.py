@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compiling.dispatch import generic
+from ..compiling.dispatch import generic, inlined
 from ..rows.distant import Distant
-from ..rows.rows import CSRRows, DenseRows, row_norm2, shape
+from ..rows.rows import CSRRows, DenseRows, row_entries, shape
 from ..sharing import share
 
 SOME_ENTRIES = 2**18  # entries; how many are read at once, so that their terms stay in the processor's cache
@@ -39,125 +39,80 @@ class Overlap(NamedTuple):
 
 
 @generic
-def row_inner(X, i, Z, j):
-    """The inner product ⟨xᵢ, zⱼ⟩ of two rows, in float64."""
+def term(measure, x, z):
+    """The term of one feature, with the values x and z."""
 
 
-@row_inner.case(DenseRows)
-def row_inner_dense(X, i, Z, j):
-    x, z = X.values[i], Z.values[j]
-    total = 0.0
-    for k in range(x.size):
-        total += np.float64(x[k]) * np.float64(z[k])
-    return total
+@term.case(Inner)
+def term_inner(measure, x, z):
+    return x * z
 
 
-@row_inner.case(CSRRows)
-def row_inner_csr(X, i, Z, j):
-    p, p_end = X.indptr[i], X.indptr[i + 1]
-    q, q_end = Z.indptr[j], Z.indptr[j + 1]
-    total = 0.0
-    while p < p_end and q < q_end:
-        a, b = X.indices[p], Z.indices[q]
-        if a == b:
-            total += np.float64(X.data[p]) * np.float64(Z.data[q])
-        p += a <= b
-        q += b <= a
-    return total
+@term.case(Squared)
+def term_squared(measure, x, z):
+    return (x - z) * (x - z)
+
+
+@term.case(Absolute)
+def term_absolute(measure, x, z):
+    return abs(x - z)
 
 
 @generic
-def row_distance(X, i, Z, j, squared):
-    """‖xᵢ − zⱼ‖² if squared else ‖xᵢ − zⱼ‖₁, from the differences, in float64."""
+def alone(measure, x):
+    """The term of one feature in the size of a row."""
 
 
-@row_distance.case(DenseRows)
-def row_distance_dense(X, i, Z, j, squared):
+@alone.case(Inner, Squared)
+def alone_square(measure, x):
+    return x * x
+
+
+@alone.case(Absolute)
+def alone_absolute(measure, x):
+    return abs(x)
+
+
+@generic
+def row_sum(X, i, Z, j, measure):
+    """The measure of row i of X and row j of Z, of the same layout, in float64."""
+
+
+@row_sum.case(DenseRows)
+def row_sum_dense(X, i, Z, j, measure):
     x, z = X.values[i], Z.values[j]
     total = 0.0
-    if squared:
-        for k in range(x.size):
-            difference = np.float64(x[k]) - np.float64(z[k])
-            total += difference * difference
-    else:
-        for k in range(x.size):
-            total += abs(np.float64(x[k]) - np.float64(z[k]))
+    for k in range(x.size):
+        total += term(measure, np.float64(x[k]), np.float64(z[k]))
     return total
 
 
-@row_distance.case(CSRRows)
-def row_distance_csr(X, i, Z, j, squared):
+@row_sum.case(CSRRows)
+def row_sum_csr(X, i, Z, j, measure):
     p, p_end = X.indptr[i], X.indptr[i + 1]
     q, q_end = Z.indptr[j], Z.indptr[j + 1]
     total = 0.0
     while p < p_end or q < q_end:
         a = np.int64(X.indices[p]) if p < p_end else np.int64(X.n_features)
         b = np.int64(Z.indices[q]) if q < q_end else np.int64(X.n_features)
-        difference = 0.0
+        x, z = 0.0, 0.0
         if a <= b:
-            difference += np.float64(X.data[p])
+            x = np.float64(X.data[p])
             p += 1
         if b <= a:
-            difference -= np.float64(Z.data[q])
+            z = np.float64(Z.data[q])
             q += 1
-        total += difference * difference if squared else abs(difference)
+        total += term(measure, x, z)
     return total
 
 
-@generic
-def row_norm1(X, i):
-    """The sum of absolute values of row i, in float64."""
-
-
-@row_norm1.case(DenseRows)
-def row_norm1_dense(X, i):
-    total = 0.0
-    for x in X.values[i]:
-        total += abs(np.float64(x))
-    return total
-
-
-@row_norm1.case(CSRRows)
-def row_norm1_csr(X, i):
-    total = 0.0
-    for p in range(X.indptr[i], X.indptr[i + 1]):
-        total += abs(np.float64(X.data[p]))
-    return total
-
-
-@generic
-def row_sum(measure, X, i, Z, j):
-    """The measure of row i of X and row j of Z, of the same layout, in float64."""
-
-
-@row_sum.case(Inner)
-def row_sum_inner(measure, X, i, Z, j):
-    return row_inner(X, i, Z, j)
-
-
-@row_sum.case(Squared)
-def row_sum_squared(measure, X, i, Z, j):
-    return row_distance(X, i, Z, j, True)
-
-
-@row_sum.case(Absolute)
-def row_sum_absolute(measure, X, i, Z, j):
-    return row_distance(X, i, Z, j, False)
-
-
-@generic
+@inlined
 def own_size(measure, X, i):
     """The size of row i, ‖xᵢ‖² for Squared and ‖xᵢ‖₁ for Absolute, in float64."""
-
-
-@own_size.case(Squared)
-def own_size_squared(measure, X, i):
-    return row_norm2(X, i)
-
-
-@own_size.case(Absolute)
-def own_size_absolute(measure, X, i):
-    return row_norm1(X, i)
+    total = 0.0
+    for x in row_entries(X, i):
+        total += alone(measure, np.float64(x))
+    return total
 
 
 def largest_size(measure: Squared | Absolute, X: DenseRows | CSRRows | Distant, threads: int = 1) -> float:

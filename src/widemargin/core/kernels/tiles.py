@@ -43,10 +43,8 @@ from ..intrinsics.tiles import (
     SPARSE_BYTES,
     TERMS,
     add_few,
-    add_few_listed,
     add_many,
-    add_many_listed,
-    add_own,
+    add_term,
     group_of,
     sum_sparse,
 )  # fmt: skip
@@ -73,14 +71,11 @@ def _complete_inner(measure, sums, weight, x_size, z_size):
     pass
 
 
+@_complete.case(Squared, Absolute)
 def _add_sizes(measure, sums, weight, x_size, z_size):
     weight = sums.dtype.type(weight)
     for j in range(CHUNK):
         sums[j] = x_size + z_size[j] + weight * sums[j]
-
-
-_complete.case(Squared)(_add_sizes)
-_complete.case(Absolute)(_add_sizes)
 
 
 @generic
@@ -102,36 +97,15 @@ def dense_row_csr(X, i, room):
 
 
 @compiled
-def tile_sums(measure, tiles, out):
-    """out[i] ← the sum of row i of the tiles with itself, in the order of sums over tiles."""
-    tiles, out = borrow(tiles), borrow(out)
-    sums = np.empty(LANES, out.dtype)
-    for u in range(tiles.shape[0]):
-        sums[:] = 0
-        for k in range(0, tiles.shape[1], DEPTH):
-            add_own(measure, tiles[u], k, min(k + DEPTH, tiles.shape[1]), sums)
-        for t in range(LANES):
-            out[u * LANES + t] = sums[t]
-
-
-@compiled
 def scattered_sums(measure, X, out):
     """out[i] ← the sum of row i with itself, in the order of sums of a tile with a sparse row."""
     X, out = borrow(X), borrow(out)
-    longest = np.int64(0)
     for i in range(n_rows(X)):
-        longest = max(longest, np.int64(X.indptr[i + 1] - X.indptr[i]))
-    places = np.arange(longest).astype(np.int32)
-    lanes = SPARSE_BYTES // out.itemsize
-    tile, own = np.zeros((longest, lanes), out.dtype), np.empty(longest, out.dtype)
-    S = np.empty((1, lanes), out.dtype)
-    for i in range(n_rows(X)):
-        low, size = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1] - X.indptr[i])
-        for k in range(size):
-            own[k] = X.data[low + k]
-            tile[k, 0] = own[k]
-        sum_sparse(measure, tile, places, own, places, np.int64(0), size, S, np.int64(0))
-        out[i] = S[0, 0]
+        total = out.dtype.type(0)
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            x = out.dtype.type(X.data[p])
+            total = add_term(measure, total, x, x)
+        out[i] = total
 
 
 class Packed(NamedTuple):
@@ -183,18 +157,23 @@ def _compute(recipe, I, places, begun, last, out):
 
 
 @inlined
-def accumulate(V, measure, tile, S):
-    """S[j] ← Σₖ m(tile[k], V[j, k]) for every dense row of V; S has as many rows, rounded up to whole groups."""
-    few = group_of(S.itemsize) // 3
-    S[:] = 0
-    for k in range(0, V.shape[1], DEPTH):
-        end = min(k + DEPTH, V.shape[1])
+def accumulate(measure, tiles, first, last, V, rows, listed, stretches, sums):
+    """sums[j, 16 (v − first) + t] ← the measure of row t of tile v and row j of V for first ≤ v < last, j < rows.
+
+    V and ``listed`` are those of :func:`write_group`, with lists for so many stretches of each third of a group; 0 if
+    all thirds have the same lists. Later rows of ``sums``, up to whole groups, get numbers, too.
+    """
+    few = group_of(sums.itemsize) // 3
+    sums[:] = 0
+    for s in range(-(-V.shape[1] // DEPTH)):
         j = 0
-        while V.shape[0] - j > 2 * few:
-            add_many(measure, tile, V, j, k, end, S)
+        while rows - j > 2 * few:
+            for v in range(first, last, BESIDE):
+                add_many(measure, tiles, v, V, j, listed, j // few * stretches + s, sums, (v - first) * LANES)
             j += 3 * few
-        while j < V.shape[0]:
-            add_few(measure, tile, V, j, k, end, S)
+        while j < rows:
+            for v in range(first, last, BESIDE):
+                add_few(measure, tiles, v, V, j, listed, j // few * stretches + s, sums, (v - first) * LANES)
             j += few
 
 
@@ -203,28 +182,41 @@ def vanishes(measure):
     """Whether a term of the measure is 0 if x or z is."""
 
 
+@vanishes.case(Inner, Overlap)
 def _does(measure):
     return True
 
 
+@vanishes.case(Squared, Absolute)
 def _does_not(measure):
     return False
 
 
-vanishes.case(Inner)(_does)
-vanishes.case(Overlap)(_does)
-vanishes.case(Squared)(_does_not)
-vanishes.case(Absolute)(_does_not)
+@inlined
+def list_features(wanted, first, listed):
+    """List the features that are wanted (≠ 0), for each part of DEPTH features (stretch) in a row of ``listed``.
+
+    Such a row, from row ``first`` on, has the range of its features in V, then their positions in a tile, then the
+    positions of the first AHEAD of them in the next tiles, for prefetching.
+    """
+    width = wanted.size
+    for s in range(-(-width // DEPTH)):
+        g, count = first + s, 0
+        for k in range(s * DEPTH, min((s + 1) * DEPTH, width)):
+            if wanted[k] != 0:
+                listed[g, 2 + count] = k * LANES
+                count += 1
+        listed[g, 0], listed[g, 1] = s * DEPTH, s * DEPTH + count
+        for k in range(2, 2 + min(AHEAD, count)):
+            listed[g, count + k] = listed[g, k] + BESIDE * width * LANES
 
 
 @inlined
 def write_group(measure, X, I, start, end, V, third, listed, sums, room):
     """Write the rows I[start:end] of X, one group, to V from this third on, with only the features that they have.
 
-    V has the shape (third of a group, k, row of the third). Features are divided into parts of DEPTH (stretches). For
-    the first third of the group and each part, ``listed`` has the range of its features in V, then their positions in a
-    tile, then the positions of the first AHEAD of them in the next tiles, for prefetching. ``sums`` and ``room`` are
-    working memory of one number for each feature.
+    V has the shape (third of a group, k, row of the third). The lists of the group belong to its first third (see
+    :func:`list_features`). ``sums`` and ``room`` are working memory of one number for each feature.
     """
     width, few = sums.size, V.shape[2]
     stretches = -(-width // DEPTH)
@@ -234,15 +226,7 @@ def write_group(measure, X, I, start, end, V, third, listed, sums, room):
         row = dense_row(X, I[r], room)
         for k in range(width):
             sums[k] += abs(row[k])
-    for s in range(stretches):
-        g, count = third * stretches + s, 0
-        for k in range(s * DEPTH, min((s + 1) * DEPTH, width)):
-            if sums[k] != 0:
-                listed[g, 2 + count] = k * LANES
-                count += 1
-        listed[g, 0], listed[g, 1] = s * DEPTH, s * DEPTH + count
-        for k in range(2, 2 + min(AHEAD, count)):
-            listed[g, count + k] = listed[g, k] + BESIDE * width * LANES
+    list_features(sums, third * stretches, listed)
     for r in range(start, end):
         row, u, place = dense_row(X, I[r], room), third + (r - start) // few, (r - start) % few
         for s in range(stretches):
@@ -274,19 +258,7 @@ def _compute_packed(recipe, I, places, begun, last, out):
         a = claim(begun, start) * CHUNK
         while a < last:
             u, end_tile = a // LANES, min((a + CHUNK) // LANES, tiles.shape[0])
-            sums[:] = 0
-            for s in range(stretches):
-                j = 0
-                while rows - j > 2 * few:
-                    g = j // few * stretches + s
-                    for v in range(u, end_tile, BESIDE):
-                        add_many_listed(recipe.measure, tiles, v, V, j, listed, g, sums, (v - u) * LANES)
-                    j += many
-                while j < rows:
-                    g = j // few * stretches + s
-                    for v in range(u, end_tile, BESIDE):
-                        add_few_listed(recipe.measure, tiles, v, V, j, listed, g, sums, (v - u) * LANES)
-                    j += few
+            accumulate(recipe.measure, tiles, u, end_tile, V, rows, listed, stretches, sums)
             _map(recipe, I, places, start, end, a, last, sums, kept, out)
             a = claim(begun, start) * CHUNK
 
@@ -407,9 +379,31 @@ def _write_tiles_csr(X, tiles):
 
 
 @compiled
-def pack(X, tiles):
-    """tiles[u, k, t] ← feature k of row 16 u + t; rows after the last are 0."""
-    _write_tiles(borrow(X), borrow(tiles))
+def _write_and_sum(X, tiles, measure, out):
+    """Write rows into tiles, and out[i] ← the sum of row i with itself, for as many rows as ``out`` has places."""
+    X, tiles, out = borrow(X), borrow(tiles), borrow(out)
+    _write_tiles(X, tiles)
+    total, own = np.empty(LANES, tiles.dtype), np.empty(LANES, tiles.dtype)
+    for u in range(out.size // LANES):
+        tile = tiles[u]
+        own[:] = 0
+        for k in range(0, tile.shape[0], DEPTH):
+            total[:] = 0
+            for c in range(k, min(k + DEPTH, tile.shape[0])):
+                for t in range(LANES):
+                    total[t] = add_term(measure, total[t], tile[c, t], tile[c, t])
+            for t in range(LANES):
+                own[t] += total[t]
+        for t in range(LANES):
+            out[u * LANES + t] = own[t]
+
+
+def pack(X: Any, tiles: np.ndarray, measure: Any = Inner(), sums: np.ndarray | None = None) -> None:  # noqa: B008
+    """tiles[u, k, t] ← feature k of row 16 u + t; rows after the last are 0.
+
+    If ``sums`` is given, sums[i] ← the measure's sum of row i with itself, in the order of sums over tiles.
+    """
+    _write_and_sum(X, tiles, measure, np.empty(0, tiles.dtype) if sums is None else sums)
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -427,6 +421,5 @@ def packed_sums(measure: Any, X: Any, out: np.ndarray) -> None:
     tiles, sums = aligned((step // LANES, width, LANES), out.dtype), np.empty(step, out.dtype)
     for first in range(0, n, max(1, step)):
         last = min(first + step, n)
-        pack(some_rows(X, first, last), tiles)
-        tile_sums(measure, tiles, sums)
+        pack(some_rows(X, first, last), tiles, measure, sums)
         out[first:last] = sums[: last - first]

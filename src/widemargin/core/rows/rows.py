@@ -81,23 +81,26 @@ def row_size_csr(X, i):
 
 
 @generic
+def row_entries(X, i):
+    """The stored entries of row i."""
+
+
+@row_entries.case(DenseRows)
+def row_entries_dense(X, i):
+    return X.values[i]
+
+
+@row_entries.case(CSRRows)
+def row_entries_csr(X, i):
+    return X.data[X.indptr[i] : X.indptr[i + 1]]
+
+
+@inlined
 def row_norm2(X, i):
     """Squared Euclidean norm of row i, in float64."""
-
-
-@row_norm2.case(DenseRows)
-def row_norm2_dense(X, i):
-    total = 0.0
-    for j in range(X.values.shape[1]):
-        total += np.float64(X.values[i, j]) * np.float64(X.values[i, j])
-    return total
-
-
-@row_norm2.case(CSRRows)
-def row_norm2_csr(X, i):
-    total = 0.0
-    for p in range(X.indptr[i], X.indptr[i + 1]):
-        total += np.float64(X.data[p]) * np.float64(X.data[p])
+    row, total = row_entries(X, i), 0.0
+    for k in range(row.size):
+        total += np.float64(row[k]) * np.float64(row[k])
     return total
 
 

@@ -146,9 +146,11 @@ def _restore() -> None:
 class heeded(ContextDecorator):
     """Within this context signals wait for a safe place. The end of the outermost context is one."""
 
+    _is_users = False
+
     def __enter__(self) -> heeded:
         if _is_main():
-            _enter(False)
+            _enter(self._is_users)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -186,18 +188,14 @@ class each_press(heeded):
         super().__exit__(*exc)
 
 
-class at_once(ContextDecorator):
+class at_once(heeded):
     """Within :class:`heeded`, around the user's code: signals are delivered at once, wherever that code is."""
 
-    def __enter__(self) -> at_once:
-        safe_place()
-        if _is_main():
-            _enter(True)
-        return self
+    _is_users = True
 
-    def __exit__(self, *exc: object) -> None:
-        if _is_main():
-            _leave()
+    def __enter__(self) -> heeded:
+        safe_place()
+        return super().__enter__()
 
 
 class Interrupts:
