@@ -1,13 +1,11 @@
-"""Labels and arrays that are taken without scikit-learn's checks are those that the checks would return."""
+"""Labels that are taken without scikit-learn's checks are those that the checks would return."""
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import from_dtype
 
-from widemargin.estimators.fit.checking import _is_plain
 from widemargin.estimators.fit.labels import whole_labels
 
 DTYPES = [bool, np.int8, np.uint8, np.int16, np.uint16, np.int64, np.uint64, np.float16, np.float32,
@@ -56,25 +54,3 @@ def test_small_numbers_are_compared_without_a_warning():
     classes, codes = whole_labels(np.array([1.0, 0.0, 1.0], np.float16))
     assert classes.dtype == np.float16
     np.testing.assert_array_equal(codes, [1, 0, 1])
-
-
-def test_plain_arrays_are_finite_canonical_and_of_one_length(rng):
-    X, y = rng.normal(size=(6, 3)), np.arange(6) % 2
-    for fine in (X, sp.csr_matrix(X), X.astype(np.float32)):
-        assert _is_plain(fine, y)
-    bad = X.copy()
-    bad[2, 1] = np.nan
-    for other in (
-        bad,
-        sp.csr_matrix(bad),
-        X.T,
-        np.asfortranarray(X),
-        X[:5],
-        X[:0],
-        X[:, :0],
-        X.tolist(),
-        X.astype(int),
-    ):
-        assert not _is_plain(other, y)
-    for targets in (y[:, None], y.tolist(), y.astype(str), np.where(y, np.inf, 0.0)):
-        assert not _is_plain(X, targets)

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..arguments import not_negative, positive
+from ..version import __version__
 from . import FINE, INTERRUPTED, say
 from .options import (
     DATA_OPTIONS,
+    JSON,
     TEXT,
     argument,
     check_share,
@@ -42,7 +44,7 @@ OPTIONS = [
     option("only", TEXT, None, "Solvers whose names have one of these words, with commas between: 'svc smo,sgd'."),
     option("skip", TEXT, None, "Solvers to leave out, likewise: 'incremental,scikit-learn'."),
     option("html", TEXT, None, "A page with the figures and the table."),
-    option("json", bool, False, "Print the result as JSON.", None, "--json"),
+    JSON,
     option("quiet", bool, False, "No word of what is going on.", None, "--quiet", "-q"),
 ]  # fmt: skip
 
@@ -75,7 +77,7 @@ def compare(**given: Any) -> int:
             results.append(result)  # noqa: PERF402 (what has ended stays after Ctrl-C)
     except KeyboardInterrupt:
         results.append(Result("", "interrupted"))
-    interrupted = bool(results) and results[-1].stop_reason == "interrupted"
+    interrupted = any(each.stop_reason == "interrupted" for each in results)
     results = [each for each in results if each.name]
     facts = _facts(given, examples, source, setting)
     if given["json"]:
@@ -92,15 +94,10 @@ def compare(**given: Any) -> int:
     if interrupted:
         say("widemargin: interrupted; these have ended")
         return INTERRUPTED
-    return FINE if any(each.error is not None for each in results) else _nothing(results)
-
-
-def _nothing(results: list[Any]) -> int:
-    """The exit code if no solver was trained: if one failed, the input is bad, and its sentence is told."""
     failed = [each.stop_reason for each in results if each.stop_reason.startswith("failed")]
-    if not failed:
-        return FINE
-    raise ValueError(f"no solver could train on this: {failed[0].removeprefix('failed: ')}")
+    if failed and all(each.error is None for each in results):
+        raise ValueError(f"no solver could train on this: {failed[0].removeprefix('failed: ')}")
+    return FINE
 
 
 def _setting(given: dict[str, Any]) -> Any:
@@ -136,8 +133,6 @@ def rows_of_file(given: dict[str, Any], labels: bool) -> tuple[Any, np.ndarray, 
         check_share(given["validation"])
     source = opened(given["data"], given)
     X, y = source.load()[:2]
-    if X.shape[0] == 0:
-        raise ValueError(f"{given['data']} holds no examples")
     y = with_whole_labels(y) if labels else _numbers(y, given["data"])
     if labels and np.unique(y).size < 2:
         raise ValueError(f"{given['data']} has rows of one class only, {y[0]}: there is nothing to tell apart")
@@ -174,20 +169,12 @@ def _facts(given: dict[str, Any], examples: Any, source: Any, setting: Any) -> d
         facts["skipped lines"] = source.skipped
     told = f"C = {setting.C:g}, γ = {setting.gamma:.4g}" + ("" if examples.labels else f", ε = {setting.epsilon:g}")
     facts["parameters"] = f"{told}, at most {setting.max_seconds:g} s each"
-    names = ("widemargin", "scikit-learn", "numpy", "scipy", "numba")
-    facts["versions"] = ", ".join(f"{name} {_version(name)}" for name in names)
+    others = ("scikit-learn", "numpy", "scipy", "numba")
+    facts["versions"] = ", ".join([f"widemargin {__version__}", *(f"{name} {version(name)}" for name in others)])
     facts["machine"] = f"{platform.machine()}, {os.cpu_count()} processors, {platform.system()}"
     facts["Python"] = platform.python_version()
     facts["command"] = command_line(compare, given)
     return facts
-
-
-def _version(package: str) -> str:
-    if package == "widemargin":
-        from ..version import __version__
-
-        return __version__
-    return version(package)
 
 
 def command_line(function: Any, given: dict[str, Any]) -> str:

@@ -31,19 +31,14 @@ def option(name: str, kind: Any, default: Any, help: str, panel: str | None = No
     flag = flag_of(name)
     flags = flags or ((f"{flag}/--no-{flag[2:]}",) if kind == SWITCH else (flag,))
     told = typer.Option(*flags, help=help, rich_help_panel=panel, show_default=default not in (None, False))
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_annotated(kind, told))
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
 
 
 def argument(name: str, kind: Any, help: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     """A positional argument of a command, as a parameter of its function."""
     told = typer.Argument(help=help, metavar=name.upper())
-    return inspect.Parameter(
-        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=_annotated(kind, told)
-    )
-
-
-def _annotated(kind: Any, told: Any) -> Any:
-    return Annotated[kind, told]
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, either, default=default, annotation=Annotated[kind, told])
 
 
 def with_options(*groups: list[inspect.Parameter]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -74,19 +69,21 @@ DATA_OPTIONS = [
     option("dtype", str, "float64", "float64 or float32.", DATA),
     option("max_memory", str, "256 MB", "Memory that reading in chunks may take.", DATA),
 ]  # fmt: skip
-DATA_NAMES = tuple(parameter.name for parameter in DATA_OPTIONS)
+#: Options of several commands.
+OUTPUT = option("output", str, "model.npz", "The model: .npz, .libsvm, .liblinear or .onnx.", None, "--output", "-o")
+JSON = option("json", bool, False, "Print the result as JSON.", None, "--json")
 
 
 def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
     """Open data with the data options that were given."""
     from ..data import open_data
 
-    options = {name: given[name] for name in DATA_NAMES if given.get(name) is not None}
+    options = {p.name: given[p.name] for p in DATA_OPTIONS if given.get(p.name) is not None}
     if "dtype" in options and options["dtype"] not in ("float32", "float64"):
         raise ValueError(f"--dtype must be float32 or float64, got {options['dtype']!r}")
-    if options.get("columns") is not None and isinstance(options["columns"], str):
-        options["columns"] = [name.strip() for name in options["columns"].split(",")]
-    if isinstance(options.get("target"), str) and re.fullmatch(r"-?\d+", options["target"]):
+    if "columns" in options:
+        options["columns"] = words(options["columns"])
+    if re.fullmatch(r"-?\d+", options.get("target", "")):
         options["target"] = int(options["target"])
     if path.startswith(("sklearn:", "openml:")):
         options.pop("format")
@@ -159,27 +156,24 @@ def described(cls: Any) -> dict[str, tuple[list[str], str]]:
 
 def estimator_options() -> list[inspect.Parameter]:
     """An option for each parameter that some estimator has."""
-    owners: dict[str, dict[str, Any]] = {}
-    names: dict[str, list[str]] = {}
-    sentence: dict[str, str] = {}
-    for name in ESTIMATORS:
-        cls = getattr(widemargin, name)
-        said = described(cls)
-        for parameter, given in parameters_of(cls).items():
-            owners.setdefault(parameter, {})[name] = given.default
-            taken, told = said.get(parameter, ([], ""))
-            names[parameter] = [*dict.fromkeys([*names.get(parameter, []), *taken])]
-            sentence[parameter] = sentence.get(parameter, "") or told
+    classes = {name: getattr(widemargin, name) for name in ESTIMATORS}
+    said = {name: described(cls) for name, cls in classes.items()}
+    had = {name: parameters_of(cls) for name, cls in classes.items()}
     options = []
-    for name, defaults in owners.items():
-        switch = all(isinstance(default, bool) for default in defaults.values())
-        told = " | ".join(names[name]) + ". " * bool(names[name] and sentence[name]) + sentence[name]
+    for name in dict.fromkeys(name for own in had.values() for name in own):
+        owners = [each for each in ESTIMATORS if name in had[each]]
+        texts = [said[each][name] for each in owners if name in said[each]]
+        told = " | ".join(dict.fromkeys(word for taken, _ in texts for word in taken))
+        sentence = next((sentence for _, sentence in texts if sentence), "")
+        told = ". ".join(filter(None, (told, sentence)))
         told += "." * bool(told)
-        if len(defaults) < len(ESTIMATORS):
-            told += f" ({', '.join(defaults)})"
-        values = {repr(default): default for default in defaults.values()}
-        if len(values) == 1 and not switch and None not in values.values() and len(next(iter(values))) < 20:
-            told += f" (default: {next(iter(values.values()))})"
+        if len(owners) < len(ESTIMATORS):
+            told += f" ({', '.join(owners)})"
+        defaults = [had[each][name].default for each in owners]
+        switch = all(isinstance(default, bool) for default in defaults)
+        values = set(map(repr, defaults))
+        if len(values) == 1 and not switch and defaults[0] is not None and len(*values) < 20:
+            told += f" (default: {defaults[0]})"
         options.append(option(name, SWITCH if switch else TEXT, None, told, MODEL))
     return options
 
@@ -215,24 +209,18 @@ def configured(name: str, text: str) -> Any:
 
 def made(name: str, given: dict[str, Any], **more: Any) -> Any:
     """Make the estimator of a name with the parameters that were given."""
-    cls = estimator_class(name)
-    known, asked = parameters_of(cls), {}
-    every = {parameter.name for parameter in estimator_options()}
+    cls, asked = estimator_class(name), {}
     for parameter, text in given.items():
-        if parameter not in every or text is None:
+        owners = [each for each in ESTIMATORS if parameter in parameters_of(getattr(widemargin, each))]
+        if not owners or text is None:
             continue
-        if parameter not in known:
-            owners = [each for each in ESTIMATORS if parameter in parameters_of(getattr(widemargin, each))]
+        if cls.__name__ not in owners:
             raise ValueError(
                 f"{flag_of(parameter)} is an option of {', '.join(owners)}, and the estimator is {cls.__name__}"
             )
         value = text if isinstance(text, bool) else value_of(text)
         asked[parameter] = str(text) if parameter == "checkpoint" else value
-    return cls(**{**asked, **{name: value for name, value in more.items() if name in _all_of(cls)}})
-
-
-def _all_of(cls: Any) -> Any:
-    return inspect.signature(cls.__init__).parameters
+    return cls(**{**asked, **more})
 
 
 def is_model(path: str) -> bool:

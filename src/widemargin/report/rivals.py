@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -108,10 +107,10 @@ def _in_epochs(result: Result, estimator: Any, examples: Examples, max_seconds: 
 
 @contextmanager
 def _children_ignore_ctrl_c() -> Iterator[None]:
-    """Let processes that start in this block ignore Ctrl-C, because the process that starts them ends them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Let processes that start in this block ignore Ctrl-C, because the process that starts them ends them.
+
+    The block is in the main thread, as the command is.
+    """
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
