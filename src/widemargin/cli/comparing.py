@@ -37,15 +37,15 @@ OPTIONS = [
     option("test", TEXT, None, "A file to measure the error on."),
     option("validation", float, 0.2, "Without --test: the share of the rows to measure the error on."),
     option("max_seconds", float, 30.0, "The time limit of each solver."),
-    option("C", float, 1.0, "C of all of them.", None, "--C"),
+    option("C", float, 1.0, "C of all of them."),
     option("gamma", str, "scale", "γ of the RBF kernel: a number, scale or auto."),
-    option("regression", bool, False, "The targets are numbers, not classes.", None, "--regression"),
+    option("regression", bool, False, "The targets are numbers, not classes."),
     option("epsilon", float, 0.1, "ε of the loss of regression."),
     option("only", TEXT, None, "Solvers whose names have one of these words, with commas between: 'svc smo,sgd'."),
     option("skip", TEXT, None, "Solvers to leave out, likewise: 'incremental,scikit-learn'."),
     option("html", TEXT, None, "A page with the figures and the table."),
     JSON,
-    option("quiet", bool, False, "No word of what is going on.", None, "--quiet", "-q"),
+    option("quiet", bool, False, "No word of what is going on.", short="-q"),
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,10 +27,12 @@ DATA, MODEL = "Data", "Parameters of the estimator"
 TEXT, WHOLE, NUMBER, SWITCH, TEXTS = (kind | None for kind in (str, int, float, bool, list[str]))
 
 
-def option(name: str, kind: Any, default: Any, help: str, panel: str | None = None, *flags: str) -> inspect.Parameter:
+def option(
+    name: str, kind: Any, default: Any, help: str, panel: str | None = None, short: str | None = None
+) -> inspect.Parameter:  # fmt: skip
     """An option of a command, as a parameter of its function."""
     flag = flag_of(name)
-    flags = flags or ((f"{flag}/--no-{flag[2:]}",) if kind == SWITCH else (flag,))
+    flags = (f"{flag}/--no-{flag[2:]}" if kind == SWITCH else flag, *filter(None, [short]))
     told = typer.Option(*flags, help=help, rich_help_panel=panel, show_default=default not in (None, False))
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
 
@@ -45,8 +48,7 @@ def with_options(*groups: list[inspect.Parameter]) -> Callable[[Callable[..., An
     """Give a function of ``**given`` the signature of these parameters."""
 
     def give(function: Callable[..., Any]) -> Callable[..., Any]:
-        found = [parameter for group in groups for parameter in group]
-        found.sort(key=lambda p: (p.kind, p.default is not inspect.Parameter.empty))
+        found = sorted(chain(*groups), key=lambda p: (p.kind, p.default is not inspect.Parameter.empty))
         function.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
         function.__annotations__ = {p.name: p.annotation for p in found}
         return function
@@ -70,8 +72,8 @@ DATA_OPTIONS = [
     option("max_memory", str, "256 MB", "Memory that reading in chunks may take.", DATA),
 ]  # fmt: skip
 #: Options of several commands.
-OUTPUT = option("output", str, "model.npz", "The model: .npz, .libsvm, .liblinear or .onnx.", None, "--output", "-o")
-JSON = option("json", bool, False, "Print the result as JSON.", None, "--json")
+OUTPUT = option("output", str, "model.npz", "The model: .npz, .libsvm, .liblinear or .onnx.", short="-o")
+JSON = option("json", bool, False, "Print the result as JSON.")
 
 
 def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
@@ -227,17 +229,12 @@ def is_model(path: str) -> bool:
     """Whether a file holds a model, of this library or of LIBSVM or LIBLINEAR."""
     import zipfile
 
-    from ..formats.text import READERS
+    from ..formats.text import format_of
 
     if not Path(path).is_file():
         return False
-    with open(path, "rb") as file:
-        start = file.read(64)
-    if start.startswith(b"PK"):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return "header.npy" in archive.namelist()
-        except zipfile.BadZipFile:
-            return False
-    words = start.split()
-    return bool(words) and words[0] in READERS
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "header.npy" in archive.namelist()
+    except zipfile.BadZipFile:
+        return format_of(path) is not None

@@ -52,9 +52,9 @@ def chunks_of(model: Any, like: dict[str, Any], given: dict[str, Any], labelled:
 @with_options(
     READ,
     [
-        option("output", TEXT, None, "A file for the predictions (default: standard output).", None, "--output", "-o"),
-        option("scores", bool, False, "Scores after each prediction, with tabs between.", None, "--scores"),
-        option("proba", bool, False, "Probabilities instead (models of the log-loss).", None, "--proba"),
+        option("output", TEXT, None, "A file for the predictions (default: standard output).", short="-o"),
+        option("scores", bool, False, "Scores after each prediction, with tabs between."),
+        option("proba", bool, False, "Probabilities instead (models of the log-loss)."),
     ],
     DATA_OPTIONS,
 )  # fmt: skip

@@ -17,8 +17,8 @@ from .options import TEXTS, argument, option, with_options
 FRAME = Path("benchmarks") / "papers" / "frame.py"
 
 OPTIONS = [
-    option("quick", bool, False, "A short trial, which leaves the repository's results alone.", None, "--quick"),
-    option("again", bool, False, "Run what was finished, too.", None, "--again"),
+    option("quick", bool, False, "A short trial, which leaves the repository's results alone."),
+    option("again", bool, False, "Run what was finished, too."),
 ]
 
 
@@ -64,7 +64,7 @@ def reproduce(**given: Any) -> None:
 @with_options(
     [
         argument("pages", TEXTS, "peers, auto, scaling, or all, which is the default.", None),
-        option("idle", bool, False, "Nobody else uses the machine: measure threads, too.", None, "--idle"),
+        option("idle", bool, False, "Nobody else uses the machine: measure threads, too."),
     ],
     OPTIONS,
 )

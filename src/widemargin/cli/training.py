@@ -45,16 +45,15 @@ OPTIONS = [
     argument("data", str, "The file to train on; '-' is standard input."),
     OUTPUT,
     option(
-        "estimator", str, "LinearSVC", "LinearSVC, SVC, BudgetedSVC, IncrementalSVC, LinearSVR, SVR …", None,
-        "--estimator", "-e",
+        "estimator", str, "LinearSVC", "LinearSVC, SVC, BudgetedSVC, IncrementalSVC, LinearSVR, SVR …", short="-e"
     ),
     option("validation", NUMBER, None, "The share of the rows that is held out to measure the error, such as 0.2."),
     option("test", TEXT, None, "A file to measure the error on."),
     option("history", TEXT, None, "A file that gets a line of JSON at each look at the run."),
     option("epochs", WHOLE, None, "Train in chunks of --max-memory, so many passes: for files larger than memory."),
     option("classes", TEXT, None, "With --epochs: all labels, with commas between, for a pipe, which is read once."),
-    option("strict", bool, False, "End with 1 if training did not converge.", None, "--strict"),
-    option("quiet", bool, False, "No progress.", None, "--quiet", "-q"),
+    option("strict", bool, False, "End with 1 if training did not converge."),
+    option("quiet", bool, False, "No progress.", short="-q"),
     JSON,
 ]  # fmt: skip
 

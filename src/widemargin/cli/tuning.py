@@ -42,15 +42,15 @@ SHOWN = 5
 OPTIONS = [
     argument("data", str, "The file to train on."),
     OUTPUT,
-    option("estimator", str, "LinearSVC", f"{', '.join(TUNED)}.", None, "--estimator", "-e"),
-    option("Cs", TEXT, None, "Values of C, with commas between (default: a logarithmic grid).", None, "--Cs"),
-    option("gammas", TEXT, None, "Values of γ, likewise (default: 1/64 to 16 times 'scale').", None, "--gammas"),
+    option("estimator", str, "LinearSVC", f"{', '.join(TUNED)}.", short="-e"),
+    option("Cs", TEXT, None, "Values of C, with commas between (default: a logarithmic grid)."),
+    option("gammas", TEXT, None, "Values of γ, likewise (default: 1/64 to 16 times 'scale')."),
     option("validation", float, 0.2, "The share of the rows that errors are measured on."),
     option("factor", int, 3, "By how much rungs grow, and candidates become fewer."),
     option("min_rows", int, 500, "The least number of rows to compare candidates on."),
     option("max_seconds", NUMBER, None, "A limit for all of it, training the best included."),
     JSON,
-    option("quiet", bool, False, "No word of what is going on.", None, "--quiet", "-q"),
+    option("quiet", bool, False, "No word of what is going on.", short="-q"),
 ]  # fmt: skip
 
 

@@ -141,7 +141,7 @@ class _Linear(TrainedByRun):
         facts = choosing.Facts.of(problem, float(self.tol))
         if exact and facts.d <= FEW_FEATURES and facts.ratio > UNLIKE:
             return True
-        if not choosing.goes_to_the_end(self) or not choosing.has_time(self, facts):
+        if not choosing.has_time(self, facts):
             return False
         return choosing.RULE.prefers_interior(facts, self.max_iter) if exact else facts.work <= choosing.MOST_WORK
 
@@ -164,8 +164,7 @@ class _Linear(TrainedByRun):
         return {"coef_": model.coef, "intercept_": model.intercept}
 
     def _adopt(self, model: LinearModel) -> None:
-        for name, value in self._attributes(model).items():
-            setattr(self, name, value)
+        vars(self).update(self._attributes(model))
 
     def _fit_problem(self, problem: Problem, started: float, X: Any, y: Any, labels: np.ndarray | None) -> None:
         """Train on a problem; go on from the last state when ``warm_start`` asks for it."""

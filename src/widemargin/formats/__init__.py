@@ -24,7 +24,7 @@ from typing import Any
 from .. import files
 from ..arguments import one_of
 from ..estimators.fit.fitting import TrainedByRun
-from .text import READERS
+from .text import format_of
 
 #: Formats that can be written, and the suffix of each.
 FORMATS = {"npz": ".npz", "libsvm": ".libsvm", "liblinear": ".liblinear", "onnx": ".onnx"}
@@ -121,12 +121,10 @@ def load(path: str | os.PathLike[str], cls: type = object, *, n_features: int | 
     ...     type(widemargin.load(path)).__name__
     'LinearSVC'
     """
-    with open(path, "rb") as file:
-        first = file.read(64).split()
-    reader = READERS.get(first[0]) if first else None
-    if reader is None:
+    format = format_of(path)
+    if format is None:
         return files.load(path, cls)
-    found = import_module(f"{__name__}.{reader}").read(path, n_features)
+    found = import_module(f"{__name__}.{format}").read(path, n_features)
     if not isinstance(found, cls):
         raise ValueError(
             f"{os.fspath(path)} holds no {cls.__name__} but a {type(found).__name__}: load it as what it is"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,13 +112,9 @@ def _vectors(machine: Machine) -> Any:
         yield from (f"0:{place + 1}" for place in machine.support.tolist())
         return
     d = machine.n_features
-    for k, row in enumerate(machine.vectors):
-        if sp.issparse(row):
-            row = row.tocoo()
-            order = np.argsort(row.col)
-            entries = dict(zip(row.col[order].tolist(), row.data[order].tolist(), strict=True))
-        else:
-            entries = {int(j): row[j] for j in np.flatnonzero(row)}
+    rows = sp.csr_matrix(machine.vectors).sorted_indices()
+    for k, (start, end) in enumerate(pairwise(rows.indptr)):
+        entries = dict(zip(rows.indices[start:end].tolist(), rows.data[start:end].tolist(), strict=True))
         if k == 0:
             entries.setdefault(d - 1, 0.0)
         yield " ".join(f"{j + 1}:{number(value)}" for j, value in entries.items())

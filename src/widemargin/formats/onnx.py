@@ -140,6 +140,7 @@ class _Graph:
             labels = self.constant(classes, {"b": np.bool_, "f": np.float64}.get(classes.dtype.kind, np.int64))
         else:
             labels = self.constant([str(label) for label in classes.tolist()], object)
+        self.label_type = self.constants[-1].data_type
         self.op("Gather", labels, code, name="label", axis=0)
         return scores
 
@@ -173,10 +174,7 @@ class _Graph:
             self.op("Identity", scores, name="scores")
         outputs = [helper.make_tensor_value_info("scores", types.DOUBLE, ["n"] if flat else ["n", None])]
         if classes is not None:
-            kind = {"b": types.BOOL, "i": types.INT64, "u": types.INT64, "f": types.DOUBLE}.get(
-                classes.dtype.kind, types.STRING
-            )
-            outputs.insert(0, helper.make_tensor_value_info("label", kind, ["n"]))
+            outputs.insert(0, helper.make_tensor_value_info("label", self.label_type, ["n"]))
         rows = helper.make_tensor_value_info("X", types.DOUBLE, ["n", machine.n_features])
         graph = helper.make_graph(self.nodes, machine.name, [rows], outputs, self.constants)
         opsets = [helper.make_opsetid("", OPSET)]

@@ -14,6 +14,13 @@ READERS = {b"svm_type": "libsvm", b"solver_type": "liblinear"}
 LARGEST = 2**31 - 1  # these programs have 32-bit integers
 
 
+def format_of(path: str | os.PathLike[str]) -> str | None:
+    """The format of a model text; None if the file is none."""
+    with open(path, "rb") as file:
+        words = file.read(64).split()
+    return READERS.get(words[0]) if words else None
+
+
 def number(value: Any) -> str:
     """The shortest text that reads back as the same float64."""
     return repr(float(value))

@@ -376,9 +376,9 @@ class KernelMachine(TrainedByRun):
         vectors: Any = self.support_vectors_
         centre = self._preparation.centre
         vectors = vectors if centre is None else vectors - centre
-        if isinstance(self._model, PairsModel):
-            return self._model.combined(vectors.toarray() if sp.issparse(vectors) else vectors)
-        return np.asarray(self._model.coef @ vectors)
+        if isinstance(self._model, PairsModel) and sp.issparse(vectors):
+            vectors = vectors.toarray()
+        return self._model.combined(vectors)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
