@@ -9,14 +9,14 @@ from typing import Any
 
 from numba import config
 
-from .options import DATA_OPTIONS, JSON, TEXT, TEXTS, WHOLE, argument, is_model, opened, option, with_options
+from .options import DATA_OPTIONS, JSON, argument, is_model, opened, option, with_options
 from .predicting import loaded
 from .training import facts, show
 
 
 @with_options(
     [
-        argument("file", TEXT, "A model, or data; without one: this installation.", None),
+        argument("file", str, "A model, or data; without one: this installation.", None),
         JSON,
     ],
     DATA_OPTIONS,
@@ -81,8 +81,8 @@ def _installation() -> dict[str, Any]:
 
 @with_options(
     [
-        argument("estimators", TEXTS, "LinearSVC, SVC, BudgetedSVC …; all if none is named.", None),
-        option("n_jobs", WHOLE, None, "Processes at a time (default: as many as processors)."),
+        argument("estimators", list[str], "LinearSVC, SVC, BudgetedSVC …; all if none is named.", None),
+        option("n_jobs", int, None, "Processes at a time (default: as many as processors)."),
     ]
 )
 def warmup(**given: Any) -> None:

@@ -18,7 +18,6 @@ from . import FINE, INTERRUPTED, say
 from .options import (
     DATA_OPTIONS,
     JSON,
-    TEXT,
     argument,
     check_share,
     opened,
@@ -34,16 +33,16 @@ from .training import check_output
 
 OPTIONS = [
     argument("data", str, "The file to train on."),
-    option("test", TEXT, None, "A file to measure the error on."),
+    option("test", str, None, "A file to measure the error on."),
     option("validation", float, 0.2, "Without --test: the share of the rows to measure the error on."),
     option("max_seconds", float, 30.0, "The time limit of each solver."),
     option("C", float, 1.0, "C of all of them."),
     option("gamma", str, "scale", "γ of the RBF kernel: a number, scale or auto."),
     option("regression", bool, False, "The targets are numbers, not classes."),
     option("epsilon", float, 0.1, "ε of the loss of regression."),
-    option("only", TEXT, None, "Solvers whose names have one of these words, with commas between: 'svc smo,sgd'."),
-    option("skip", TEXT, None, "Solvers to leave out, likewise: 'incremental,scikit-learn'."),
-    option("html", TEXT, None, "A page with the figures and the table."),
+    option("only", str, None, "Solvers whose names have one of these words, with commas between: 'svc smo,sgd'."),
+    option("skip", str, None, "Solvers to leave out, likewise: 'incremental,scikit-learn'."),
+    option("html", str, None, "A page with the figures and the table."),
     JSON,
     option("quiet", bool, False, "No word of what is going on.", short="-q"),
 ]  # fmt: skip
@@ -61,7 +60,6 @@ def compare(**given: Any) -> int:
       widemargin compare a9a.bz2 --only linear
     """
     from ..report import comparison
-    from ..report.results import Result
     from ..report.table import COLUMNS, rows_of, show_table
 
     setting = _setting(given)
@@ -70,15 +68,14 @@ def compare(**given: Any) -> int:
     examples, source = read(given, not given["regression"])
     setting = comparison.settled(setting, examples.X)
     estimators = comparison.chosen(comparison.contenders(examples, setting), words(given["only"]), words(given["skip"]))
-    results: list[Any] = []
+    results, interrupted = [], False
     begins = (lambda name: None) if given["quiet"] else (lambda name: say(f"{name} …"))
     try:
         for result in comparison.compare(estimators, examples, setting.max_seconds, begins):
-            results.append(result)  # noqa: PERF402 (what has ended stays after Ctrl-C)
+            results.append(result)
+            interrupted = result.stop_reason == "interrupted"
     except KeyboardInterrupt:
-        results.append(Result("", "interrupted"))
-    interrupted = any(each.stop_reason == "interrupted" for each in results)
-    results = [each for each in results if each.name]
+        interrupted = True
     facts = _facts(given, examples, source, setting)
     if given["json"]:
         print(json.dumps({"facts": facts, "results": [vars(each) for each in results]}, default=str))

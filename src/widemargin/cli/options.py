@@ -23,25 +23,27 @@ ESTIMATORS = ("LinearSVC", "LinearSVR", "SVC", "SVR", "BudgetedSVC", "BudgetedSV
 OWN = ("callbacks", "verbose", "warm_start", "cost_matrix", "decision_function_shape")
 #: Headings of groups of options in the help.
 DATA, MODEL = "Data", "Parameters of the estimator"
-#: Types of optional values for typer.
-TEXT, WHOLE, NUMBER, SWITCH, TEXTS = (kind | None for kind in (str, int, float, bool, list[str]))
 
 
 def option(
     name: str, kind: Any, default: Any, help: str, panel: str | None = None, short: str | None = None
 ) -> inspect.Parameter:  # fmt: skip
-    """An option of a command, as a parameter of its function."""
+    """An option of a command, as a parameter of its function. A switch whose default is None may be on or off."""
     flag = flag_of(name)
-    flags = (f"{flag}/--no-{flag[2:]}" if kind == SWITCH else flag, *filter(None, [short]))
+    flags = [f"{flag}/--no-{flag[2:]}" if kind is bool and default is None else flag, *filter(None, [short])]
     told = typer.Option(*flags, help=help, rich_help_panel=panel, show_default=default not in (None, False))
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+    return _parameter(name, inspect.Parameter.KEYWORD_ONLY, kind, default, told)
 
 
 def argument(name: str, kind: Any, help: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     """A positional argument of a command, as a parameter of its function."""
     told = typer.Argument(help=help, metavar=name.upper())
-    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Parameter(name, either, default=default, annotation=Annotated[kind, told])
+    return _parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, kind, default, told)
+
+
+def _parameter(name: str, way: Any, kind: Any, default: Any, told: Any) -> inspect.Parameter:
+    kind = kind | None if default is None else kind
+    return inspect.Parameter(name, way, default=default, annotation=Annotated[kind, told])
 
 
 def with_options(*groups: list[inspect.Parameter]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -60,14 +62,14 @@ def with_options(*groups: list[inspect.Parameter]) -> Callable[[Callable[..., An
 
 DATA_OPTIONS = [
     option("format", str, "auto", "libsvm, csv, parquet or npz; by default what the file looks like.", DATA),
-    option("target", TEXT, None, "CSV, Parquet: the column to predict (default: target, label, class or y).", DATA),
-    option("columns", TEXT, None, "CSV, Parquet: the columns to use, with commas between (default: all).", DATA),
-    option("categories", TEXT, None, "CSV, Parquet: 'onehot' makes a feature of each value of columns of text.", DATA),
-    option("delimiter", TEXT, None, "CSV: what stands between values.", DATA),
-    option("header", SWITCH, None, "CSV: whether the first line has the names of columns.", DATA),
-    option("n_features", WHOLE, None, "LIBSVM text: number of features, where the last ones may be absent.", DATA),
-    option("zero_based", SWITCH, None, "LIBSVM text: indices begin with 0 (default: if one is 0).", DATA),
-    option("on_bad_line", TEXT, None, "LIBSVM text, CSV: 'raise' (default), or 'skip', which counts them.", DATA),
+    option("target", str, None, "CSV, Parquet: the column to predict (default: target, label, class or y).", DATA),
+    option("columns", str, None, "CSV, Parquet: the columns to use, with commas between (default: all).", DATA),
+    option("categories", str, None, "CSV, Parquet: 'onehot' makes a feature of each value of columns of text.", DATA),
+    option("delimiter", str, None, "CSV: what stands between values.", DATA),
+    option("header", bool, None, "CSV: whether the first line has the names of columns.", DATA),
+    option("n_features", int, None, "LIBSVM text: number of features, where the last ones may be absent.", DATA),
+    option("zero_based", bool, None, "LIBSVM text: indices begin with 0 (default: if one is 0).", DATA),
+    option("on_bad_line", str, None, "LIBSVM text, CSV: 'raise' (default), or 'skip', which counts them.", DATA),
     option("dtype", str, "float64", "float64 or float32.", DATA),
     option("max_memory", str, "256 MB", "Memory that reading in chunks may take.", DATA),
 ]  # fmt: skip
@@ -176,7 +178,7 @@ def estimator_options() -> list[inspect.Parameter]:
         values = set(map(repr, defaults))
         if len(values) == 1 and not switch and defaults[0] is not None and len(*values) < 20:
             told += f" (default: {defaults[0]})"
-        options.append(option(name, SWITCH if switch else TEXT, None, told, MODEL))
+        options.append(option(name, bool if switch else str, None, told, MODEL))
     return options
 
 

@@ -13,7 +13,7 @@ from zipfile import is_zipfile
 import numpy as np
 from sklearn.base import is_classifier
 
-from .options import DATA_OPTIONS, JSON, TEXT, argument, opened_like, option, with_options
+from .options import DATA_OPTIONS, JSON, argument, opened_like, option, with_options
 from .training import show
 
 READ = [
@@ -52,7 +52,7 @@ def chunks_of(model: Any, like: dict[str, Any], given: dict[str, Any], labelled:
 @with_options(
     READ,
     [
-        option("output", TEXT, None, "A file for the predictions (default: standard output).", short="-o"),
+        option("output", str, None, "A file for the predictions (default: standard output).", short="-o"),
         option("scores", bool, False, "Scores after each prediction, with tabs between."),
         option("proba", bool, False, "Probabilities instead (models of the log-loss)."),
     ],

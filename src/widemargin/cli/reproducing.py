@@ -11,7 +11,7 @@ from typing import Any
 
 import widemargin
 
-from .options import TEXTS, argument, option, with_options
+from .options import argument, option, with_options
 
 #: A file that shows that a folder is a checkout.
 FRAME = Path("benchmarks") / "papers" / "frame.py"
@@ -48,7 +48,7 @@ def _that_goes_on() -> Iterator[None]:
         raise
 
 
-@with_options([argument("papers", TEXTS, "pegasos, simba, sbp, bsgd, incremental, or all.")], OPTIONS)
+@with_options([argument("papers", list[str], "pegasos, simba, sbp, bsgd, incremental, or all.")], OPTIONS)
 def reproduce(**given: Any) -> None:
     """Run the papers' experiments again, from a checkout.
 
@@ -63,7 +63,7 @@ def reproduce(**given: Any) -> None:
 
 @with_options(
     [
-        argument("pages", TEXTS, "peers, auto, scaling, or all, which is the default.", None),
+        argument("pages", list[str], "peers, auto, scaling, or all, which is the default.", None),
         option("idle", bool, False, "Nobody else uses the machine: measure threads, too."),
     ],
     OPTIONS,

@@ -18,10 +18,7 @@ from . import BAD_INPUT, FINE, INTERRUPTED, UNFINISHED, say
 from .options import (
     DATA_OPTIONS,
     JSON,
-    NUMBER,
     OUTPUT,
-    TEXT,
-    WHOLE,
     argument,
     check_share,
     estimator_options,
@@ -47,11 +44,11 @@ OPTIONS = [
     option(
         "estimator", str, "LinearSVC", "LinearSVC, SVC, BudgetedSVC, IncrementalSVC, LinearSVR, SVR …", short="-e"
     ),
-    option("validation", NUMBER, None, "The share of the rows that is held out to measure the error, such as 0.2."),
-    option("test", TEXT, None, "A file to measure the error on."),
-    option("history", TEXT, None, "A file that gets a line of JSON at each look at the run."),
-    option("epochs", WHOLE, None, "Train in chunks of --max-memory, so many passes: for files larger than memory."),
-    option("classes", TEXT, None, "With --epochs: all labels, with commas between, for a pipe, which is read once."),
+    option("validation", float, None, "The share of the rows that is held out to measure the error, such as 0.2."),
+    option("test", str, None, "A file to measure the error on."),
+    option("history", str, None, "A file that gets a line of JSON at each look at the run."),
+    option("epochs", int, None, "Train in chunks of --max-memory, so many passes: for files larger than memory."),
+    option("classes", str, None, "With --epochs: all labels, with commas between, for a pipe, which is read once."),
     option("strict", bool, False, "End with 1 if training did not converge."),
     option("quiet", bool, False, "No progress.", short="-q"),
     JSON,

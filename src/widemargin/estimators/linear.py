@@ -164,7 +164,7 @@ class _Linear(TrainedByRun):
         return {"coef_": model.coef, "intercept_": model.intercept}
 
     def _adopt(self, model: LinearModel) -> None:
-        vars(self).update(self._attributes(model))
+        self.__dict__.update(self._attributes(model))
 
     def _fit_problem(self, problem: Problem, started: float, X: Any, y: Any, labels: np.ndarray | None) -> None:
         """Train on a problem; go on from the last state when ``warm_start`` asks for it."""

@@ -72,18 +72,14 @@ def serve(pipe: Any, max_seconds: float) -> None:
             estimator.fit(examples.X, examples.y)
             result.seconds = time.perf_counter() - since
             pipe.send(("trained", None))
-            result.stop_reason = "max_iter" if _is_out_of_iterations(estimator) else "tol"
+            most = getattr(estimator, "max_iter", -1)  # −1 where there is no limit
+            result.stop_reason = "max_iter" if 0 < most <= np.max(getattr(estimator, "n_iter_", 0)) else "tol"
         describe(result, estimator, examples)
     except Exception as bad:
         pipe.send(("failed", " ".join(str(bad).split())))
         return
     said = {name: value for name, value in vars(result).items() if name != "name"}
     pipe.send(("done", said))
-
-
-def _is_out_of_iterations(estimator: Any) -> bool:
-    most = getattr(estimator, "max_iter", -1)
-    return most > 0 and np.max(getattr(estimator, "n_iter_", 0)) >= most
 
 
 def _in_epochs(result: Result, estimator: Any, examples: Examples, max_seconds: float) -> None:
