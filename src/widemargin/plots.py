@@ -86,7 +86,7 @@ def convergence(
     'epochs'
     """
     ax = _axes(ax)
-    named = _named(estimators)
+    named = {name: _history(each, "convergence") for name, each in _by_name(estimators).items()}
     for k, (name, history) in enumerate(named.items()):
         horizontal, vertical = history[x], history[y]
         known = np.isfinite(horizontal) & np.isfinite(vertical)
@@ -408,11 +408,11 @@ def stream(estimators: Any, X: Any, y: Any, *, part: int = 100, measure: str = "
         if lacks:
             remedy = "use measure='error', or IncrementalSVC" if lacks == ["duality_gap"] else "use IncrementalSVC"
             raise TypeError(f"stream with measure={measure!r} needs {lacks[0]}, which {each!r} lacks: {remedy}")
-    n = _same_length("stream", X, y)
+    _same_length("stream", X, y)
     ax = _axes(ax)
     for k, (name, each) in enumerate(named.items()):
-        seen, values = _along(each, X, np.asarray(y), range(0, n, int(part)), int(part), measure)
-        ax.plot(seen, values, **_series(k), label=name)
+        points = _along(each, X if hasattr(X, "shape") else np.asarray(X), np.asarray(y), int(part), measure)
+        ax.plot(*np.reshape(points, (-1, 2)).T, **_series(k), label=name)
     if measure == "gap":
         ax.set_yscale("log")
     return _labelled(ax, LABELS["examples"], MEASURES[measure], len(named) > 1)
@@ -594,19 +594,13 @@ def _few_ticks(axis: Any, span: float) -> None:
 # ---------------------------------------------------------------- arguments
 
 
-def _by_name(given: Any, is_one: Any) -> dict[str, Any]:
+def _by_name(given: Any) -> dict[str, Any]:
     """One thing, or those of a list or dictionary, by their names for the legend."""
     if isinstance(given, Mapping):
         return {str(name): each for name, each in given.items()}
-    if isinstance(given, Sequence) and not isinstance(given, str) and not is_one(given):
+    if isinstance(given, Sequence) and not isinstance(given, str):
         return {f"{i}: {type(each).__name__}": each for i, each in enumerate(given)}
     return {type(given).__name__: given}
-
-
-def _named(estimators: Any) -> dict[str, History]:
-    """Histories by name."""
-    found = _by_name(estimators, lambda each: isinstance(each, History))
-    return {name: _history(each, "convergence") for name, each in found.items()}
 
 
 def _history(estimator: Any, who: str) -> History:
@@ -621,7 +615,7 @@ def _history(estimator: Any, who: str) -> History:
 
 def _estimators(given: Any) -> dict[str, Any]:
     """Estimators to fit, by name."""
-    found = _by_name(given, lambda each: hasattr(each, "fit"))
+    found = _by_name(given)
     for each in found.values():
         if isinstance(each, type) or not hasattr(each, "fit"):
             raise TypeError(f"estimators must have fit and parameters, got {each!r}: give one, such as LinearSVC()")
@@ -650,12 +644,8 @@ def _labels(who: str, y: Any, classes: np.ndarray, n: int) -> np.ndarray:
     return places
 
 
-def _length(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
 def _same_length(who: str, X: Any, y: Any) -> int:
-    n = _length(X)
+    n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     if n != len(y):
         raise ValueError(f"{who} needs a label for each row, got {n} rows and {len(y)} labels")
     return n
@@ -847,23 +837,17 @@ def _cost(estimator: Any, X: Any, y: np.ndarray, chosen: np.ndarray, column: str
     return history.last(column)
 
 
-def _along(
-    estimator: Any, X: Any, y: np.ndarray, starts: range, part: int, measure: str
-) -> tuple[list[int], list[float]]:  # fmt: skip
+def _along(estimator: Any, X: Any, y: np.ndarray, part: int, measure: str) -> list[tuple[int, float]]:
     """(examples seen, measure) of a copy of the estimator after each part of a stream."""
     from sklearn.base import clone
 
-    model, seen, values = clone(estimator), [], []
-    first = {"classes": np.unique(y)}
-    rows = X if hasattr(X, "shape") else np.asarray(X)
-    for start in starts:
-        chosen = slice(start, min(start + part, y.size))
-        own, labels = _take(rows, chosen), y[chosen]
+    model, points, first = clone(estimator), [], {"classes": np.unique(y)}
+    for start in range(0, y.size, part):
+        end = min(start + part, y.size)
+        own, labels = _take(X, slice(start, end)), y[start:end]
         if measure == "error" and start > 0:
-            seen.append(chosen.stop)
-            values.append(float(np.mean(np.asarray(model.predict(own)) != labels)))
+            points.append((end, float(np.mean(np.asarray(model.predict(own)) != labels))))
         model.partial_fit(own, labels, **(first if start == 0 else {}))
         if measure == "gap":
-            seen.append(chosen.stop)
-            values.append(float(model.duality_gap()))
-    return seen, values
+            points.append((end, float(model.duality_gap())))
+    return points

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 from .running import Progress
-
-
-def _has_widgets() -> bool:
-    """Whether the packages that ``rich`` needs in a notebook are installed."""
-    try:
-        from IPython.display import display  # noqa: F401
-        from ipywidgets import Output  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 class ProgressBar:
@@ -32,17 +21,17 @@ class ProgressBar:
         self.title = title
         self._bar: Any = None
         self._task: Any = None
-        self._since = 0.0
 
     def __enter__(self) -> ProgressBar:
-        self._since = time.perf_counter()
         try:
             from rich import progress as rich
             from rich.console import Console
+
+            console = Console(file=sys.stderr)
+            if console.is_jupyter:  # where rich needs these
+                from IPython.display import display  # noqa: F401
+                from ipywidgets import Output  # noqa: F401
         except ImportError:
-            return self
-        console = Console(file=sys.stderr)
-        if console.is_jupyter and not _has_widgets():
             return self
         self._bar = rich.Progress(
             rich.TextColumn("[bold]{task.description}"),
@@ -85,11 +74,9 @@ class ProgressBar:
             print(f"{self.title}: {self._status(progress)}", file=sys.stderr)
 
     def _status(self, progress: Progress) -> str:
-        rate = progress.steps / max(progress.seconds, 1e-9)
-        parts = [f"epoch {progress.epochs:.4g}/{progress.max_epochs:.4g}"]
         row = progress.history.rows[-1] if len(progress.history) else {}
-        for name, label in (("objective", "objective"), ("gap", "gap"), ("validation_error", "validation")):
-            if name in row:
-                parts.append(f"{label} {row[name]:.5g}")
-        parts.append(f"{rate:.3g} steps/s")
-        return " · ".join(parts)
+        labels = {"objective": "objective", "gap": "gap", "validation_error": "validation"}
+        measured = [f"{label} {row[name]:.5g}" for name, label in labels.items() if name in row]
+        rate = progress.steps / max(progress.seconds, 1e-9)
+        epochs = f"epoch {progress.epochs:.4g}/{progress.max_epochs:.4g}"
+        return " · ".join([epochs, *measured, f"{rate:.3g} steps/s"])

@@ -70,7 +70,6 @@ def break_at(place, name, method, model, monkeypatch):
     if place == "weights":  # they are looked at when scikit-learn has set n_features_in_
         return {"sample_weight": -1.0}
     if place == "validation":
-        monkeypatch.setattr(checking, "_is_plain", lambda X, y: False)  # else scikit-learn's validation is not asked
         monkeypatch.setattr(checking, "validate_data", raising(KeyboardInterrupt(), checking.validate_data))
     elif place == "init":
         monkeypatch.setattr(of(SOLVERS, name), "init", raising(KeyboardInterrupt(), of(SOLVERS, name).init))

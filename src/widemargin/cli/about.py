@@ -9,15 +9,15 @@ from typing import Any
 
 from numba import config
 
-from .options import DATA_OPTIONS, TEXT, TEXTS, WHOLE, argument, is_model, opened, option, with_options
+from .options import DATA_OPTIONS, JSON, argument, is_model, opened, option, with_options
 from .predicting import loaded
 from .training import facts, show
 
 
 @with_options(
     [
-        argument("file", TEXT, "A model, or data; without one: this installation.", None),
-        option("json", bool, False, "Print the result as JSON.", None, "--json"),
+        argument("file", str, "A model, or data; without one: this installation.", None),
+        JSON,
     ],
     DATA_OPTIONS,
 )
@@ -29,9 +29,10 @@ def info(**given: Any) -> None:
     widemargin info
     """
     path = given["file"]
-    found = (
-        _installation() if path is None else _model(path, given["n_features"]) if is_model(path) else _data(path, given)
-    )
+    if path is None:
+        found = _installation()
+    else:
+        found = _model(path, given["n_features"]) if is_model(path) else _data(path, given)
     show(found, given["json"])
 
 
@@ -39,9 +40,8 @@ def _model(path: str, n_features: int | None) -> dict[str, Any]:
     model, like = loaded(path, n_features)
 
     found = facts(model)
-    given = model.get_params(deep=False).items()
-    plain = (str, bool, int, float)
-    found["parameters"] = {k: v if isinstance(v, plain) else repr(v) for k, v in given if v is not None}
+    given = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
+    found["parameters"] = {k: v if isinstance(v, (str, bool, int, float)) else repr(v) for k, v in given.items()}
     if "columns" in like:
         found["columns"] = like["columns"]
     elif like.get("zero_based"):
@@ -55,10 +55,8 @@ def _data(path: str, given: dict[str, Any]) -> dict[str, Any]:
     told = source.summary()
     found: dict[str, Any] = {"kind": type(source).__name__, "rows": told.n_rows, "features": told.n_features}
     found["entries"] = told.n_entries
-    if told.labels is not None and told.labels.size <= 100:
-        found["labels"] = told.labels.tolist()
-    elif told.labels is not None:
-        found["labels"] = f"{told.labels.size} different"
+    if told.labels is not None:
+        found["labels"] = told.labels.tolist() if told.labels.size <= 100 else f"{told.labels.size} different"
     if told.skipped:
         found["skipped lines"] = told.skipped
     return found
@@ -83,8 +81,8 @@ def _installation() -> dict[str, Any]:
 
 @with_options(
     [
-        argument("estimators", TEXTS, "LinearSVC, SVC, BudgetedSVC …; all if none is named.", None),
-        option("n_jobs", WHOLE, None, "Processes at a time (default: as many as processors)."),
+        argument("estimators", list[str], "LinearSVC, SVC, BudgetedSVC …; all if none is named.", None),
+        option("n_jobs", int, None, "Processes at a time (default: as many as processors)."),
     ]
 )
 def warmup(**given: Any) -> None:

@@ -47,11 +47,12 @@ def command(arguments: Sequence[str]) -> Any:
         help=HELP, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
-    words = [*arguments, *os.environ.get("COMP_WORDS", "").split(), *_completed()]
-    asked = chosen(words)
+    # bash completes the words of one variable, zsh and fish those of another
+    typed = (os.environ.get(name, "") for name in ("COMP_WORDS", "_TYPER_COMPLETE_ARGS"))
+    asked = chosen([*arguments, *" ".join(typed).split()])
     for name, (_, short) in COMMANDS.items():
-        function = function_of(name) if name == asked else _named(short)
-        app.command(name, no_args_is_help=name not in ("bench", "info", "warmup"))(function)
+        function, said = (function_of(name), None) if name == asked else (lambda: None, short)
+        app.command(name, help=said, no_args_is_help=name not in ("bench", "info", "warmup"))(function)
     app.callback(invoke_without_command=True)(_version)
     return typer.main.get_command(app)
 
@@ -76,18 +77,6 @@ def flags(arguments: Sequence[str]) -> set[str]:
         found |= set(options_of(function_of("train")))
     # names in brackets are no options, as in --solver 'Pegasos(batch_size=16)'
     return found - set(re.findall(r"[(,]\s*(\w+)\s*=", " ".join(arguments)))
-
-
-def _completed() -> list[str]:
-    """The words typed so far, when zsh or fish completes them."""
-    return os.environ.get("_TYPER_COMPLETE_ARGS", "").split()
-
-
-def _named(short: str) -> Any:
-    def stub() -> None: ...
-
-    stub.__doc__ = short
-    return stub
 
 
 def _version(

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..arguments import not_negative, positive
+from ..version import __version__
 from . import FINE, INTERRUPTED, say
 from .options import (
     DATA_OPTIONS,
-    TEXT,
+    JSON,
     argument,
     check_share,
     opened,
@@ -32,18 +33,18 @@ from .training import check_output
 
 OPTIONS = [
     argument("data", str, "The file to train on."),
-    option("test", TEXT, None, "A file to measure the error on."),
+    option("test", str, None, "A file to measure the error on."),
     option("validation", float, 0.2, "Without --test: the share of the rows to measure the error on."),
     option("max_seconds", float, 30.0, "The time limit of each solver."),
-    option("C", float, 1.0, "C of all of them.", None, "--C"),
+    option("C", float, 1.0, "C of all of them."),
     option("gamma", str, "scale", "γ of the RBF kernel: a number, scale or auto."),
-    option("regression", bool, False, "The targets are numbers, not classes.", None, "--regression"),
+    option("regression", bool, False, "The targets are numbers, not classes."),
     option("epsilon", float, 0.1, "ε of the loss of regression."),
-    option("only", TEXT, None, "Solvers whose names have one of these words, with commas between: 'svc smo,sgd'."),
-    option("skip", TEXT, None, "Solvers to leave out, likewise: 'incremental,scikit-learn'."),
-    option("html", TEXT, None, "A page with the figures and the table."),
-    option("json", bool, False, "Print the result as JSON.", None, "--json"),
-    option("quiet", bool, False, "No word of what is going on.", None, "--quiet", "-q"),
+    option("only", str, None, "Solvers whose names have one of these words, with commas between: 'svc smo,sgd'."),
+    option("skip", str, None, "Solvers to leave out, likewise: 'incremental,scikit-learn'."),
+    option("html", str, None, "A page with the figures and the table."),
+    JSON,
+    option("quiet", bool, False, "No word of what is going on.", short="-q"),
 ]  # fmt: skip
 
 
@@ -59,7 +60,6 @@ def compare(**given: Any) -> int:
       widemargin compare a9a.bz2 --only linear
     """
     from ..report import comparison
-    from ..report.results import Result
     from ..report.table import COLUMNS, rows_of, show_table
 
     setting = _setting(given)
@@ -68,15 +68,14 @@ def compare(**given: Any) -> int:
     examples, source = read(given, not given["regression"])
     setting = comparison.settled(setting, examples.X)
     estimators = comparison.chosen(comparison.contenders(examples, setting), words(given["only"]), words(given["skip"]))
-    results: list[Any] = []
+    results, interrupted = [], False
     begins = (lambda name: None) if given["quiet"] else (lambda name: say(f"{name} …"))
     try:
         for result in comparison.compare(estimators, examples, setting.max_seconds, begins):
-            results.append(result)  # noqa: PERF402 (what has ended stays after Ctrl-C)
+            results.append(result)
+            interrupted = result.stop_reason == "interrupted"
     except KeyboardInterrupt:
-        results.append(Result("", "interrupted"))
-    interrupted = bool(results) and results[-1].stop_reason == "interrupted"
-    results = [each for each in results if each.name]
+        interrupted = True
     facts = _facts(given, examples, source, setting)
     if given["json"]:
         print(json.dumps({"facts": facts, "results": [vars(each) for each in results]}, default=str))
@@ -92,15 +91,10 @@ def compare(**given: Any) -> int:
     if interrupted:
         say("widemargin: interrupted; these have ended")
         return INTERRUPTED
-    return FINE if any(each.error is not None for each in results) else _nothing(results)
-
-
-def _nothing(results: list[Any]) -> int:
-    """The exit code if no solver was trained: if one failed, the input is bad, and its sentence is told."""
     failed = [each.stop_reason for each in results if each.stop_reason.startswith("failed")]
-    if not failed:
-        return FINE
-    raise ValueError(f"no solver could train on this: {failed[0].removeprefix('failed: ')}")
+    if failed and all(each.error is None for each in results):
+        raise ValueError(f"no solver could train on this: {failed[0].removeprefix('failed: ')}")
+    return FINE
 
 
 def _setting(given: dict[str, Any]) -> Any:
@@ -136,8 +130,6 @@ def rows_of_file(given: dict[str, Any], labels: bool) -> tuple[Any, np.ndarray, 
         check_share(given["validation"])
     source = opened(given["data"], given)
     X, y = source.load()[:2]
-    if X.shape[0] == 0:
-        raise ValueError(f"{given['data']} holds no examples")
     y = with_whole_labels(y) if labels else _numbers(y, given["data"])
     if labels and np.unique(y).size < 2:
         raise ValueError(f"{given['data']} has rows of one class only, {y[0]}: there is nothing to tell apart")
@@ -174,20 +166,12 @@ def _facts(given: dict[str, Any], examples: Any, source: Any, setting: Any) -> d
         facts["skipped lines"] = source.skipped
     told = f"C = {setting.C:g}, γ = {setting.gamma:.4g}" + ("" if examples.labels else f", ε = {setting.epsilon:g}")
     facts["parameters"] = f"{told}, at most {setting.max_seconds:g} s each"
-    names = ("widemargin", "scikit-learn", "numpy", "scipy", "numba")
-    facts["versions"] = ", ".join(f"{name} {_version(name)}" for name in names)
+    others = ("scikit-learn", "numpy", "scipy", "numba")
+    facts["versions"] = ", ".join([f"widemargin {__version__}", *(f"{name} {version(name)}" for name in others)])
     facts["machine"] = f"{platform.machine()}, {os.cpu_count()} processors, {platform.system()}"
     facts["Python"] = platform.python_version()
     facts["command"] = command_line(compare, given)
     return facts
-
-
-def _version(package: str) -> str:
-    if package == "widemargin":
-        from ..version import __version__
-
-        return __version__
-    return version(package)
 
 
 def command_line(function: Any, given: dict[str, Any]) -> str:

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from ..arguments import one_of
-from .options import DATA_OPTIONS, TEXT, argument, is_model, opened, option, with_options
+from .options import DATA_OPTIONS, argument, is_model, opened, option, with_options
 
 
 @with_options(
     [
         argument("source", str, "A file of data, or of a model."),
         argument("output", str, "The new file; its ending says the format."),
-        option("to", TEXT, None, "The new format, where the ending does not say it."),
+        option("to", str, None, "The new format, where the ending does not say it."),
     ],
     DATA_OPTIONS,
 )

@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,36 +23,34 @@ ESTIMATORS = ("LinearSVC", "LinearSVR", "SVC", "SVR", "BudgetedSVC", "BudgetedSV
 OWN = ("callbacks", "verbose", "warm_start", "cost_matrix", "decision_function_shape")
 #: Headings of groups of options in the help.
 DATA, MODEL = "Data", "Parameters of the estimator"
-#: Types of optional values for typer.
-TEXT, WHOLE, NUMBER, SWITCH, TEXTS = (kind | None for kind in (str, int, float, bool, list[str]))
 
 
-def option(name: str, kind: Any, default: Any, help: str, panel: str | None = None, *flags: str) -> inspect.Parameter:
-    """An option of a command, as a parameter of its function."""
+def option(
+    name: str, kind: Any, default: Any, help: str, panel: str | None = None, short: str | None = None
+) -> inspect.Parameter:  # fmt: skip
+    """An option of a command, as a parameter of its function. A switch whose default is None may be on or off."""
     flag = flag_of(name)
-    flags = flags or ((f"{flag}/--no-{flag[2:]}",) if kind == SWITCH else (flag,))
+    flags = [f"{flag}/--no-{flag[2:]}" if kind is bool and default is None else flag, *filter(None, [short])]
     told = typer.Option(*flags, help=help, rich_help_panel=panel, show_default=default not in (None, False))
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_annotated(kind, told))
+    return _parameter(name, inspect.Parameter.KEYWORD_ONLY, kind, default, told)
 
 
 def argument(name: str, kind: Any, help: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     """A positional argument of a command, as a parameter of its function."""
     told = typer.Argument(help=help, metavar=name.upper())
-    return inspect.Parameter(
-        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=_annotated(kind, told)
-    )
+    return _parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, kind, default, told)
 
 
-def _annotated(kind: Any, told: Any) -> Any:
-    return Annotated[kind, told]
+def _parameter(name: str, way: Any, kind: Any, default: Any, told: Any) -> inspect.Parameter:
+    kind = kind | None if default is None else kind
+    return inspect.Parameter(name, way, default=default, annotation=Annotated[kind, told])
 
 
 def with_options(*groups: list[inspect.Parameter]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a function of ``**given`` the signature of these parameters."""
 
     def give(function: Callable[..., Any]) -> Callable[..., Any]:
-        found = [parameter for group in groups for parameter in group]
-        found.sort(key=lambda p: (p.kind, p.default is not inspect.Parameter.empty))
+        found = sorted(chain(*groups), key=lambda p: (p.kind, p.default is not inspect.Parameter.empty))
         function.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
         function.__annotations__ = {p.name: p.annotation for p in found}
         return function
@@ -63,30 +62,32 @@ def with_options(*groups: list[inspect.Parameter]) -> Callable[[Callable[..., An
 
 DATA_OPTIONS = [
     option("format", str, "auto", "libsvm, csv, parquet or npz; by default what the file looks like.", DATA),
-    option("target", TEXT, None, "CSV, Parquet: the column to predict (default: target, label, class or y).", DATA),
-    option("columns", TEXT, None, "CSV, Parquet: the columns to use, with commas between (default: all).", DATA),
-    option("categories", TEXT, None, "CSV, Parquet: 'onehot' makes a feature of each value of columns of text.", DATA),
-    option("delimiter", TEXT, None, "CSV: what stands between values.", DATA),
-    option("header", SWITCH, None, "CSV: whether the first line has the names of columns.", DATA),
-    option("n_features", WHOLE, None, "LIBSVM text: number of features, where the last ones may be absent.", DATA),
-    option("zero_based", SWITCH, None, "LIBSVM text: indices begin with 0 (default: if one is 0).", DATA),
-    option("on_bad_line", TEXT, None, "LIBSVM text, CSV: 'raise' (default), or 'skip', which counts them.", DATA),
+    option("target", str, None, "CSV, Parquet: the column to predict (default: target, label, class or y).", DATA),
+    option("columns", str, None, "CSV, Parquet: the columns to use, with commas between (default: all).", DATA),
+    option("categories", str, None, "CSV, Parquet: 'onehot' makes a feature of each value of columns of text.", DATA),
+    option("delimiter", str, None, "CSV: what stands between values.", DATA),
+    option("header", bool, None, "CSV: whether the first line has the names of columns.", DATA),
+    option("n_features", int, None, "LIBSVM text: number of features, where the last ones may be absent.", DATA),
+    option("zero_based", bool, None, "LIBSVM text: indices begin with 0 (default: if one is 0).", DATA),
+    option("on_bad_line", str, None, "LIBSVM text, CSV: 'raise' (default), or 'skip', which counts them.", DATA),
     option("dtype", str, "float64", "float64 or float32.", DATA),
     option("max_memory", str, "256 MB", "Memory that reading in chunks may take.", DATA),
 ]  # fmt: skip
-DATA_NAMES = tuple(parameter.name for parameter in DATA_OPTIONS)
+#: Options of several commands.
+OUTPUT = option("output", str, "model.npz", "The model: .npz, .libsvm, .liblinear or .onnx.", short="-o")
+JSON = option("json", bool, False, "Print the result as JSON.")
 
 
 def opened(path: str, given: dict[str, Any], **more: Any) -> Any:
     """Open data with the data options that were given."""
     from ..data import open_data
 
-    options = {name: given[name] for name in DATA_NAMES if given.get(name) is not None}
+    options = {p.name: given[p.name] for p in DATA_OPTIONS if given.get(p.name) is not None}
     if "dtype" in options and options["dtype"] not in ("float32", "float64"):
         raise ValueError(f"--dtype must be float32 or float64, got {options['dtype']!r}")
-    if options.get("columns") is not None and isinstance(options["columns"], str):
-        options["columns"] = [name.strip() for name in options["columns"].split(",")]
-    if isinstance(options.get("target"), str) and re.fullmatch(r"-?\d+", options["target"]):
+    if "columns" in options:
+        options["columns"] = words(options["columns"])
+    if re.fullmatch(r"-?\d+", options.get("target", "")):
         options["target"] = int(options["target"])
     if path.startswith(("sklearn:", "openml:")):
         options.pop("format")
@@ -159,28 +160,25 @@ def described(cls: Any) -> dict[str, tuple[list[str], str]]:
 
 def estimator_options() -> list[inspect.Parameter]:
     """An option for each parameter that some estimator has."""
-    owners: dict[str, dict[str, Any]] = {}
-    names: dict[str, list[str]] = {}
-    sentence: dict[str, str] = {}
-    for name in ESTIMATORS:
-        cls = getattr(widemargin, name)
-        said = described(cls)
-        for parameter, given in parameters_of(cls).items():
-            owners.setdefault(parameter, {})[name] = given.default
-            taken, told = said.get(parameter, ([], ""))
-            names[parameter] = [*dict.fromkeys([*names.get(parameter, []), *taken])]
-            sentence[parameter] = sentence.get(parameter, "") or told
+    classes = {name: getattr(widemargin, name) for name in ESTIMATORS}
+    said = {name: described(cls) for name, cls in classes.items()}
+    had = {name: parameters_of(cls) for name, cls in classes.items()}
     options = []
-    for name, defaults in owners.items():
-        switch = all(isinstance(default, bool) for default in defaults.values())
-        told = " | ".join(names[name]) + ". " * bool(names[name] and sentence[name]) + sentence[name]
+    for name in dict.fromkeys(name for own in had.values() for name in own):
+        owners = [each for each in ESTIMATORS if name in had[each]]
+        texts = [said[each][name] for each in owners if name in said[each]]
+        told = " | ".join(dict.fromkeys(word for taken, _ in texts for word in taken))
+        sentence = next((sentence for _, sentence in texts if sentence), "")
+        told = ". ".join(filter(None, (told, sentence)))
         told += "." * bool(told)
-        if len(defaults) < len(ESTIMATORS):
-            told += f" ({', '.join(defaults)})"
-        values = {repr(default): default for default in defaults.values()}
-        if len(values) == 1 and not switch and None not in values.values() and len(next(iter(values))) < 20:
-            told += f" (default: {next(iter(values.values()))})"
-        options.append(option(name, SWITCH if switch else TEXT, None, told, MODEL))
+        if len(owners) < len(ESTIMATORS):
+            told += f" ({', '.join(owners)})"
+        defaults = [had[each][name].default for each in owners]
+        switch = all(isinstance(default, bool) for default in defaults)
+        values = set(map(repr, defaults))
+        if len(values) == 1 and not switch and defaults[0] is not None and len(*values) < 20:
+            told += f" (default: {defaults[0]})"
+        options.append(option(name, bool if switch else str, None, told, MODEL))
     return options
 
 
@@ -215,41 +213,30 @@ def configured(name: str, text: str) -> Any:
 
 def made(name: str, given: dict[str, Any], **more: Any) -> Any:
     """Make the estimator of a name with the parameters that were given."""
-    cls = estimator_class(name)
-    known, asked = parameters_of(cls), {}
-    every = {parameter.name for parameter in estimator_options()}
+    cls, asked = estimator_class(name), {}
     for parameter, text in given.items():
-        if parameter not in every or text is None:
+        owners = [each for each in ESTIMATORS if parameter in parameters_of(getattr(widemargin, each))]
+        if not owners or text is None:
             continue
-        if parameter not in known:
-            owners = [each for each in ESTIMATORS if parameter in parameters_of(getattr(widemargin, each))]
+        if cls.__name__ not in owners:
             raise ValueError(
                 f"{flag_of(parameter)} is an option of {', '.join(owners)}, and the estimator is {cls.__name__}"
             )
         value = text if isinstance(text, bool) else value_of(text)
         asked[parameter] = str(text) if parameter == "checkpoint" else value
-    return cls(**{**asked, **{name: value for name, value in more.items() if name in _all_of(cls)}})
-
-
-def _all_of(cls: Any) -> Any:
-    return inspect.signature(cls.__init__).parameters
+    return cls(**{**asked, **more})
 
 
 def is_model(path: str) -> bool:
     """Whether a file holds a model, of this library or of LIBSVM or LIBLINEAR."""
     import zipfile
 
-    from ..formats.text import READERS
+    from ..formats.text import format_of
 
     if not Path(path).is_file():
         return False
-    with open(path, "rb") as file:
-        start = file.read(64)
-    if start.startswith(b"PK"):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return "header.npy" in archive.namelist()
-        except zipfile.BadZipFile:
-            return False
-    words = start.split()
-    return bool(words) and words[0] in READERS
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "header.npy" in archive.namelist()
+    except zipfile.BadZipFile:
+        return format_of(path) is not None

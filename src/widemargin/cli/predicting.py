@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from .options import DATA_OPTIONS, TEXT, argument, opened_like, option, with_options
+from .options import DATA_OPTIONS, JSON, argument, opened_like, option, with_options
 from .training import show
 
 READ = [
@@ -31,10 +33,7 @@ def loaded(path: str, n_features: int | None) -> tuple[Any, dict[str, Any]]:
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a model's file in it")
     model = load(path, TrainedByRun, n_features=n_features)
-    with open(path, "rb") as file:
-        if file.read(2) != b"PK":
-            return model, {}
-    header = read_header(path)
+    header = read_header(path) if is_zipfile(path) else {}
     if header.get("columns"):
         return model, header["columns"]
     return model, {"zero_based": header["zero_based"]} if isinstance(header.get("zero_based"), bool) else {}
@@ -53,9 +52,9 @@ def chunks_of(model: Any, like: dict[str, Any], given: dict[str, Any], labelled:
 @with_options(
     READ,
     [
-        option("output", TEXT, None, "A file for the predictions (default: standard output).", None, "--output", "-o"),
-        option("scores", bool, False, "Scores after each prediction, with tabs between.", None, "--scores"),
-        option("proba", bool, False, "Probabilities instead (models of the log-loss).", None, "--proba"),
+        option("output", str, None, "A file for the predictions (default: standard output).", short="-o"),
+        option("scores", bool, False, "Scores after each prediction, with tabs between."),
+        option("proba", bool, False, "Probabilities instead (models of the log-loss)."),
     ],
     DATA_OPTIONS,
 )  # fmt: skip
@@ -78,19 +77,18 @@ def predict(**given: Any) -> None:
         )
     with replacing(given["output"]) if given["output"] else nullcontext(sys.stdout.buffer) as file:
         for X, _ in chunks_of(model, like, given, labelled=False):
-            parts = [[str(label) for label in model.predict(X).tolist()]]
-            numbers = None
+            predicted = model.predict(X)
+            numbers: Any = np.empty((X.shape[0], 0))
             if given["proba"]:
                 numbers = model.predict_proba(X)
             elif given["scores"]:
-                numbers = model.decision_function(X) if is_classifier(model) else model.predict(X)
-            if numbers is not None:
-                rows = np.asarray(numbers).reshape(X.shape[0], -1).tolist()
-                parts.append(["\t".join(map(repr, row)) for row in rows])
-            file.write(("\n".join("\t".join(row) for row in zip(*parts)) + "\n").encode())
+                numbers = model.decision_function(X) if is_classifier(model) else predicted
+            rows = zip(predicted.tolist(), np.asarray(numbers).reshape(X.shape[0], -1).tolist())
+            lines = ("\t".join([str(label), *map(repr, row)]) for label, row in rows)
+            file.write(("\n".join(lines) + "\n").encode())
 
 
-@with_options(READ, [option("json", bool, False, "Print the result as JSON.", None, "--json")], DATA_OPTIONS)
+@with_options(READ, [JSON], DATA_OPTIONS)
 def evaluate(**given: Any) -> None:
     """Measure a model on a file with labels.
 
@@ -99,13 +97,12 @@ def evaluate(**given: Any) -> None:
     """
     model, like = loaded(given["model"], given["n_features"])
     labels = is_classifier(model)
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     n, squares, absolute, mean, spread = 0, 0.0, 0.0, 0.0, 0.0
     for X, y in chunks_of(model, like, given, labelled=True):
         predicted = model.predict(X)
         if labels:
-            for pair in zip(_names(y), _names(predicted)):
-                counts[pair] = counts.get(pair, 0) + 1
+            counts.update(zip(_names(y), _names(predicted)))
         else:
             wrong = predicted - y
             squares, absolute = squares + float(wrong @ wrong), absolute + float(np.abs(wrong).sum())
@@ -123,9 +120,9 @@ def evaluate(**given: Any) -> None:
                 f"{given['data']} has the labels {_listed(there)}, and the model tells {_listed(known)} apart: give "
                 "data with the labels that it was trained on"
             )
-        total = sum(count for (true, said), count in counts.items() if true == said)
-        found |= {"accuracy": round(total / n, 6), "error": round(1.0 - total / n, 6), "wrong": n - total}
-        found |= _by_class(counts)
+        right = sum(counts[label, label] for label in there)
+        found |= {"accuracy": round(right / n, 6), "error": round(1.0 - right / n, 6), "wrong": n - right}
+        found |= _by_class(counts, there)
     else:
         found |= {"R²": 1.0 - squares / spread if spread > 0.0 else float("nan"), "mean absolute error": absolute / n}
         found["root mean square error"] = float(np.sqrt(squares / n))
@@ -142,11 +139,11 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
 
 
-def _by_class(counts: dict[tuple[str, str], int]) -> dict[str, dict[str, Any]]:
+def _by_class(counts: Counter[tuple[str, str]], there: list[str]) -> dict[str, dict[str, Any]]:
     """Recall and precision of at most twenty classes. A class that is never predicted has no precision."""
     found = {}
-    for label in sorted({true for true, _ in counts})[:20]:
-        own = counts.get((label, label), 0)
+    for label in there[:20]:
+        own = counts[label, label]
         true = sum(count for (t, _), count in counts.items() if t == label)
         said = sum(count for (_, p), count in counts.items() if p == label)
         precision = own / said if said else None

@@ -11,14 +11,14 @@ from typing import Any
 
 import widemargin
 
-from .options import TEXTS, argument, option, with_options
+from .options import argument, option, with_options
 
 #: A file that shows that a folder is a checkout.
 FRAME = Path("benchmarks") / "papers" / "frame.py"
 
 OPTIONS = [
-    option("quick", bool, False, "A short trial, which leaves the repository's results alone.", None, "--quick"),
-    option("again", bool, False, "Run what was finished, too.", None, "--again"),
+    option("quick", bool, False, "A short trial, which leaves the repository's results alone."),
+    option("again", bool, False, "Run what was finished, too."),
 ]
 
 
@@ -48,7 +48,7 @@ def _that_goes_on() -> Iterator[None]:
         raise
 
 
-@with_options([argument("papers", TEXTS, "pegasos, simba, sbp, bsgd, incremental, or all.")], OPTIONS)
+@with_options([argument("papers", list[str], "pegasos, simba, sbp, bsgd, incremental, or all.")], OPTIONS)
 def reproduce(**given: Any) -> None:
     """Run the papers' experiments again, from a checkout.
 
@@ -63,8 +63,8 @@ def reproduce(**given: Any) -> None:
 
 @with_options(
     [
-        argument("pages", TEXTS, "peers, auto, scaling, or all, which is the default.", None),
-        option("idle", bool, False, "Nobody else uses the machine: measure threads, too.", None, "--idle"),
+        argument("pages", list[str], "peers, auto, scaling, or all, which is the default.", None),
+        option("idle", bool, False, "Nobody else uses the machine: measure threads, too."),
     ],
     OPTIONS,
 )

@@ -17,9 +17,8 @@ from sklearn.model_selection import train_test_split
 from . import BAD_INPUT, FINE, INTERRUPTED, UNFINISHED, say
 from .options import (
     DATA_OPTIONS,
-    NUMBER,
-    TEXT,
-    WHOLE,
+    JSON,
+    OUTPUT,
     argument,
     check_share,
     estimator_options,
@@ -41,19 +40,18 @@ UNMET = (
 
 OPTIONS = [
     argument("data", str, "The file to train on; '-' is standard input."),
-    option("output", str, "model.npz", "The model: .npz, .libsvm, .liblinear or .onnx.", None, "--output", "-o"),
+    OUTPUT,
     option(
-        "estimator", str, "LinearSVC", "LinearSVC, SVC, BudgetedSVC, IncrementalSVC, LinearSVR, SVR …", None,
-        "--estimator", "-e",
+        "estimator", str, "LinearSVC", "LinearSVC, SVC, BudgetedSVC, IncrementalSVC, LinearSVR, SVR …", short="-e"
     ),
-    option("validation", NUMBER, None, "The share of the rows that is held out to measure the error, such as 0.2."),
-    option("test", TEXT, None, "A file to measure the error on."),
-    option("history", TEXT, None, "A file that gets a line of JSON at each look at the run."),
-    option("epochs", WHOLE, None, "Train in chunks of --max-memory, so many passes: for files larger than memory."),
-    option("classes", TEXT, None, "With --epochs: all labels, with commas between, for a pipe, which is read once."),
-    option("strict", bool, False, "End with 1 if training did not converge.", None, "--strict"),
-    option("quiet", bool, False, "No progress.", None, "--quiet", "-q"),
-    option("json", bool, False, "Print the result as JSON.", None, "--json"),
+    option("validation", float, None, "The share of the rows that is held out to measure the error, such as 0.2."),
+    option("test", str, None, "A file to measure the error on."),
+    option("history", str, None, "A file that gets a line of JSON at each look at the run."),
+    option("epochs", int, None, "Train in chunks of --max-memory, so many passes: for files larger than memory."),
+    option("classes", str, None, "With --epochs: all labels, with commas between, for a pipe, which is read once."),
+    option("strict", bool, False, "End with 1 if training did not converge."),
+    option("quiet", bool, False, "No progress.", short="-q"),
+    JSON,
 ]  # fmt: skip
 
 
@@ -172,9 +170,8 @@ def _learn_whole(model: Any, given: dict[str, Any], journal: Journal) -> tuple[d
     share = given["validation"]
     if share is not None:
         check_share(share)
-        split = train_test_split(X, y, test_size=share, random_state=0, stratify=y if labels else None)
-        X, held_X, y, held_y = split
-        sets["validation"] = held_X, held_y
+        X, held, y, held_y = train_test_split(X, y, test_size=share, random_state=0, stratify=y if labels else None)
+        sets["validation"] = held, held_y
     model.set_params(callbacks=journal)
     try:
         model.fit(X, y)
@@ -190,18 +187,17 @@ def _learn_in_chunks(model: Any, given: dict[str, Any], journal: Journal) -> tup
     source, last = opened(given["data"], given), {"rows": 0, "epochs": 0}
 
     def noted(passed: Any) -> None:
-        last.update(rows=passed.rows, epochs=passed.epochs)
-        journal.write({"epochs": passed.epochs, "rows": passed.rows, "seconds": passed.seconds})
+        last.update(epochs=passed.epochs, rows=passed.rows)
+        journal.write({**last, "seconds": passed.seconds})
 
-    limit = getattr(model, "max_seconds", None)
     # as after training on the whole file, labels that are whole numbers are integers in the model
     classes = None if given["classes"] is None else _classes(given["classes"])
     if classes is None and is_classifier(model) and source.again:
         classes = source.summary().labels
         classes = None if classes is None else with_whole_labels(classes)  # None: too many, which train_on refuses
     train_on(
-        model, source, epochs=given["epochs"], classes=classes, max_seconds=limit, random_state=model.random_state,
-        callbacks=noted,
+        model, source, epochs=given["epochs"], classes=classes, max_seconds=model.max_seconds,
+        random_state=model.random_state, callbacks=noted,
     )  # fmt: skip
     return {**facts(model, last["rows"], source.skipped), "epochs": last["epochs"]}, source, {}
 
@@ -218,11 +214,8 @@ def facts(model: Any, rows: int | None = None, skipped: int = 0) -> dict[str, An
     """What commands print about a trained model."""
     found: dict[str, Any] = {"estimator": type(model).__name__, **({} if rows is None else {"rows": rows})}
     found |= {"features": int(model.n_features_in_), "stop_reason": getattr(model, "stop_reason_", "")}
-    if isinstance(found["stop_reason"], np.ndarray):
-        found["stop_reason"] = str(found["stop_reason"].ravel()[0])
-    certificate = getattr(model, "certificate_", None)
-    gap = getattr(certificate, "relative_gap", None)
-    if gap is not None and np.ndim(gap) == 0 and np.isfinite(gap):
+    gap = getattr(getattr(model, "certificate_", None), "relative_gap", None)
+    if gap is not None and np.isfinite(gap):
         found["relative_gap"] = float(gap)
     if hasattr(model, "classes_"):
         found["classes"] = model.classes_.tolist()
@@ -282,10 +275,9 @@ _ENDINGS = ".npz, .libsvm, .liblinear or .onnx"
 
 def save(model: Any, path: str, like: dict[str, Any], format: str | None = None) -> None:
     """Write a model with the options to open its data; warn if the format cannot hold these."""
-    from ..formats import FORMATS, export
+    from ..formats import OF_SUFFIX, export
 
-    known = {suffix: name for name, suffix in FORMATS.items()}
-    format = format or known.get(Path(path).suffix.lower())
+    format = format or OF_SUFFIX.get(Path(path).suffix.lower())
     if format == "npz":
         model.save(path, **({"columns": like} if "columns" in like else like))
         return

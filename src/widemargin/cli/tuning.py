@@ -14,8 +14,8 @@ from . import BAD_INPUT, FINE, INTERRUPTED, say
 from .comparing import command_line, parts, rows_of_file
 from .options import (
     DATA_OPTIONS,
-    NUMBER,
-    TEXT,
+    JSON,
+    OUTPUT,
     argument,
     estimator_class,
     estimator_options,
@@ -39,16 +39,16 @@ SHOWN = 5
 
 OPTIONS = [
     argument("data", str, "The file to train on."),
-    option("output", str, "model.npz", "The model: .npz, .libsvm, .liblinear or .onnx.", None, "--output", "-o"),
-    option("estimator", str, "LinearSVC", f"{', '.join(TUNED)}.", None, "--estimator", "-e"),
-    option("Cs", TEXT, None, "Values of C, with commas between (default: a logarithmic grid).", None, "--Cs"),
-    option("gammas", TEXT, None, "Values of γ, likewise (default: 1/64 to 16 times 'scale').", None, "--gammas"),
+    OUTPUT,
+    option("estimator", str, "LinearSVC", f"{', '.join(TUNED)}.", short="-e"),
+    option("Cs", str, None, "Values of C, with commas between (default: a logarithmic grid)."),
+    option("gammas", str, None, "Values of γ, likewise (default: 1/64 to 16 times 'scale')."),
     option("validation", float, 0.2, "The share of the rows that errors are measured on."),
     option("factor", int, 3, "By how much rungs grow, and candidates become fewer."),
     option("min_rows", int, 500, "The least number of rows to compare candidates on."),
-    option("max_seconds", NUMBER, None, "A limit for all of it, training the best included."),
-    option("json", bool, False, "Print the result as JSON.", None, "--json"),
-    option("quiet", bool, False, "No word of what is going on.", None, "--quiet", "-q"),
+    option("max_seconds", float, None, "A limit for all of it, training the best included."),
+    JSON,
+    option("quiet", bool, False, "No word of what is going on.", short="-q"),
 ]  # fmt: skip
 
 
@@ -92,12 +92,10 @@ def tune(**given: Any) -> int:
     if search.stop_reason == "interrupted":
         say("widemargin: interrupted; now the best so far is trained on all rows (Ctrl-C again to stop that)")
     left = None if limit is None else max(limit - (time.perf_counter() - started), 0.05 * limit)
-    model = clone(model).set_params(
-        C=best.C, max_seconds=left, **({} if best.gamma is None else {"gamma": best.gamma})
-    ).fit(X, y)  # fmt: skip
-    found = facts(model, X.shape[0], source.skipped)
+    chosen = {"C": best.C} if best.gamma is None else {"C": best.C, "gamma": best.gamma}
+    model = clone(model).set_params(max_seconds=left, **chosen).fit(X, y)
+    found = facts(model, X.shape[0], source.skipped) | chosen
     written = save_trained(model, given["output"], source.like())
-    found |= {"C": best.C} | ({} if best.gamma is None else {"gamma": best.gamma})
     found |= {"validation error": best.error, "search": search.stop_reason, "output": written}
     found["seconds"] = round(time.perf_counter() - started, 3)
     _tell(search, best, found, given)
@@ -112,8 +110,8 @@ def _numbers(option: str, text: str | None) -> list[float] | None:
         return None
     try:
         found = [positive(option, float(word)) for word in words(text)]
-    except ValueError as bad:
-        raise ValueError(f"{option} must be numbers > 0 with commas between, got {text!r}") from bad
+    except ValueError:
+        found = []
     if not found:
         raise ValueError(f"{option} must be numbers > 0 with commas between, got {text!r}")
     return found
@@ -148,10 +146,7 @@ def _told(tried: Any) -> dict[str, Any]:
 def _tell(search: Any, best: Any, found: dict[str, Any], given: dict[str, Any]) -> None:
     """Print the rungs and the model."""
     if given["json"]:
-        rungs = [
-            {"rows": rung.rows, "whole": rung.whole, "tried": [_told(each) for each in rung.tried]}
-            for rung in search.rungs
-        ]
+        rungs = [{**vars(rung), "tried": [_told(each) for each in rung.tried]} for rung in search.rungs]
         print(json.dumps({**found, "rungs": rungs, "command": command_line(tune, given)}, default=str))
         return
     from ..report.table import show_table
@@ -171,9 +166,7 @@ def _tell(search: Any, best: Any, found: dict[str, Any], given: dict[str, Any]) 
     show(found, False)
     if not search.rungs[0].whole:
         return
-    for name, values in (("C", [each.C for each in search.rungs[0].tried]),
-                         ("gamma", [each.gamma for each in search.rungs[0].tried])):  # fmt: skip
-        value = getattr(best, name)
-        if value is not None and len(set(values)) > 1 and value in (min(values), max(values)):
-            option = "--Cs" if name == "C" else "--gammas"
-            print(f"The best {name} is at the end of those tried: {option} can go on.")
+    for name, grid in (("C", "--Cs"), ("gamma", "--gammas")):
+        value, tried = getattr(best, name), {getattr(each, name) for each in search.rungs[0].tried}
+        if len(tried) > 1 and value in (min(tried), max(tried)):  # γ is None in all of them, or in none
+            print(f"The best {name} is at the end of those tried: {grid} can go on.")

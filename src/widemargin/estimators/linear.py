@@ -54,9 +54,13 @@ FEW_FEATURES = 200  # features. With more, sizes do not decide: a step of the in
 UNLIKE = 100.0  # size of the largest feature over that of the median one, above which dual ascent crawls
 
 
-def _as_it_is(model: LinearModel) -> LinearModel:
-    """The model, whose coordinates are the user's."""
-    return model
+def _solves(name: str, problem: Problem) -> bool:
+    """Whether the solver of this name can solve the problem."""
+    try:
+        solvers.make("linear", name).check(problem)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -102,15 +106,11 @@ class _Linear(TrainedByRun):
             return {"X": X.by_rows, "columns": X.by_columns}
         return {"X": X if isinstance(X, Remote) else as_rows(X)}
 
-    def _solver(self, exact: bool, robust: bool = False, remote: bool = False) -> Any:
-        """The configured solver; "auto" is an exact one if it can be used, else the one that takes anything."""
-        if not isinstance(self.solver, str):
-            solver = self.solver
-        else:
-            name = self.solver
-            if name == "auto":
-                name = REMOTE if remote else ROBUST if robust else ANY if not exact else name
-            solver = solvers.make("linear", name)
+    def _solver(self, auto: str, remote: bool = False) -> Any:
+        """The configured solver; ``auto`` is the name of the one that "auto" stands for."""
+        solver = self.solver
+        if isinstance(solver, str):
+            solver = solvers.make("linear", auto if solver == "auto" else solver)
         if remote and not solver.capabilities.remote:
             raise ValueError(
                 f"X is reached by row and by column only, and {type(solver).__name__} makes passes over it: use "
@@ -125,29 +125,33 @@ class _Linear(TrainedByRun):
             )
         return solver
 
+    def _auto(self, problem: Problem, state: Any) -> str:
+        """The solver that "auto" stands for: it solves the problem, and goes on from the last fit's state, if any."""
+        if isinstance(problem.X, Remote):
+            return REMOTE
+        exact = _solves("auto", problem) and (state is None or solvers.make("linear").can_go_on(problem, state))
+        if state is None and self._wants_robust(problem, exact):
+            return ROBUST
+        return "auto" if exact else ANY
+
     def _wants_robust(self, problem: Problem, exact: bool) -> bool:
         """Whether "auto" is the interior point; ``exact`` says whether dual ascent can solve the problem."""
-        if self.solver != "auto":
-            return False
-        try:
-            solvers.make("linear", ROBUST).check(problem)
-        except ValueError:
+        if not _solves(ROBUST, problem):
             return False
         facts = choosing.Facts.of(problem, float(self.tol))
         if exact and facts.d <= FEW_FEATURES and facts.ratio > UNLIKE:
             return True
-        if not choosing.goes_to_the_end(self) or not choosing.has_time(self, facts):
+        if not choosing.has_time(self, facts):
             return False
         return choosing.RULE.prefers_interior(facts, self.max_iter) if exact else facts.work <= choosing.MOST_WORK
 
-    def _exactly(self, problem: Problem, state: Any) -> bool:
-        """Whether the solver that "auto" prefers can solve the problem and go on from the last fit's state."""
-        preferred = solvers.make("linear")
-        try:
-            preferred.check(problem)
-        except ValueError:
-            return False
-        return state is None or preferred.can_go_on(problem, state)
+    def _problem(self, X: Any, y: np.ndarray, target: Any, weights: np.ndarray, outputs: int = 1) -> Problem:
+        """The problem of more examples; λ is that of all examples seen by then."""
+        self._seen += y.shape[0]
+        return Problem(
+            y=y, target=target, lam=self._lam(int(self._seen)), sample_weight=weights, intercept=self.intercept,
+            n_outputs=outputs, **self._layout(X),
+        )  # fmt: skip
 
     def _check_features(self, problem: Problem) -> None:
         """Refuse features that are too large to compute with, and warn of features that are too small for C."""
@@ -160,8 +164,7 @@ class _Linear(TrainedByRun):
         return {"coef_": model.coef, "intercept_": model.intercept}
 
     def _adopt(self, model: LinearModel) -> None:
-        for name, value in self._attributes(model).items():
-            setattr(self, name, value)
+        self.__dict__.update(self._attributes(model))
 
     def _fit_problem(self, problem: Problem, started: float, X: Any, y: Any, labels: np.ndarray | None) -> None:
         """Train on a problem; go on from the last state when ``warm_start`` asks for it."""
@@ -170,8 +173,8 @@ class _Linear(TrainedByRun):
         rng = self._generator()
         # 1) the examples that are held out, and coordinates in which rows stand around the origin
         problem, validation = self._held_out(problem, labels, rng)
-        given, outer = problem, _as_it_is
-        moved = None if self.warm_start or isinstance(problem.X, Remote) else Coordinates.of(problem)
+        given, outer = problem, lambda model: model
+        moved = None if self.warm_start else Coordinates.of(problem)
         if moved is not None:
             problem, outer = moved.inner(problem), moved.outer
             validation = None if validation is None else moved.inner(validation)
@@ -212,13 +215,10 @@ class _Linear(TrainedByRun):
         state = getattr(self, "_state", None) if self.warm_start else None
         if state is not None and not state.resumes:
             state = None  # an interior point of another problem is no start
-        if isinstance(problem.X, Remote):
-            solver = self._solver(exact=False, remote=True)
-        else:
-            exact = self._exactly(problem, state)
-            solver = self._solver(exact, state is None and self._wants_robust(problem, exact))
-            if problem.columns is not None and not solver.capabilities.remote:  # passes want rows, each in one piece
-                problem = replace(problem, X=as_rows(as_matrix(problem.X)), columns=None)
+        auto = self._auto(problem, state) if self.solver == "auto" else ""
+        solver = self._solver(auto, isinstance(problem.X, Remote))
+        if problem.columns is not None and not solver.capabilities.remote:  # passes want rows, each in one piece
+            problem = replace(problem, X=as_rows(as_matrix(problem.X)), columns=None)
         return solver, problem, state if solver.state_class.resumes else None
 
     def _certify(
@@ -229,30 +229,27 @@ class _Linear(TrainedByRun):
         ``problem`` was solved; ``given`` is the problem in the user's coordinates, None where these are the same.
         """
         known = "gap" in outcome.history.rows[-1] and outcome.state.tight
-        # after a time limit or Ctrl-C nobody waits for a dual value: the best that was seen stands, or zero
-        dual = max(float(outcome.dual), 0.0)
-        self.certificate_ = Certificate(outcome.objective, dual, outcome.objective - dual)
         if not solver.certifies(problem):
             self.certificate_ = None
-        elif outcome.stop_reason not in ("max_seconds", "interrupted") and not known:
+            return
+        # after a time limit or Ctrl-C nobody waits for a dual value: the best that was seen stands, or zero
+        primal, dual = outcome.objective, max(float(outcome.dual), 0.0)
+        if outcome.stop_reason not in ("max_seconds", "interrupted") and not known:
             try:
-                last = outcome.is_last
-                found = (
-                    solver.certificate(problem, outcome.state) if last else problem.certificate(outcome.W, outcome.b)
-                )
+                if outcome.is_last:
+                    found = solver.certificate(problem, outcome.state)
+                else:
+                    found = problem.certificate(outcome.W, outcome.b)
                 if found is not None:
-                    dual = max(dual, found.dual)
-                    self.certificate_ = Certificate(found.primal, dual, found.primal - dual)
+                    primal, dual = found.primal, max(dual, found.dual)
             except KeyboardInterrupt:
                 self.stop_reason_ = "interrupted"
-        if self.certificate_ is None:
-            return
         if given is not None:  # scores in the user's coordinates have errors of their own
             W, b = np.ascontiguousarray(model.coef.T), model.intercept
             penalty, loss = given.penalty(W, b), float(given.output_losses(W, b).sum())
             primal, lost = penalty + loss, given.lost_by_rounding(penalty, b, loss, given.squared_lengths())
-            dual = max(0.0, self.certificate_.dual - lost)
-            self.certificate_ = Certificate(primal, dual, primal - dual)
+            dual = max(0.0, dual - lost)
+        self.certificate_ = Certificate(primal, dual, primal - dual)
         gap, reason = self.certificate_.relative_gap, self.stop_reason_
         self.stop_reason_ = certified(reason, gap, self.tol, known)
         silent = self.stop_reason_ == "settled" or (self.stop_reason_ == "max_iter" and not outcome.doubt)
@@ -296,15 +293,14 @@ class _Linear(TrainedByRun):
 
     def _can_stream(self) -> bool:
         """Whether the solver can learn from parts; "auto" streams with the solver that takes anything."""
-        solver = self.solver
-        if isinstance(solver, str):
-            if solver not in solvers.REGISTRY["linear"]:
-                return True  # "auto", or what ``fit`` will refuse in a sentence
-            solver = solvers.solver_class("linear", solver)
-        able = getattr(solver, "capabilities", None)
+        cls = type(self.solver)
+        if isinstance(self.solver, str) and self.solver in solvers.REGISTRY["linear"]:
+            cls = solvers.solver_class("linear", self.solver)
+        able = getattr(cls, "capabilities", None)  # None of "auto", and of what ``fit`` will refuse in a sentence
         if able is not None and not able.streams:
-            name = solver.__name__ if isinstance(solver, type) else type(solver).__name__
-            raise AttributeError(f"partial_fit needs the solver {ANY!r}: {name} keeps a variable for each example")
+            raise AttributeError(
+                f"partial_fit needs the solver {ANY!r}: {cls.__name__} keeps a variable for each example"
+            )
         return True
 
     def _start_anew(self) -> None:
@@ -317,7 +313,7 @@ class _Linear(TrainedByRun):
         if self.intercept == "search":
             raise ValueError("intercept='search' trains anew for each b: use it with fit, or another intercept here")
         self._check_features(problem)
-        solver = self._solver(exact=False)
+        solver = self._solver(ANY)
         # a stream's part has the size it has, so batches may be smaller; its order is the stream's
         solver.check_batch_size()
         solver = replace(solver, batch_size=min(solver.batch_size, problem.n), sampling="fixed")
@@ -354,15 +350,10 @@ class _Linear(TrainedByRun):
             return finite(LinearModel(np.atleast_2d(self.coef_), self.intercept_).scores(X), X)
 
     def _scores_of_source(self, X: Any) -> np.ndarray:
-        """Scores of rows that are fetched, some at a time."""
-        fetched = (take_rows(self._layout(X)["X"], rows) for rows in _blocks(X.shape))
-        return np.concatenate([self._scores(as_matrix(rows)) for rows in fetched])
-
-
-def _blocks(shape: tuple[int, int]) -> list[np.ndarray]:
-    """The places of all rows, in blocks that hold some megabytes."""
-    n, d = shape
-    return np.split(np.arange(n), range(height := max(1, 2**20 // d), n, height))
+        """Scores of rows that are fetched, some megabytes at a time."""
+        (n, d), rows = X.shape, self._layout(X)["X"]
+        blocks = np.split(np.arange(n), range(height := max(1, 2**20 // d), n, height))
+        return np.concatenate([self._scores(as_matrix(take_rows(rows, block))) for block in blocks])
 
 
 @savable(**learnt("classes_", "coef_", "intercept_", coef_=_COEF, intercept_=_INTERCEPT, _state=_STATE))
@@ -500,16 +491,11 @@ class LinearSVC(StreamedClassifier, _Linear):
             raise ValueError("cost_matrix needs multi_class='crammer_singer' and loss='hinge': set both, or drop it")
 
     def _problem_of_part(self, X: Any, codes: np.ndarray, weights: np.ndarray, class_weight: np.ndarray) -> Problem:
-        """The problem of more examples, for class indices ``codes``; λ is that of all examples seen by then."""
-        self._seen += codes.size
+        """The problem of more examples, for class indices ``codes``."""
         target, outputs = target_of(self.classes_.size, self.loss, self.multi_class, class_weight, self.cost_matrix)
         if self.class_weight is not None and not isinstance(target, losses.OneVsRest):
             weights = weighted(class_weight[codes], weights)
-        y = targets_of(codes, outputs)
-        return Problem(
-            y=y, target=target, lam=self._lam(int(self._seen)), sample_weight=weights, intercept=self.intercept,
-            n_outputs=outputs, **self._layout(X),
-        )  # fmt: skip
+        return self._problem(X, targets_of(codes, outputs), target, weights, outputs)
 
     # -- fitting
 
@@ -722,13 +708,7 @@ class LinearSVR(StreamedRegressor, _Linear):
         return losses.as_loss(self.loss, losses.REGRESSION, float(self.epsilon))
 
     def _problem_of_part(self, X: Any, y: np.ndarray, weights: np.ndarray) -> Problem:
-        """The problem of more examples; λ is that of all examples seen by then."""
-        self._seen += y.size
-        target = losses.Single(self._loss())
-        return Problem(
-            y=y, target=target, lam=self._lam(int(self._seen)), sample_weight=weights, intercept=self.intercept,
-            **self._layout(X),
-        )  # fmt: skip
+        return self._problem(X, y, losses.Single(self._loss()), weights)
 
     def _attributes(self, model: LinearModel) -> dict[str, Any]:
         return {"coef_": model.coef[0], "intercept_": model.intercept}

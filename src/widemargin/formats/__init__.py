@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
+from ..arguments import one_of
 from ..estimators.fit.fitting import TrainedByRun
-from .text import READERS
+from .text import format_of
 
 #: Formats that can be written, and the suffix of each.
 FORMATS = {"npz": ".npz", "libsvm": ".libsvm", "liblinear": ".liblinear", "onnx": ".onnx"}
+OF_SUFFIX = {suffix: name for name, suffix in FORMATS.items()}
 
 
 def export(model: Any, path: str | os.PathLike[str], format: str | None = None) -> None:
@@ -65,15 +67,13 @@ def export(model: Any, path: str | os.PathLike[str], format: str | None = None) 
     [1]
     """
     if format is None:
-        ending = Path(path).suffix.lower()
-        format = next((name for name, suffix in FORMATS.items() if suffix == ending), None)
+        format = OF_SUFFIX.get(Path(path).suffix.lower())
         if format is None:
             raise ValueError(
                 f"the name {os.fspath(path)!r} does not say which format: end it in {', '.join(FORMATS.values())}, or "
                 f"give format={' or '.join(map(repr, FORMATS))}"
             )
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}, got {format!r}")
+    one_of("format", format, FORMATS)
     if not isinstance(model, TrainedByRun):
         raise TypeError(f"export takes a fitted estimator of widemargin, got {model!r:.100}")
     if format == "npz":
@@ -121,12 +121,10 @@ def load(path: str | os.PathLike[str], cls: type = object, *, n_features: int | 
     ...     type(widemargin.load(path)).__name__
     'LinearSVC'
     """
-    with open(path, "rb") as file:
-        first = file.read(64).split()
-    reader = READERS.get(first[0]) if first else None
-    if reader is None:
+    format = format_of(path)
+    if format is None:
         return files.load(path, cls)
-    found = import_module(f"{__name__}.{reader}").read(path, n_features)
+    found = import_module(f"{__name__}.{format}").read(path, n_features)
     if not isinstance(found, cls):
         raise ValueError(
             f"{os.fspath(path)} holds no {cls.__name__} but a {type(found).__name__}: load it as what it is"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..files import replacing
 from .machine import Machine, estimator_of, linear_machine, machine_of
-from .text import Text, Wrong, integer, number, read_labels, real, several, single, written_labels
+from .text import Text, Wrong, number, read_labels, real, written_labels
 
 #: LIBLINEAR's solvers by our ``loss`` and ``multi_class``.
 WRITTEN = {
@@ -54,9 +54,8 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
     machine = linear_machine(machine)
     kind = machine.loss, machine.multi_class
     if kind not in WRITTEN:
-        joint = machine.multi_class == "crammer_singer"
         what = f"loss {machine.loss!r}: train with another loss"
-        if joint:
+        if machine.multi_class == "crammer_singer":
             what = f"joint loss of {machine.loss!r} for several classes: train with multi_class='ovr'"
         raise ValueError(f"LIBLINEAR has no {what}, or export to .npz or .onnx")
     lines = [f"solver_type {WRITTEN[kind]}"]
@@ -86,23 +85,21 @@ def read(path: str | os.PathLike[str], n_features: int | None = None) -> Any:
     """
     with Text(path) as text:
         header = text.header(KEYS, "w")
-        text.lacks(header, "solver_type", "nr_class", "nr_feature", "bias")
-        solver = single(header, "solver_type")
+        solver = header.single("solver_type")
         if solver not in READ:
             raise Wrong(
                 f"solver_type is {solver!r:.50}, and only {', '.join(READ)} become a LinearSVC or LinearSVR here"
             )
         loss, multi_class = READ[solver]
-        is_class, k = "epsilon" not in loss, integer(single(header, "nr_class"), "nr_class", 1)
-        d, bias = integer(single(header, "nr_feature"), "nr_feature"), real(single(header, "bias"), "bias")
+        is_class, k = "epsilon" not in loss, header.integer("nr_class", 1)
+        d, bias = header.integer("nr_feature"), real(header.single("bias"), "bias")
         if n_features not in (None, d):
             raise Wrong(f"nr_feature is {d}, and n_features={n_features} was asked for")
         classes = None
         if is_class:
-            text.lacks(header, "label")
             if k < 2:
                 raise Wrong("nr_class must be at least 2, got 1: a model of one class has nothing to tell apart")
-            classes = read_labels(several(header, "label", k))
+            classes = read_labels(header.several("label", k))
         columns = k if is_class and (k > 2 or multi_class == "crammer_singer") else 1
         weights = []
         for words in text:

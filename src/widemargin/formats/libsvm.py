@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.kernels.kernels import RBF, Linear, Polynomial, Precomputed, Sigmoid
+from ..core.kernels.pairs import pairs_of
 from ..files import replacing
-from .machine import Machine, estimator_of, kernel_of_word, machine_of, word_of
-from .text import LARGEST, Text, Wrong, integer, number, read_labels, real, several, single, written_labels
+from .machine import Machine, estimator_of, machine_of, word_of
+from .text import LARGEST, Header, Text, Wrong, integer, number, read_labels, real, written_labels
 
-#: LIBSVM's names of kernels, which are the names of our classes in small letters.
-KERNEL_TYPES = "linear, polynomial, rbf, sigmoid, precomputed"
+#: LIBSVM's kernels by their names there, which are the names of our classes in small letters.
+KERNEL_TYPES: dict[str, Any] = {word_of(cls): cls for cls in (Linear, Polynomial, RBF, Sigmoid, Precomputed)}
 #: LIBSVM's types of models, and whether they are classifiers.
 SVM_TYPES = {"c_svc": True, "nu_svc": True, "epsilon_svr": False, "nu_svr": False}
 KEYS = (
@@ -40,9 +43,9 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
             f"LIBSVM's text is of kernel machines, and {machine.name} is linear: export to .liblinear, or train "
             "SVC with kernel='linear'"
         )
-    if word_of(machine.kernel) not in KERNEL_TYPES.split(", "):
+    if word_of(machine.kernel) not in KERNEL_TYPES:
         raise ValueError(
-            f"LIBSVM has no {machine.kernel.name} kernel, only {KERNEL_TYPES}: train with one of these, or "
+            f"LIBSVM has no {machine.kernel.name} kernel, only {', '.join(KERNEL_TYPES)}: train with one of these, or "
             "export to .npz or .onnx"
         )
     if machine.classes is not None and machine.classes.size > 2 and not machine.in_pairs:
@@ -53,8 +56,8 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
         )
     if machine.n_features > LARGEST:
         raise ValueError(f"LIBSVM's features have numbers up to {LARGEST}, and this model has {machine.n_features}")
+    machine = _by_class(machine)
     lines = _header(machine)
-    machine = _first_label_first(machine)
     with replacing(path) as file:
         file.write("".join(f"{line}\n" for line in (*lines, "SV")).encode())
         for coefficients, vector in zip(machine.coef.T, _vectors(machine), strict=True):
@@ -72,23 +75,29 @@ def _header(machine: Machine) -> list[str]:
     if classes is not None:
         labels = written_labels(classes, "LIBSVM")
         own["label"] = " ".join(labels if machine.in_pairs else labels[::-1])
-        counts = machine.counts if machine.in_pairs else _signs(machine)
-        own["nr_sv"] = " ".join(str(int(count)) for count in counts)
+        own["nr_sv"] = " ".join(str(int(count)) for count in machine.counts)
     return [f"{key} {value}" for key, value in own.items()]
 
 
-def _signs(machine: Machine) -> tuple[int, int]:
-    """Numbers of vectors of the first label, whose coefficients are positive, and of the second."""
-    positive = int(np.count_nonzero(machine.coef[0] > 0.0))
-    return positive, machine.n_vectors - positive
+def _by_class(machine: Machine) -> Machine:
+    """The same model with vectors ordered by class, and the number of them of each class.
 
-
-def _first_label_first(machine: Machine) -> Machine:
-    """Order the vectors of two classes by the signs of their coefficients, positive first."""
-    if machine.classes is None or machine.in_pairs:
+    Of two classes the first label is that of positive coefficients. Where pairs share all vectors, as in a compressed
+    model, a vector is copied for each class that uses it.
+    """
+    if machine.classes is None or (machine.in_pairs and machine.counts is not None):
         return machine
-    order = np.argsort(machine.coef[0] <= 0.0, kind="stable")
-    return _taken(machine, order)
+    if not machine.in_pairs:
+        second = machine.coef[0] <= 0.0
+        return replace(_taken(machine, np.argsort(second, kind="stable")), counts=np.bincount(second, minlength=2))
+    k = machine.classes.size
+    first, other = pairs_of(k)
+    blocks = np.zeros((k, k - 1, machine.n_vectors))
+    blocks[first, other - 1] = machine.coef
+    used = [np.flatnonzero(block.any(axis=0)) for block in blocks]
+    coef = np.hstack([block[:, own] for block, own in zip(blocks, used, strict=True)])
+    vectors = machine.vectors[np.concatenate(used)]
+    return replace(machine, coef=coef, vectors=vectors, counts=np.array([own.size for own in used]))
 
 
 def _taken(machine: Machine, order: np.ndarray) -> Machine:
@@ -103,13 +112,9 @@ def _vectors(machine: Machine) -> Any:
         yield from (f"0:{place + 1}" for place in machine.support.tolist())
         return
     d = machine.n_features
-    for k, row in enumerate(machine.vectors):
-        if sp.issparse(row):
-            row = row.tocoo()
-            order = np.argsort(row.col)
-            entries = dict(zip(row.col[order].tolist(), row.data[order].tolist(), strict=True))
-        else:
-            entries = {int(j): row[j] for j in np.flatnonzero(row)}
+    rows = sp.csr_matrix(machine.vectors).sorted_indices()
+    for k, (start, end) in enumerate(pairwise(rows.indptr)):
+        entries = dict(zip(rows.indices[start:end].tolist(), rows.data[start:end].tolist(), strict=True))
         if k == 0:
             entries.setdefault(d - 1, 0.0)
         yield " ".join(f"{j + 1}:{number(value)}" for j, value in entries.items())
@@ -125,20 +130,18 @@ def read(path: str | os.PathLike[str], n_features: int | None = None) -> Any:
     """
     with Text(path) as text:
         header = text.header(KEYS, "SV")
-        text.lacks(header, "svm_type", "kernel_type", "nr_class", "total_sv", "rho")
-        kind = single(header, "svm_type")
+        kind = header.single("svm_type")
         if kind not in SVM_TYPES:
             raise Wrong(f"svm_type is {kind!r:.50}, and only {', '.join(SVM_TYPES)} become an SVC or SVR here")
         kernel = _kernel(header)
-        is_class, k = SVM_TYPES[kind], integer(single(header, "nr_class"), "nr_class", 2)
+        is_class, k = SVM_TYPES[kind], header.integer("nr_class", 2)
         rows = k - 1 if is_class else 1
-        rho = [real(word, "rho") for word in several(header, "rho", k * (k - 1) // 2 if is_class else 1)]
+        rho = [real(word, "rho") for word in header.several("rho", k * (k - 1) // 2 if is_class else 1)]
         classes = counts = None
-        total = integer(single(header, "total_sv"), "total_sv")
+        total = header.integer("total_sv")
         if is_class:
-            text.lacks(header, "label", "nr_sv")
-            classes = read_labels(several(header, "label", k))
-            counts = np.array([integer(word, "nr_sv") for word in several(header, "nr_sv", k)])
+            classes = read_labels(header.several("label", k))
+            counts = np.array([integer(word, "nr_sv") for word in header.several("nr_sv", k)])
             if counts.sum() != total:
                 raise Wrong(f"nr_sv are {counts.sum()} vectors together, and total_sv is {total}")
         coef, vectors, support = _read_vectors(text, rows, kernel.is_table, n_features)
@@ -158,16 +161,16 @@ def read(path: str | os.PathLike[str], n_features: int | None = None) -> Any:
     return estimator_of(machine, "LIBSVM")
 
 
-def _kernel(header: dict[str, list[str]]) -> Any:
-    word = single(header, "kernel_type")
-    if word not in KERNEL_TYPES.split(", "):
-        raise Wrong(f"kernel_type is {word!r:.50}, which is none of {KERNEL_TYPES}")
-    cls = kernel_of_word(word)
+def _kernel(header: Header) -> Any:
+    word = header.single("kernel_type")
+    if word not in KERNEL_TYPES:
+        raise Wrong(f"kernel_type is {word!r:.50}, which is none of {', '.join(KERNEL_TYPES)}")
+    cls = KERNEL_TYPES[word]
     values: dict[str, Any] = {}
     for name in cls._fields:
         if name not in header:
             raise Wrong(f"the lines above it lack {name!r}, which the {word} kernel has")
-        given = single(header, name)
+        given = header.single(name)
         values[name] = integer(given, name, 0, 1000) if name == "degree" else real(given, name)
     if values.get("gamma", 0.0) < 0.0:
         raise Wrong(f"gamma must be ≥ 0, got {values['gamma']}")

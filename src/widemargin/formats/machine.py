@@ -7,16 +7,13 @@ intercept is included in b, and vectors are as the user gave them, not centred, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.kernels.kernels import KERNELS
 from ..core.losses.losses import name_of
-from ..core.rows.rows import as_matrix
 from ..estimators.kernel import SVC, SVR
 from ..estimators.linear import LinearSVC, LinearSVR
 from ..models import KernelModel, PairsModel
@@ -32,7 +29,7 @@ class Machine:
     name : str
         The class of the estimator, for sentences.
     coef : ndarray of shape (outputs, vectors), or (outputs, features) without a kernel
-        For pairs of classes, in the layout of :mod:`widemargin.core.kernels.pairs`.
+        For pairs of classes with ``counts``, in the layout of :mod:`widemargin.core.kernels.pairs`.
     intercept : ndarray of shape (outputs,)
     n_features : int
     classes : ndarray, or None for a regression
@@ -45,7 +42,7 @@ class Machine:
     support : ndarray
         For a precomputed kernel, the columns of the kernel matrix.
     counts : ndarray
-        For pairs, the number of vectors of each class.
+        For pairs, the number of vectors of each class; None where pairs share all vectors, as in a compressed model.
     loss, multi_class : str
         Parameters of a linear estimator.
     """
@@ -70,13 +67,10 @@ class Machine:
 
     def of_pairs(self) -> np.ndarray:
         """Coefficients of shape (pairs, vectors)."""
-        ends = np.cumsum(self.counts)
-        blocks = [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
-        pairs = list(combinations(range(len(blocks)), 2))
-        found = np.zeros((len(pairs), self.n_vectors))
-        for row, (i, j) in zip(found, pairs, strict=True):
-            row[blocks[i]], row[blocks[j]] = self.coef[j - 1, blocks[i]], self.coef[i, blocks[j]]
-        return found
+        if self.counts is None:
+            return self.coef
+        places, ends = np.arange(self.n_vectors), np.cumsum(self.counts)
+        return PairsModel(self.kernel, places, None, self.coef, self.intercept, ends).whole().coef
 
 
 def machine_of(model: Any) -> Machine:
@@ -109,33 +103,10 @@ def machine_of(model: Any) -> Machine:
     if isinstance(inner, PairsModel):
         return replace(found, in_pairs=True, counts=model.n_support_)
     if classes is not None and classes.size > 2 and getattr(model, "multi_class", "ovr") == "ovo":
-        return _by_class(found)
+        return replace(found, in_pairs=True)
     if classes is not None and classes.size == 2 and coef.shape[0] == 2:
         return replace(found, coef=coef[1:] - coef[:1], intercept=intercept[1:] - intercept[:1])
     return found
-
-
-def _by_class(machine: Machine) -> Machine:
-    """A model whose pairs share all vectors, such as a compressed one, in the layout of pairs.
-
-    A vector is copied for each class that uses it.
-    """
-    assert machine.classes is not None
-    k, of_pairs = machine.classes.size, machine.coef
-    pairs = list(combinations(range(k), 2))
-    chosen, blocks = [], []
-    for i in range(k):
-        own = [(row, j) for row, (first, j) in enumerate(pairs) if first == i]
-        block = np.zeros((k - 1, machine.n_vectors))
-        for row, j in own:
-            block[j - 1] = of_pairs[row]
-        used = np.flatnonzero(block.any(axis=0))
-        chosen.append(used)
-        blocks.append(block[:, used])
-    return replace(
-        machine, coef=np.hstack(blocks), vectors=machine.vectors[np.concatenate(chosen)], in_pairs=True,
-        counts=np.array([used.size for used in chosen]),
-    )  # fmt: skip
 
 
 def linear_machine(machine: Machine) -> Machine:
@@ -193,11 +164,6 @@ def _kernel_estimator(cls: Any, machine: Machine, **parameters: Any) -> Any:
     return model
 
 
-def kernel_of_word(word: str) -> Any:
-    """The kernel class whose name in small letters is this word; None if there is none."""
-    return next((cls for cls in KERNELS.values() if word_of(cls) == word), None)
-
-
 def word_of(kernel: Any) -> str:
     """The name of a kernel's class in small letters, which is what other programs write."""
     return (kernel if isinstance(kernel, type) else type(kernel)).__name__.lower()
@@ -205,5 +171,5 @@ def word_of(kernel: Any) -> str:
 
 def dense_vectors(machine: Machine) -> np.ndarray:
     """The support vectors as a dense float64 matrix."""
-    found = machine.vectors.toarray() if sp.issparse(machine.vectors) else as_matrix(machine.vectors)
-    return np.asarray(found, np.float64)
+    found = machine.vectors
+    return np.asarray(found.toarray() if sp.issparse(found) else found, np.float64)

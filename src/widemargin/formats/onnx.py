@@ -7,11 +7,11 @@ regressor, of ``predict``), and for a classifier ``label``. The package ``onnx``
 from __future__ import annotations
 
 import os
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from ..core.kernels.pairs import pairs_of
 from ..files import replacing
 from ..version import __version__
 from .machine import Machine, dense_vectors, machine_of, word_of
@@ -52,15 +52,6 @@ class _Graph:
         """Append a constant; returns its name."""
         name = f"constant_{len(self.constants)}"
         self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(value, dtype), name))
-        return name
-
-    def texts(self, values: list[str]) -> str:
-        """Append a constant of texts; returns its name."""
-        name = f"constant_{len(self.constants)}"
-        tensor = self.onnx.helper.make_tensor(
-            name, self.onnx.TensorProto.STRING, [len(values)], [value.encode() for value in values]
-        )
-        self.constants.append(tensor)
         return name
 
     # -- scores
@@ -148,13 +139,14 @@ class _Graph:
         if classes.dtype.kind in "biuf":
             labels = self.constant(classes, {"b": np.bool_, "f": np.float64}.get(classes.dtype.kind, np.int64))
         else:
-            labels = self.texts([str(label) for label in classes.tolist()])
+            labels = self.constant([str(label) for label in classes.tolist()], object)
+        self.label_type = self.constants[-1].data_type
         self.op("Gather", labels, code, name="label", axis=0)
         return scores
 
     def _vote(self, k: int, scores: str, model: Any) -> tuple[str, str]:
         """(class numbers, scores of the classes, or of pairs with ``decision_function_shape="ovo"``)."""
-        first, second = np.array(list(combinations(range(k), 2))).T
+        first, second = pairs_of(k)
         ones = np.eye(k)
         double = self.onnx.TensorProto.DOUBLE
         won = self.op("Cast", self.op("Greater", scores, self.constant(0.0)), to=double)
@@ -182,10 +174,7 @@ class _Graph:
             self.op("Identity", scores, name="scores")
         outputs = [helper.make_tensor_value_info("scores", types.DOUBLE, ["n"] if flat else ["n", None])]
         if classes is not None:
-            kind = {"b": types.BOOL, "i": types.INT64, "u": types.INT64, "f": types.DOUBLE}.get(
-                classes.dtype.kind, types.STRING
-            )
-            outputs.insert(0, helper.make_tensor_value_info("label", kind, ["n"]))
+            outputs.insert(0, helper.make_tensor_value_info("label", self.label_type, ["n"]))
         rows = helper.make_tensor_value_info("X", types.DOUBLE, ["n", machine.n_features])
         graph = helper.make_graph(self.nodes, machine.name, [rows], outputs, self.constants)
         opsets = [helper.make_opsetid("", OPSET)]

@@ -14,6 +14,13 @@ READERS = {b"svm_type": "libsvm", b"solver_type": "liblinear"}
 LARGEST = 2**31 - 1  # these programs have 32-bit integers
 
 
+def format_of(path: str | os.PathLike[str]) -> str | None:
+    """The format of a model text; None if the file is none."""
+    with open(path, "rb") as file:
+        words = file.read(64).split()
+    return READERS.get(words[0]) if words else None
+
+
 def number(value: Any) -> str:
     """The shortest text that reads back as the same float64."""
     return repr(float(value))
@@ -21,6 +28,29 @@ def number(value: Any) -> str:
 
 class Wrong(ValueError):
     """What is wrong with a line, as the rest of a sentence that begins with the line's number."""
+
+
+class Header(dict[str, list[str]]):
+    """The values of the keys above a model. Asking for a key that is not there refuses the text."""
+
+    def __missing__(self, key: str) -> list[str]:
+        raise Wrong(f"the lines above it lack {key!r}")
+
+    def single(self, key: str) -> str:
+        """The only value of a key."""
+        if len(self[key]) != 1:
+            raise Wrong(f"{key!r} must have one value, got {len(self[key])}")
+        return self[key][0]
+
+    def several(self, key: str, count: int) -> list[str]:
+        """The values of a key, which must be so many."""
+        if len(self[key]) != count:
+            raise Wrong(f"{key!r} must have {count} values, got {len(self[key])}")
+        return self[key]
+
+    def integer(self, key: str, least: int = 0) -> int:
+        """The only value of a key, a whole number."""
+        return integer(self.single(key), key, least)
 
 
 class Text:
@@ -50,9 +80,9 @@ class Text:
             except UnicodeDecodeError as error:
                 raise Wrong(f"it is no text, but has the byte {line[error.start]:#04x}") from error
 
-    def header(self, known: tuple[str, ...], last: str) -> dict[str, list[str]]:
+    def header(self, known: tuple[str, ...], last: str) -> Header:
         """The values of all keys before the line ``last``; refuses unknown and repeated keys."""
-        found: dict[str, list[str]] = {}
+        found = Header()
         for words in self:
             if not words:
                 raise Wrong("it is empty, where a key and its value should be")
@@ -67,12 +97,6 @@ class Text:
                 raise Wrong(f"the key {key!r} has no value")
             found[key] = values
         raise Wrong(f"the file ends before {last!r}: it was cut off")
-
-    def lacks(self, header: dict[str, list[str]], *keys: str) -> None:
-        """Refuse a header without these keys."""
-        for key in keys:
-            if key not in header:
-                raise Wrong(f"the lines above it lack {key!r}")
 
 
 def real(word: str, name: str) -> float:
@@ -97,27 +121,13 @@ def integer(word: str, name: str, least: int = 0, most: int = LARGEST) -> int:
     return value
 
 
-def single(header: dict[str, list[str]], key: str) -> str:
-    """The only value of a key."""
-    if len(header[key]) != 1:
-        raise Wrong(f"{key!r} must have one value, got {len(header[key])}")
-    return header[key][0]
-
-
-def several(header: dict[str, list[str]], key: str, count: int) -> list[str]:
-    """The values of a key, which must be so many."""
-    if len(header[key]) != count:
-        raise Wrong(f"{key!r} must have {count} values, got {len(header[key])}")
-    return header[key]
-
-
 def written_labels(classes: np.ndarray, program: str) -> list[str]:
     """Labels as 32-bit integers, as text; refuses other labels."""
     values = classes.tolist()
-    if not all(isinstance(v, (bool, int, float)) and v == int(v) and abs(v) <= LARGEST for v in values):
-        odd = next(v for v in values if not isinstance(v, (bool, int, float)) or v != int(v) or abs(v) > LARGEST)
+    odd = [v for v in values if not isinstance(v, (bool, int, float)) or v != int(v) or abs(v) > LARGEST]
+    if odd:
         raise ValueError(
-            f"{program} has labels that are whole numbers of 32 bits, and this model has {odd!r}: train on numbers "
+            f"{program} has labels that are whole numbers of 32 bits, and this model has {odd[0]!r}: train on numbers "
             "instead, for example those of LabelEncoder, or export to .npz or .onnx"
         )
     return [str(int(v)) for v in values]

@@ -8,7 +8,6 @@ take no time limit: each runs in a process of its own (:mod:`.rivals`), which is
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from ..estimators.halving import proven_gap
 from ..estimators.incremental import IncrementalSVC
 from ..estimators.kernel import SVC, SVR
 from ..estimators.linear import LinearSVC, LinearSVR
+from ..history import Stopwatch
 from ..models import PairsModel
 from ..problems.layout import scaled_kernel
 from .results import RIVAL, Examples, Result, describe
@@ -132,7 +132,7 @@ def _run(result: Result, estimator: Any, examples: Examples) -> None:
         model, kept = _fitted(estimator, examples)
     if compiled.loops and model.stop_reason_ != "interrupted":
         model, kept = _fitted(estimator, examples)
-    result.seconds = kept.seconds
+    result.seconds = kept.watch.seconds
     result.stop_reason = model.stop_reason_
     for seconds, each in kept.models[:-1]:
         predicted = _predictions(each, model, examples)
@@ -144,11 +144,10 @@ def _run(result: Result, estimator: Any, examples: Examples) -> None:
 
 def _fitted(estimator: Any, examples: Examples) -> tuple[Any, Kept]:
     """(a fitted copy of the estimator, the models of its checkpoints)."""
-    model, kept = clone(estimator), Kept()
-    model.set_params(callbacks=kept)
-    kept.began = time.perf_counter()
-    model.fit(examples.X, examples.y)
-    kept.seconds = time.perf_counter() - kept.began - kept.spent
+    kept = Kept()
+    model = clone(estimator).set_params(callbacks=kept)
+    with kept.watch:
+        model.fit(examples.X, examples.y)
     return model, kept
 
 
@@ -173,14 +172,14 @@ class Kept:
 
     def __init__(self) -> None:
         self.models: list[tuple[float, Any]] = []
-        self.began = self.spent = self.seconds = 0.0
+        self.watch = Stopwatch()
 
     def __call__(self, progress: Any) -> None:
-        since = time.perf_counter()
+        self.watch.__exit__()
         if len(self.models) > KEPT:  # drop every other one of the older half
             self.models = self.models[: KEPT // 2 : 2] + self.models[KEPT // 2 :]
-        self.models.append((since - self.began - self.spent, progress.model()))
-        self.spent += time.perf_counter() - since
+        self.models.append((self.watch.seconds, progress.model()))
+        self.watch.__enter__()
 
 
 def _predictions(model: Any, estimator: Any, examples: Examples) -> np.ndarray | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -73,18 +72,14 @@ def serve(pipe: Any, max_seconds: float) -> None:
             estimator.fit(examples.X, examples.y)
             result.seconds = time.perf_counter() - since
             pipe.send(("trained", None))
-            result.stop_reason = "max_iter" if _is_out_of_iterations(estimator) else "tol"
+            most = getattr(estimator, "max_iter", -1)  # −1 where there is no limit
+            result.stop_reason = "max_iter" if 0 < most <= np.max(getattr(estimator, "n_iter_", 0)) else "tol"
         describe(result, estimator, examples)
     except Exception as bad:
         pipe.send(("failed", " ".join(str(bad).split())))
         return
     said = {name: value for name, value in vars(result).items() if name != "name"}
     pipe.send(("done", said))
-
-
-def _is_out_of_iterations(estimator: Any) -> bool:
-    most = getattr(estimator, "max_iter", -1)
-    return most > 0 and np.max(getattr(estimator, "n_iter_", 0)) >= most
 
 
 def _in_epochs(result: Result, estimator: Any, examples: Examples, max_seconds: float) -> None:
@@ -108,10 +103,10 @@ def _in_epochs(result: Result, estimator: Any, examples: Examples, max_seconds: 
 
 @contextmanager
 def _children_ignore_ctrl_c() -> Iterator[None]:
-    """Let processes that start in this block ignore Ctrl-C, because the process that starts them ends them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Let processes that start in this block ignore Ctrl-C, because the process that starts them ends them.
+
+    The block is in the main thread, as the command is.
+    """
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

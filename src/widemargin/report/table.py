@@ -1,4 +1,4 @@
-"""Tables: by ``rich`` on a terminal, as plain columns elsewhere."""
+"""Tables: by ``rich`` on a terminal, as plain columns elsewhere. The command has ``rich`` by typer, too."""
 
 from __future__ import annotations
 
@@ -30,21 +30,18 @@ def _cell(value: float | None, form: str) -> str:
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """Print a table whose first ``left`` columns are texts, and the others numbers."""
     if sys.stdout.isatty():
-        try:
-            from rich.box import SIMPLE_HEAD
-            from rich.console import Console
-            from rich.table import Table
-            from rich.text import Text
-        except ImportError:
-            pass
-        else:
-            table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
-            for k, column in enumerate(columns):
-                table.add_column(column, justify="left" if k < left else "right")
-            for row in rows:
-                table.add_row(*map(Text, row))
-            Console().print(table)
-            return
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0))
+        for k, column in enumerate(columns):
+            table.add_column(column, justify="left" if k < left else "right")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        Console().print(table)
+        return
     widths = [max(len(row[k]) for row in (columns, *rows)) for k in range(len(columns))]
     for row in (columns, *rows):
         cells = [

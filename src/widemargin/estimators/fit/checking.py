@@ -54,9 +54,6 @@ def check_rows(
             f"X is reached by row and by column ({type(X).__name__}), which only LinearSVC and LinearSVR take, in fit "
             "and predict: give an array or a sparse matrix"
         )
-    if reset and _is_plain(X, y):
-        _keep_or_compare_width(estimator, X.shape[1], reset)
-        return _summed(X), y
     options |= {} if isinstance(y, str) else {"y": y}
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # it sums large entries to see whether one is infinite
@@ -127,23 +124,13 @@ def _check_distant(
             raise ValueError(
                 f"Found array with 0 {what}(s) (shape=({n}, {d})) while a minimum of 1 is required by {name}."
             )
-    _keep_or_compare_width(estimator, d, reset)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
     refuse_unless_finite(X.largest_entry())
     if isinstance(y, str):
         return X
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     return X, check_X_y(np.broadcast_to(0.0, (n, 1)), y, y_numeric=y_numeric)[1]
-
-
-def _keep_or_compare_width(estimator: Any, d: int, reset: bool) -> None:
-    """Set ``n_features_in_`` of an estimator whose features have no names, or refuse another number of them."""
-    if reset:
-        vars(estimator).pop("feature_names_in_", None)
-        estimator.n_features_in_ = d
-    elif d != estimator.n_features_in_:
-        name, known = type(estimator).__name__, estimator.n_features_in_
-        raise ValueError(f"X has {d} features, but {name} is expecting {known} features as input")
 
 
 def is_plain_array(X: Any) -> bool:
@@ -166,34 +153,18 @@ def rows_to_score(estimator: BaseEstimator, X: Any, on_device: bool) -> Any:
     return check_rows(estimator, X, reset=False, distant=True)
 
 
-def _is_plain(X: Any, y: Any) -> bool:
-    """Whether X and y are arrays that scikit-learn's validation would return as they are."""
-    if is_plain_array(X):
-        values = X
-    else:
-        n = X.shape[0] if type(X) in (sp.csr_matrix, sp.csr_array) and X.ndim == 2 else 0
-        if n == 0 or X.shape[1] == 0 or X.dtype not in (np.float32, np.float64) or not X.dtype.isnative:
-            return False
-        values = X.data
-    if type(y) is not np.ndarray or y.shape != X.shape[:1] or y.dtype.kind not in "biuf":
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.vdot(values, values)) and np.isfinite(y.sum()))
-
-
 def check_source(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
     """X, or (X, y), of data that is reached by row and by column. No entry of X is read."""
     if not isinstance(X, TwoWays):
         X = Remote(X)
-    n, d = X.shape
-    _keep_or_compare_width(estimator, d, reset)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
     if isinstance(y, str):
         return X
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
-    if y.size != n:
-        raise ValueError(f"X and y must have as many examples, got {n} and {y.size}")
+    if y.size != X.shape[0]:
+        raise ValueError(f"X and y must have as many examples, got {X.shape[0]} and {y.size}")
     return X, y
 
 

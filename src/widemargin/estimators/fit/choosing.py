@@ -89,12 +89,9 @@ class ChoiceRule(NamedTuple):
 RULE = ChoiceRule()
 
 
-def goes_to_the_end(estimator: Any) -> bool:
-    """Whether only ``tol`` or a time limit should end the fit, and no later fit goes on from it."""
-    limited = estimator.early_stopping or estimator.max_feature_reads is not None or estimator.warm_start
-    return not limited and estimator.max_iter >= MANY_EPOCHS and estimator.tol > 0.0
-
-
 def has_time(estimator: Any, facts: Facts) -> bool:
-    """Whether the interior point should arrive long before a time limit."""
+    """Whether the interior point should arrive before any limit, and no later fit goes on from this one."""
+    limited = estimator.early_stopping or estimator.max_feature_reads is not None or estimator.warm_start
+    if limited or estimator.max_iter < MANY_EPOCHS or not estimator.tol > 0.0:
+        return False
     return estimator.max_seconds is None or 2.0 * facts.work <= PER_SECOND * estimator.max_seconds

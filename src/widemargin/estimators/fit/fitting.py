@@ -276,11 +276,10 @@ class TrainedByRun(Saved, CallbackSupportMixin, BaseEstimator):
     def _own_callbacks(self) -> list[Any]:
         if self.callbacks is None:
             return []
-        if callable(self.callbacks):
-            return [self.callbacks]
-        if not isinstance(self.callbacks, Iterable):
-            raise TypeError(f"callbacks must be a callable or a list of callables, got {self.callbacks!r}")
-        return list(self.callbacks)
+        given = [self.callbacks] if callable(self.callbacks) else self.callbacks
+        if not isinstance(given, Iterable):
+            raise TypeError(f"callbacks must be a callable or a list of callables, got {given!r}")
+        return list(given)
 
     def _run(
         self,

@@ -19,7 +19,6 @@ from .checking import check_sample_weight
 from .fitting import TrainedByRun
 
 LARGEST_LABEL = 2.0**53  # whole numbers below are exact in float64
-LABELS_APART = 1000  # labels within so many numbers, and one more for each example, are counted and not sorted
 
 
 def class_weights(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -82,12 +81,12 @@ def weighted(of_example: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return of_example * weights if weights.size else of_example
 
 
-def whole_labels(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """(labels in order, the code of each example) of an array of whole numbers that are near each other.
+def two_labels(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """(both labels in order, the code of each example) of an array of two different whole numbers.
 
-    The answer is None for any other array. Sorting and scikit-learn's checks take ten times as long, and are for those.
+    The answer is None for any other array. Others are sorted, and checked by scikit-learn, at many times the cost.
 
-    >>> whole_labels(np.array([3, -1, 3]))
+    >>> two_labels(np.array([3, -1, 3]))
     (array([-1,  3]), array([1, 0, 1]))
     """
     if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "biuf" or y.size == 0:
@@ -96,18 +95,7 @@ def whole_labels(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
     if not -LARGEST_LABEL < low < high < LARGEST_LABEL or low != int(low) or high != int(high):
         return None
     second = y == high
-    if (second | (y == low)).all():
-        return np.array([low, high], y.dtype), second.astype(np.intp)
-    if high - low > LABELS_APART + y.size:
-        return None
-    places = y.astype(np.intp)
-    if y.dtype.kind == "f" and not (places == y).all():
-        return None
-    places -= int(low)
-    there = np.bincount(places) > 0
-    if 2 * np.count_nonzero(there) > y.size:
-        return None  # scikit-learn warns of so many
-    return (np.flatnonzero(there) + int(low)).astype(y.dtype), (np.cumsum(there) - 1)[places]
+    return (np.array([low, high], y.dtype), second.astype(np.intp)) if (second | (y == low)).all() else None
 
 
 class Labelled(ClassifierMixin, TrainedByRun):
@@ -118,14 +106,14 @@ class Labelled(ClassifierMixin, TrainedByRun):
     def _examples(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """(X, labels, weights) to fit, checked."""
         X, y = self._check_data(X, y)
-        if whole_labels(y) is None:
+        if two_labels(y) is None:
             check_classification_targets(y)
             y = column_or_1d(y)
         return X, y, check_sample_weight(sample_weight, y.size)
 
     def _encode(self, y: np.ndarray, goes_on: bool = False) -> np.ndarray:
         """Set ``classes_`` to the labels of y and return their codes. Where training goes on, they must be the same."""
-        classes, codes = whole_labels(y) or np.unique(y, return_inverse=True)
+        classes, codes = two_labels(y) or np.unique(y, return_inverse=True)
         if classes.size < 2:
             name = type(self).__name__
             raise ValueError(

@@ -295,17 +295,17 @@ class KernelMachine(TrainedByRun):
     def _warn_of_gaps(self, solver: Any, certificates: Any, reasons: np.ndarray) -> None:
         """Warn of the largest gap that rounding left open, and of the largest that a limit left above ``tol``."""
         name = type(self).__name__
-        known = [c for c, reason in zip(certificates, reasons, strict=True) if c is not None and reason == "precision"]
-        if known:
-            several = f" ({len(known)} of {len(certificates)} binary problems)" if len(certificates) > 1 else ""
-            remedy = "raise tol, lower C, or scale the data or gamma" + several
-            warn(short_of_tol(name, max(c.relative_gap for c in known), self.tol, remedy), ConvergenceWarning)
         proven = certificates if isinstance(certificates, Certificates) else Certificates.of(certificates)
-        unfinished = np.isin(reasons, UNFINISHED) & (proven.gaps > self.tol * np.abs(proven.primal))
+        gaps = proven.gaps / np.maximum(np.abs(proven.primal), np.finfo(float).tiny)
+        rounded = (reasons == "precision") & ~np.isnan(gaps)
+        if rounded.any():
+            several = f" ({rounded.sum()} of {rounded.size} binary problems)" if rounded.size > 1 else ""
+            remedy = "raise tol, lower C, or scale the data or gamma" + several
+            warn(short_of_tol(name, gaps[rounded].max(), self.tol, remedy), ConvergenceWarning)
+        unfinished = np.isin(reasons, UNFINISHED) & (gaps > self.tol)
         # the gap of a solver that does not minimise the objective says nothing
         if unfinished.any() and solver.capabilities.minimises and self.tol > 0:
-            gaps = np.where(unfinished, proven.gaps / np.maximum(np.abs(proven.primal), 1e-300), -np.inf)
-            worst = int(np.argmax(gaps))
+            worst = int(np.argmax(np.where(unfinished, gaps, -np.inf)))
             ended = f"stop_reason_={self.stop_reason_!r}"
             if reasons[worst] != self.stop_reason_:  # which is that of another binary problem
                 ended = f"{unfinished.sum()} of {unfinished.size} binary problems, {str(reasons[worst])!r}"
@@ -376,9 +376,9 @@ class KernelMachine(TrainedByRun):
         vectors: Any = self.support_vectors_
         centre = self._preparation.centre
         vectors = vectors if centre is None else vectors - centre
-        if isinstance(self._model, PairsModel):
-            return self._model.combined(vectors.toarray() if sp.issparse(vectors) else vectors)
-        return np.asarray(self._model.coef @ vectors)
+        if isinstance(self._model, PairsModel) and sp.issparse(vectors):
+            vectors = vectors.toarray()
+        return self._model.combined(vectors)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

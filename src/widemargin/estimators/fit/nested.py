@@ -7,7 +7,7 @@ have ``get_params`` and ``set_params`` of their own, which scikit-learn calls.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from inspect import signature
 from typing import Any
 
@@ -51,9 +51,7 @@ def without_nested(estimator: Any, parameters: dict[str, Any]) -> dict[str, Any]
         if own is None:
             found[key] = value
         elif name in own:
-            found[part] = (
-                owner._replace(**{name: value}) if hasattr(owner, "_replace") else replace(owner, **{name: value})
-            )
+            found[part] = type(owner)(**own | {name: value})
         else:
             known = ", ".join(sorted(known for known in estimator.get_params() if "__" in known)) or "none"
             raise ValueError(

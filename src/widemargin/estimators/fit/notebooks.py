@@ -7,7 +7,6 @@ Notebooks ask for ``_repr_mimebundle_``, other readers for ``_repr_html_``, whic
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from html import escape
 from typing import Any
 
@@ -54,8 +53,8 @@ def _gap(certificate: Any) -> str:
         return "not known"
     if hasattr(certificate, "relative_gap"):
         return f"{certificate.relative_gap:.1e}"
-    known = [each.relative_gap for each in certificate if each is not None] if isinstance(certificate, Iterable) else []
-    known = [gap for gap in known if math.isfinite(gap)]
+    gaps = [each.relative_gap for each in certificate if each is not None]
+    known = [gap for gap in gaps if math.isfinite(gap)]
     if not known:
         return "not known"
     return f"at most {max(known):.1e} in {len(known)} of {len(certificate)} problems"
