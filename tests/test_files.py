@@ -51,8 +51,8 @@ def same(one, other):
             same(a, b)
     elif type(one) is dict:
         same(list(one.items()), list(other.items()))
-    elif type(one) in files._NAMES:
-        take = files._KINDS[files._NAMES[type(one)]].take
+    elif type(one) in files.SCHEMAS:
+        take = files.SCHEMAS[type(one)].take
         same(take(one), take(other))
     else:
         np.testing.assert_equal(one, other)
@@ -188,7 +188,6 @@ def test_what_cannot_be_saved_is_named_and_leaves_the_old_file(value, said, tmp_
 
 def test_a_class_is_known_by_the_name_it_was_registered_with(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_KINDS", dict(files._KINDS))
-    monkeypatch.setattr(files, "_NAMES", dict(files._NAMES))
 
     class Moved:
         def __init__(self, x):
@@ -609,7 +608,7 @@ def test_a_missing_file_is_just_that(tmp_path):
 
 
 def test_the_states_of_solvers_have_names_that_do_not_depend_on_where_they_stand():
-    assert files._NAMES[PegasosState] == "Pegasos.State"
+    assert files.SCHEMAS[PegasosState].name == "Pegasos.State"
 
 
 def test_links_are_followed_and_pipes_written_to(model, tmp_path):

@@ -8,8 +8,9 @@ ValueError: C must be > 0 and finite, got 0.0
 from __future__ import annotations
 
 import math
+import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -19,19 +20,19 @@ from sklearn.utils import check_random_state
 
 def positive(name: str, value: Any) -> float:
     """Return the value as a float; refuse anything but a finite number > 0."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number > 0, got {value!r}")
-    if not (math.isfinite(value) and float(value) > 0):
-        raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
-    return float(value)
+    return _number(name, value, "> 0", operator.gt)
 
 
 def not_negative(name: str, value: Any) -> float:
     """Return the value as a float; refuse anything but a finite number ≥ 0."""
+    return _number(name, value, "≥ 0", operator.ge)
+
+
+def _number(name: str, value: Any, must: str, fits: Callable[[float, float], bool]) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number ≥ 0, got {value!r}")
-    if not (math.isfinite(value) and float(value) >= 0):
-        raise ValueError(f"{name} must be ≥ 0 and finite, got {value!r}")
+        raise TypeError(f"{name} must be a number {must}, got {value!r}")
+    if not (math.isfinite(value) and fits(float(value), 0.0)):
+        raise ValueError(f"{name} must be {must} and finite, got {value!r}")
     return float(value)
 
 

@@ -38,11 +38,10 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -69,6 +68,7 @@ from .schemas import (
     Whole,
     check,
     check_random,
+    names_of,
 )
 
 FORMAT = 3  # version of the file format, from 3 on with a checksum; newer formats are refused
@@ -91,16 +91,8 @@ class Refusal(ValueError):
 # ---------------------------------------------------------------- what can be saved
 
 
-class Kind(NamedTuple):
-    """A class that can be saved: ``take`` returns an object's parts by name, ``make`` makes an object of parts."""
-
-    cls: type
-    take: Callable[[Any], dict[str, Any]]
-    make: Callable[..., Any]
-
-
-_KINDS: dict[str, Kind] = {}
-_NAMES: dict[type, str] = {}
+#: The schema of each class that can be saved, by the name of the class in files.
+_KINDS: dict[str, Schema] = {}
 
 
 def savable(name: str = "", /, *, law: Law | None = None, **parts: Field) -> Callable[[Any], Any]:
@@ -142,23 +134,22 @@ def savable(name: str = "", /, *, law: Law | None = None, **parts: Field) -> Cal
         known = _KINDS.get(own)
         if known is not None and (known.cls.__module__, known.cls.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"files know {known.cls} as {own!r}, so {cls} needs another name")
-        kind = _KINDS[own] = Kind(cls, getattr(cls, "_to_parts", _fields), getattr(cls, "_from_parts", cls))
-        _NAMES[cls], SCHEMAS[cls] = own, Schema(cls, kind.take, parts, law)
+        take, make = getattr(cls, "_to_parts", _fields), getattr(cls, "_from_parts", cls)
+        _KINDS[own] = SCHEMAS[cls] = Schema(own, cls, take, make, parts, law)
         return cls
 
     return register
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    names = [f.name for f in fields(value)] if is_dataclass(value) else value._fields
-    return {name: getattr(value, name) for name in names}
+    return {name: getattr(value, name) for name in names_of(value)}
 
 
 def _register_tuples() -> None:
     """Register the NamedTuples of core: all kernels and losses that are known now, and layouts of rows."""
     named = (KERNELS, losses.BINARY, losses.REGRESSION, losses.JOINT)
     for cls in (*(cls for each in named for cls in each.values()), *TUPLES):
-        if cls not in _NAMES:
+        if cls not in SCHEMAS:
             parts = {"gamma": GAMMA} if cls in KERNELS.values() and cls.has_gamma else TUPLES.get(cls, {})
             savable(**parts)(cls)
 
@@ -222,13 +213,13 @@ OF_A_GPU = ("DeviceSMO", "DeviceSBP", "SideBySide")
 
 def _name(cls: type) -> str | None:
     """The name of a class in files; None if it is not registered."""
-    if cls not in _NAMES:
+    if cls not in SCHEMAS:
         _register_tuples()
-    return _NAMES.get(cls)
+    return SCHEMAS[cls].name if cls in SCHEMAS else None
 
 
-def _kind(name: Any) -> Kind:
-    """The registered class of this name; imports the modules that register classes if it is not known yet."""
+def _kind(name: Any) -> Schema:
+    """The schema of the class of this name; imports the modules that register classes if it is not known yet."""
     if name not in _KINDS:
         _register_tuples()
         for home in sorted(set(sys.modules[__package__]._HOMES.values()) - {"data", "files", "plots"}):
@@ -502,7 +493,7 @@ class _Writer:
     def _object(self, value: Any, place: str, owner: str) -> Any:
         name = _name(type(value))
         if name is not None:
-            taken = _KINDS[name].take(value).items()
+            taken = SCHEMAS[type(value)].take(value).items()
             return {"class": name, "parts": {k: self.tree(v, f"{place}/{k}", f"{owner}.{k}") for k, v in taken}}
         if isinstance(value, np.ndarray):
             return self._array(value, place, owner)
@@ -544,9 +535,7 @@ class _Reader:
 
     def whole(self, tree: Any) -> Any:
         """The object that a tree describes, made after its parts are checked."""
-        found = self.value(tree)
-        check(found)
-        return _made(found)
+        return _checked(self.value(tree))
 
     def value(self, tree: Any) -> Any:
         """The value that a tree describes, with a :class:`.schemas.Record` in the place of each object."""
@@ -575,8 +564,8 @@ class _Reader:
         return {self.value(key): self.value(value) for key, value in held}
 
     def _class(self, held: str, tree: Any) -> Record:
-        cls, parts = _kind(held).cls, {name: self.value(part) for name, part in tree["parts"].items()}
-        return Record(SCHEMAS[cls], getattr(cls, "_renewed", dict)(parts))
+        schema, parts = _kind(held), {name: self.value(part) for name, part in tree["parts"].items()}
+        return Record(schema, getattr(schema.cls, "_renewed", dict)(parts))
 
     def _array(self, held: str, tree: Any) -> np.ndarray:
         return self.arrays[held]
@@ -606,11 +595,15 @@ class _Reader:
         return self.made[held]
 
 
+def _checked(value: Any) -> Any:
+    """Check records against their schemas, and make objects of them."""
+    check(value)
+    return _made(value)
+
+
 def _made(value: Any) -> Any:
-    """Make objects of checked records."""
     if isinstance(value, Record):
-        kind = _KINDS[_NAMES[value.schema.cls]]
-        return kind.make(**{name: _made(part) for name, part in value.parts.items()})
+        return value.schema.make(**{name: _made(part) for name, part in value.parts.items()})
     if type(value) in (list, tuple):
         return type(value)(map(_made, value))
     return {_made(key): _made(part) for key, part in value.items()} if type(value) is dict else value
@@ -622,7 +615,7 @@ def _made(value: Any) -> Any:
 def _of_format_1(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The object in a file of version 0.1: a linear model or a budgeted estimator."""
     if header.get("kind") == "LinearModel":
-        return _checked("LinearModel", {"coef": arrays["coef"], "intercept": arrays["intercept"]})
+        return _checked(Record(_kind("LinearModel"), {"coef": arrays["coef"], "intercept": arrays["intercept"]}))
     if "estimator" not in header:
         raise Refusal("holds a solver's state of version 0.1, which does not go on in this one: train anew")
     random: dict[str, Any] = {}
@@ -631,16 +624,11 @@ def _of_format_1(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     for name, value in parameters.items():
         if isinstance(value, dict):
             policy = {part: given for part, given in value.items() if part != "policy"}
-            parameters[name] = dict(value["pairs"]) if "pairs" in value else _checked(value["policy"], policy)
-    fitted = _kind(header["estimator"]).cls._of_format_1(header, **state)  # type: ignore[attr-defined]
-    return _checked(header["estimator"], {"parameters": parameters, "fitted": fitted})
-
-
-def _checked(name: str, parts: dict[str, Any]) -> Any:
-    """Check the parts and make an object of the class."""
-    found = Record(SCHEMAS[_kind(name).cls], parts)
-    check(found)
-    return _made(found)
+            pairs = value.get("pairs")
+            parameters[name] = Record(_kind(value["policy"]), policy) if pairs is None else dict(pairs)
+    estimator = _kind(header["estimator"])
+    fitted = estimator.cls._of_format_1(header, **state)  # type: ignore[attr-defined]
+    return _checked(Record(estimator, {"parameters": parameters, "fitted": fitted}))
 
 
 def _of_tree_1(tree: Any, random: dict[str, Any]) -> Any:

@@ -128,6 +128,19 @@ def alike(X: Any, vectors: Any) -> tuple[Any, Any]:
     return (X, vectors) if dtype_of(X) == dtype_of(vectors) else (widened(X), widened(vectors))
 
 
+def _facing_vectors(model: Any, X: Any, n: int, height: int, threads: int) -> tuple[Any, int]:
+    """(function of two ends of rows that gives their kernel matrix with a model's vectors, rows of a piece of work).
+
+    Pieces are whole blocks of ``height`` rows. A kernel that is the user's function gets all rows at once.
+    """
+    if model.kernel.is_function:
+        return (lambda first, last: KernelMatrix(model.kernel, X, model.vectors)), n
+    X, vectors = alike(X, model.vectors)
+    matrix = KernelMatrix(model.kernel, some_rows(X, 0, 0), vectors)
+    step = height * _blocks_in_piece(-(-n // height), model.VALUES // (height * model.support.size), threads)
+    return (lambda first, last: matrix.facing(some_rows(X, first, last))), step
+
+
 @savable(
     "KernelModel.Light", support=Array("support", dtype=INDICES, low=0, high="n-1"), coef=Array("outputs", "support"),
     intercept=Array("outputs"), constant=Real(finite=True),
@@ -198,16 +211,11 @@ class KernelModel(Saved):
         if self.kernel.is_table:
             return scores + X.values[:, self.support] @ self.coef.T
         weights = np.ascontiguousarray(self.coef.T, dtype=np.float64)
-        if self.kernel.is_function:
-            self._add_scores(KernelMatrix(self.kernel, X, self.vectors), weights, scores)
-            return scores
-        X, vectors = alike(X, self.vectors)
-        matrix = KernelMatrix(self.kernel, some_rows(X, 0, 0), vectors)
-        step = 16 * _blocks_in_piece(-(-n // 16), self.VALUES // (16 * self.support.size), threads)
+        some, step = _facing_vectors(self, X, n, 16, threads)
 
         def add(first: int) -> None:
             last = min(first + step, n)
-            self._add_scores(matrix.facing(some_rows(X, first, last)), weights, scores[first:last])
+            self._add_scores(some(first, last), weights, scores[first:last])
 
         share_out(add, [(first,) for first in range(0, n, step)], threads)
         return scores
@@ -267,24 +275,18 @@ class PairsModel(Saved):
         row are meaningless, and the next step overwrites the array.
         """
         X, n = _rows_for(self, X)
-        matrix, step = None, max(1, n)
-        if self.support.size and self.kernel.is_function:
-            matrix = KernelMatrix(self.kernel, X, self.vectors)
-        elif self.support.size and not self.kernel.is_table:
-            X, vectors = alike(X, self.vectors)
-            matrix = KernelMatrix(self.kernel, some_rows(X, 0, 0), vectors)
-            several = self.VALUES // (self.HEIGHT * self.support.size)
-            step = self.HEIGHT * _blocks_in_piece(-(-step // self.HEIGHT), several, threads)
+        some, step = None, max(1, n)
+        if self.support.size and not self.kernel.is_table:
+            some, step = _facing_vectors(self, X, step, self.HEIGHT, threads)
         offsets = self.intercept + self.constant * self.combined(np.ones((self.support.size, 1)))[:, 0]
-        return [(self._parts(X, matrix, offsets, first, min(first + step, n)),) for first in range(0, n, step)]
+        return [(self._parts(X, some, offsets, first, min(first + step, n)),) for first in range(0, n, step)]
 
     def _parts(
-        self, X: Any, matrix: KernelMatrix | None, offsets: np.ndarray, start: int, end: int
-    ) -> Iterator[tuple[slice, int, np.ndarray]]:  # fmt: skip
+        self, X: Any, some: Any, offsets: np.ndarray, start: int, end: int
+    ) -> Iterator[tuple[slice, int, np.ndarray]]:
         """The iterator of :meth:`pieces` over the rows from ``start`` to ``end``."""
         coef, ends, k, height = unlocked(self.coef), unlocked(self.ends), self.ends.size, self.HEIGHT
-        if matrix is not None and not self.kernel.is_function:
-            matrix = matrix.facing(some_rows(X, start, end))
+        matrix = None if some is None else some(start, end)
         table, scores = np.zeros((self.support.size, height)), np.empty((k - 1, height))
         several = height * max(1, self.VALUES // (height * max(1, self.support.size)))
         for first in range(0, end - start, height):

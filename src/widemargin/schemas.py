@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -50,26 +50,35 @@ class Record:
             raise AttributeError(f"its {name} is missing") from None
 
 
+@dataclass(eq=False)
 class Schema:
-    """The fields of a class; ``declared`` ones take precedence over annotations."""
+    """A class that can be saved: its ``name`` in files, and what its parts may hold.
 
-    def __init__(self, cls: type, take: Callable[[Any], dict[str, Any]], declared: dict[str, Field], law: Law | None):
-        self.cls, self.take, self.declared, self.law = cls, take, declared, law
-        self._fields: dict[str, Field | None] | None = None
+    ``take`` returns an object's parts by name, and ``make`` makes an object of parts. The ``declared`` fields take
+    precedence over annotations.
+    """
+
+    name: str
+    cls: type
+    take: Callable[[Any], dict[str, Any]]
+    make: Callable[..., Any]
+    declared: dict[str, Field]
+    law: Law | None
+    known: dict[str, Field | None] | None = None  # once the annotations are read
 
     def fields(self) -> dict[str, Field | None]:
         """The field of each part by name; None if neither a declaration nor the annotation gives one."""
-        if self._fields is None:
-            names = self.names()
-            hints = _hints(self.cls) if set(names) - set(self.declared) else {}
-            said = {name: _said(hints[name]) for name in names if name in hints}
-            self._fields = {name: self.declared.get(name, said.get(name)) for name in names}
-        return self._fields
+        if self.known is None:
+            own = names_of(self.cls)
+            hints = _hints(self.cls) if set(own) - set(self.declared) else {}
+            said = {name: _said(hints[name]) for name in own if name in hints}
+            self.known = {name: self.declared.get(name, said.get(name)) for name in (*own, *self.declared)}
+        return self.known
 
-    def names(self) -> Iterable[str]:
-        """The names of the parts with annotations or declarations."""
-        own = [f.name for f in fields(self.cls)] if is_dataclass(self.cls) else getattr(self.cls, "_fields", ())
-        return dict.fromkeys([*own, *self.declared])
+
+def names_of(cls: Any) -> list[str]:
+    """The names of the fields of a dataclass or NamedTuple."""
+    return [f.name for f in fields(cls)] if is_dataclass(cls) else list(getattr(cls, "_fields", ()))
 
 
 #: The schema of each registered class.
@@ -200,6 +209,12 @@ def _below(place: str, name: Any) -> str:
     return f"{place}/{name}" if place else str(name)
 
 
+def _items(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """(place, item) of each item of a list, tuple or dictionary."""
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield _below(place, name), item
+
+
 def _named(cls: type) -> str:
     """The name of a class with its module, because names of classes repeat."""
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__qualname__}"
@@ -238,25 +253,37 @@ class Anything(Field):
         if _schema_of(value) is not None:
             check(value, place)
         elif type(value) in (list, tuple, dict):
-            items: Iterator[tuple[Any, Any]] = iter(value.items() if isinstance(value, dict) else enumerate(value))
-            for name, item in items:
-                self.check(item, _below(place, name), scope)
+            for below, item in _items(value, place):
+                self.check(item, below, scope)
 
 
-class Nothing(Field):
+class Typed(Field):
+    """Base of fields that allow all values of some types."""
+
+    types: tuple[type, ...]
+    must: str
+
+    def check(self, value: Any, place: str, scope: Scope) -> None:
+        if not isinstance(value, self.types):
+            self.refuse(place, value, self.must)
+
+
+class Nothing(Typed):
     """None."""
 
-    def check(self, value: Any, place: str, scope: Scope) -> None:
-        if value is not None:
-            self.refuse(place, value, "None")
+    types, must = (type(None),), "None"
 
 
-class Flag(Field):
+class Flag(Typed):
     """True or False."""
 
-    def check(self, value: Any, place: str, scope: Scope) -> None:
-        if not isinstance(value, (bool, np.bool_)):
-            self.refuse(place, value, "True or False")
+    types, must = (bool, np.bool_), "True or False"
+
+
+class Random(Typed):
+    """A random generator; :func:`check_random` has checked its state."""
+
+    types, must = (np.random.Generator,), "a source of random numbers"
 
 
 class Text(Field):
@@ -268,14 +295,6 @@ class Text(Field):
     def check(self, value: Any, place: str, scope: Scope) -> None:
         if not isinstance(value, str) or (self.choices and value not in self.choices):
             self.refuse(place, value, f"one of {', '.join(self.choices)}" if self.choices else "a text")
-
-
-class Random(Field):
-    """A random generator; :func:`check_random` has checked its state."""
-
-    def check(self, value: Any, place: str, scope: Scope) -> None:
-        if not isinstance(value, np.random.Generator):
-            self.refuse(place, value, "a source of random numbers")
 
 
 class Real(Field):
@@ -437,12 +456,11 @@ class Each(Field):
     def check(self, value: Any, place: str, scope: Scope) -> None:
         if not isinstance(value, self.kind):
             self.refuse(place, value, "a list" if self.kind is not dict else "a dictionary")
-        items: Iterator[tuple[Any, Any]] = iter(value.items() if isinstance(value, dict) else enumerate(value))
-        for name, item in items:
-            own = Scope() if self.alone else scope
-            self.field.check(item, _below(place, name), own)
+        for below, item in _items(value, place):
             if self.alone:
-                own.end()
+                self.field.hold(item, below)
+            else:
+                self.field.check(item, below, scope)
 
 
 class Pair(Field):
@@ -514,9 +532,7 @@ class Own(Within):
 
         def look() -> None:
             known = {name: scope.value(outer) for name, outer in self.given.items()}
-            own = Scope({name: size for name, size in known.items() if size is not None})
-            _check_record(value, place, own)
-            own.end()
+            check(value, place, **{name: size for name, size in known.items() if size is not None})
 
         if self.given:
             scope.later.append(look)
@@ -554,9 +570,7 @@ def check_random(state: Any, place: str, legacy: bool) -> str:
     name = state.get("bit_generator") if isinstance(state, dict) else None
     if name not in BITS:
         raise Damaged(f"{place} is no source of random numbers that is known: {name!r:.60}")
-    scope = Scope()
-    Row({"bit_generator": Text(), **BITS[name], **(_LEGACY if legacy else {})}).check(state, place, scope)
-    scope.end()
+    Row({"bit_generator": Text(), **BITS[name], **(_LEGACY if legacy else {})}).hold(state, place)
     if name == "MT19937" and not state["state"]["key"].any():
         raise Damaged(f"{place}/state/key holds zeros only, which draw the same number for ever")
     if BITS[name] is _PCG and state["state"]["inc"] % 2 == 0:

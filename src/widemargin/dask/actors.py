@@ -134,13 +134,6 @@ class Lost(Exception):
     """A part's worker is gone."""
 
 
-def _lost_too_often(k: int) -> RuntimeError:
-    return RuntimeError(
-        f"part {k} was lost {MOST_TIMES} times in a row: look at the workers' memory and logs, or cut the data into "
-        "smaller chunks"
-    )
-
-
 class DaskParts(Parts):
     """Parts of the examples as actors.
 
@@ -163,8 +156,8 @@ class DaskParts(Parts):
         self.client, self.examples, self.kind, self.make = client, examples, kind, make
         #: Bytes of all states, once they are known.
         self.size: int | None = None
-        #: How many of the messages since the last gathering are measured, and their bytes.
-        self.weighed = self.weight = 0
+        #: Bytes of the messages since the last gathering.
+        self.weight = 0
         self.trips = self.bytes_sent = self.bytes_received = self.lost = 0
         #: The states that were last gathered (None if none were), and the messages since then.
         self.gathered: list[Any] = [None] * len(examples)
@@ -184,18 +177,23 @@ class DaskParts(Parts):
 
     def each(self, method: str, *message: Any) -> Iterator[Any]:
         """The replies of all parts to a message, in their order; large ones :data:`AT_ONCE` at a time."""
-        if len(self.since) >= GATHERED_EVERY and self.make.complete and self._is_worth_it():
+        due = len(self.since) >= GATHERED_EVERY and self.make.complete
+        # where bytes matter, states are only fetched when the messages since the last time take more
+        if due and (not getattr(self.make, "weighs", False) or self.weight > self._size()):
             self._gather(MOST_BYTES)
         message = copy.deepcopy(message)  # solvers change their arrays in place, and a message may be repeated
-        replies = self._replies(range(len(self)), "tell", method, message)
+        replies, size = self._replies(range(len(self)), "tell", method, message), size_of(message)
         self.trips += 1
-        self.bytes_sent += len(replies) * size_of(message)
+        self.bytes_sent += len(replies) * size
         self.bytes_received += sum(map(size_of, replies))
+        self.since.append((method, message))  # a part that is lost while its reply waits is told this again, too
+        self.weight += size
         try:
-            yield from self._handed_over(replies, method, message)
+            yield from self._handed_over(replies)
         finally:
-            if method not in getattr(self.make, "looks", ()):
-                self.since.append((method, message))
+            if method in getattr(self.make, "looks", ()):
+                self.since.pop()
+                self.weight -= size
 
     def states(self) -> list[dict[str, np.ndarray]]:
         """The states of all parts, in their order."""
@@ -211,21 +209,13 @@ class DaskParts(Parts):
                 f"the checkpoint has {len(states)} parts, and the data {len(self.actors)}: give the data in the same "
                 "chunks"
             )
-        self.gathered, self.since, self.weighed, self.weight = list(states), [], 0, 0
+        self.gathered, self.since, self.weight = list(states), [], 0
         self._tell_again(range(len(states)))
 
     def close(self) -> None:
         """Release the parts."""
         self.actors, self.futures = [None] * len(self.actors), [None] * len(self.actors)
         self.client.run(Uninterrupted.end, self.name, on_error="ignore")
-
-    def _is_worth_it(self) -> bool:
-        """Whether to gather the states: the messages since the last time take more bytes, or bytes do not matter."""
-        if not getattr(self.make, "weighs", False):
-            return True
-        self.weight += sum(map(size_of, self.since[self.weighed :]))
-        self.weighed = len(self.since)
-        return self.weight > self._size()
 
     def _size(self) -> int:
         """Bytes of all states. They do not change, so they are asked for once."""
@@ -237,7 +227,7 @@ class DaskParts(Parts):
         """Fetch the states of the parts, unless they are too large. Then messages are kept instead."""
         fits = most == math.inf or self._size() <= most
         if fits and (self.since or self.gathered[0] is None):
-            self.gathered, self.since, self.weighed, self.weight = self._replies(range(len(self)), "state"), [], 0, 0
+            self.gathered, self.since, self.weight = self._replies(range(len(self)), "state"), [], 0
 
     # -- parts whose workers die
 
@@ -259,9 +249,12 @@ class DaskParts(Parts):
             LOGGER.warning("%d of %d parts were lost with their workers: made again", len(wanted), len(self.actors))
             self._make(wanted)
             self._tell_again(wanted)
-        raise _lost_too_often(wanted[0])
+        raise RuntimeError(
+            f"part {wanted[0]} was lost {MOST_TIMES} times in a row: look at the workers' memory and logs, or cut the "
+            "data into smaller chunks"
+        )
 
-    def _handed_over(self, replies: list[Any], method: str, message: tuple) -> Iterator[Any]:
+    def _handed_over(self, replies: list[Any]) -> Iterator[Any]:
         """The replies; large ones are fetched when they are needed."""
         wait = [k for k, reply in enumerate(replies) if isinstance(reply, Waiting)]
         calls: dict[int, Any] = {}
@@ -276,20 +269,10 @@ class DaskParts(Parts):
             try:
                 found = self._reply(k, calls.pop(k))
             except Lost:
-                found = self._told_anew(k, method, message)
+                self.actors[k] = None  # make it again, because an actor hands a reply over once
+                (found,) = self._replies([k], "hand_over")
             yield found
             del found
-
-    def _told_anew(self, k: int, method: str, message: tuple) -> Any:
-        """The reply of a part that was lost while its reply waited."""
-        for _ in range(MOST_TIMES):
-            self.actors[k] = None  # make it again, because an actor must not get the same message twice
-            self._replies([k], "tell", method, message)
-            try:
-                return self._reply(k, self._call(k, "hand_over"))
-            except Lost:
-                continue
-        raise _lost_too_often(k)
 
     def _tell_again(self, which: Any) -> None:
         """Bring new parts to the state of the others. If one is lost again, the next call finds out."""

@@ -22,10 +22,9 @@ import numpy as np
 
 from .. import solvers
 from ..arguments import flag, generator
-from ..core.kernels.kernels import with_gamma
+from ..core.kernels.kernels import resolve_gamma, with_gamma
 from ..core.kernels.matrix import KernelMatrix
 from ..core.rows.rows import DenseRows, shape
-from ..core.threads.interrupts import at_once
 from ..estimators import budgeted
 from ..estimators.fit.fitting import now
 from ..estimators.fit.parameters import documented
@@ -135,36 +134,25 @@ class _BudgetedOnCluster(OnCluster):
 
     def _machine(self, gamma: Any) -> Any:
         """The machine of a part."""
-        names = self.local().get_params(deep=False)
-        same = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         kernel = with_gamma(self.kernel, gamma)
         own = {"gamma": gamma} if kernel is self.kernel else {"kernel": kernel}
-        machine = self.local(**{**same, **own, "max_iter": 1, "random_state": None})
+        machine = self.local(**{**self._same_parameters(), **own, "max_iter": 1, "random_state": None})
         machine._check_parameters()
         return machine
 
     def _problem(self, examples: Examples) -> Any:
         return examples
 
-    def _gamma_of(self, examples: Examples) -> Any:
-        """γ; "scale" as a number, from the rows of all parts."""
-        gamma = getattr(self.kernel, "gamma", self.gamma)
-        if gamma != "scale":
-            return gamma
-        variance = ClusterRows(examples).variance()
-        return 1.0 / (examples.d * variance) if variance > 0.0 else 1.0
-
     def _fit_parts(self, examples: Examples, started: float, X: Any, y: Any) -> None:  # type: ignore[override]
-        machine, classes, of_class = self._machine(self._gamma_of(examples)), None, None
+        gamma, classes, of_class = getattr(self.kernel, "gamma", self.gamma), None, None
+        machine = self._machine(resolve_gamma(gamma, ClusterRows(examples)) if gamma == "scale" else gamma)
         if not self.numeric:
             classes, of_class = examples.classes_for(self)
             self.classes_ = classes
             warn_of_missing_classes(examples, classes)
         seed = int(generator(self.random_state).integers(2**63))
-        client, numbers = examples.client, list(range(len(examples.parts)))
         options = {"machine": machine, "classes": classes, "seed": seed, "passes": self.max_iter}
-        with at_once():  # a second Ctrl-C ends the wait
-            machines = client.gather(client.map(trained, examples.parts, numbers, **options, pure=False))
+        machines = examples.asked(trained, range(len(examples.parts)), **options)
         self._local = budgeted.average(machines, self.budget)
         if self.refit and self._local._trained_kernel.is_definite and self._local._state.support:
             self._refit(examples, of_class, seed)
@@ -181,10 +169,8 @@ class _BudgetedOnCluster(OnCluster):
     def _refit(self, examples: Examples, of_class: np.ndarray | None, seed: int) -> None:
         """Replace the coefficients of the mean by the weighted mean of the best coefficients for each part's rows."""
         machine, root = self._local, root_of(self._local)
-        client, numbers = examples.client, list(range(len(examples.parts)))
         options = {"machine": machine, "root": root, "of_class": of_class, "seed": seed}
-        with at_once():
-            found = client.gather(client.map(refitted, examples.parts, numbers, **options, pure=False))
+        found = examples.asked(refitted, range(len(examples.parts)), **options)
         masses = [each.weight for each in examples.summaries]  # numbers of rows, or sums of their weights
         mean = sum(mass * u for mass, u in zip(masses, found, strict=True)) / examples.weight
         visits = machine._state.counters.visits

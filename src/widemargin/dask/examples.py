@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.rows.rows import checked_sparse, unlocked
+from ..core.threads.interrupts import at_once
 from ..estimators.fit.labels import weights_that_tell_apart
 from ..files import digest
 from ..problems.layout import largest_entry
@@ -41,11 +42,6 @@ def client_of(client: Any) -> Any:
         raise ValueError(
             "there is no Dask client: make one, such as client = distributed.Client(), or give one as client="
         ) from error
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection."""
-    return dask.is_dask_collection(X)
 
 
 def columns_of(X: Any) -> list[str] | None:
@@ -162,11 +158,9 @@ def summarised(examples: tuple, numeric: bool, digested: bool) -> Summary:
     if s.size and s.min() < 0.0:
         raise ValueError(f"sample_weight must be ≥ 0, got {s.min()}")
     labels: np.ndarray = np.empty(0)
-    counts: np.ndarray = np.empty(0)
-    largest = 1.0
-    if numeric:
-        largest = float(np.abs(y).max()) if y.size else 0.0
-    else:
+    counts: np.ndarray = labels
+    largest = float(np.abs(y).max(initial=0.0)) if numeric else 1.0
+    if not numeric:
         labels, codes = labels_of(y)
         counts = np.bincount(codes, s if s.size else None, labels.size)
     said = digest([X, y, s]) if digested else ""
@@ -232,6 +226,11 @@ class Examples:
             raise ValueError(f"{name} needs examples of at least 2 classes, got 1 class only: {only!r}")
         return classes, weights_that_tell_apart(classifier, classes, counts)
 
-    def mapped(self, function: Any, *given: Any) -> list[Any]:
-        """Futures of a function's values for the examples of each part."""
-        return self.client.map(function, self.parts, *[[each] * len(self.parts) for each in given], pure=False)
+    def mapped(self, function: Any, *of_parts: Any, **given: Any) -> list[Any]:
+        """Futures of a function's values for the examples of each part, with what each part and what all are given."""
+        return self.client.map(function, self.parts, *of_parts, **given, pure=False)
+
+    def asked(self, function: Any, *of_parts: Any, **given: Any) -> list[Any]:
+        """The values themselves."""
+        with at_once():  # a second Ctrl-C ends the wait
+            return self.client.gather(self.mapped(function, *of_parts, **given))

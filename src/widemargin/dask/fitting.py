@@ -24,7 +24,7 @@ from ..problems.layout import refuse_overflow
 from ..problems.linear import Problem
 from ..problems.parts import PartsProblem
 from .actors import DaskParts
-from .examples import Examples, blocks_of, client_of, columns_of, is_dask, rows_of
+from .examples import Examples, blocks_of, client_of, columns_of, rows_of
 
 #: What :class:`.actors.DaskParts` counts of the messages to parts.
 TRAFFIC = "trips", "bytes_sent", "bytes_received", "lost"
@@ -122,9 +122,7 @@ class OnCluster(TrainedByRun):
             made = problem.place.made
             if made is not None:
                 made.close()
-                self.traffic_ = {
-                    each: getattr(made, each) for each in ("trips", "bytes_sent", "bytes_received", "lost")
-                }
+                self.traffic_ = {each: getattr(made, each) for each in TRAFFIC}
 
     def _problem(self, examples: Examples) -> PartsProblem:
         """The problem to minimise, in parts on the workers."""
@@ -156,18 +154,17 @@ class OnCluster(TrainedByRun):
         if hasattr(self, "_local"):
             return copy.copy(self._local)
         check_is_fitted(self)
-        names = self.local().get_params(deep=False)
-        same = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        model = self.local(**{**same, **self._local_parameters()})
+        model = self.local(**{**self._same_parameters(), "solver": "auto", "checkpoint": None})
         for name in (*self.learnt, "classes_", "n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(model, name, copy.copy(getattr(self, name)))
         model._only_predicts = "was trained on a cluster"
         return model
 
-    def _local_parameters(self) -> dict[str, Any]:
-        """Parameters with other values on one machine."""
-        return {"solver": "auto", "checkpoint": None}
+    def _same_parameters(self) -> dict[str, Any]:
+        """The parameters that the estimator of one machine has, too."""
+        names = self.local().get_params(deep=False)
+        return {name: value for name, value in self.get_params(deep=False).items() if name in names}
 
     def save(self, path: Any, **options: Any) -> None:
         """Write what was learnt to a file, as the estimator of one machine (:meth:`to_local`).
@@ -200,7 +197,7 @@ class OnCluster(TrainedByRun):
     def _on_blocks(self, X: Any, method: str, dtype: Any, width: int | None = None) -> Any:
         """Apply a method of the local estimator to rows: at once, or lazily to the blocks of a Dask collection."""
         model = self.to_local()
-        if not is_dask(X):
+        if not dask.is_dask_collection(X):
             return getattr(model, method)(X)
         vars(model).pop("feature_names_in_", None)  # blocks of frames are arrays
         X = self._checked_rows(X)
@@ -239,7 +236,7 @@ class OnCluster(TrainedByRun):
             The score. For Dask collections it is a lazy number, which ``float(…)`` or ``.compute()`` computes.
         """
         model = self.to_local()
-        if not is_dask(X):
+        if not dask.is_dask_collection(X):
             return model.score(X, y, sample_weight)
         vars(model).pop("feature_names_in_", None)
         X = self._checked_rows(X)

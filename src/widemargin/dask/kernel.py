@@ -248,7 +248,7 @@ class SVC(ClusterClassifier, OnCluster):
         everything, nothing = np.arange(m), Certificate(0.0, 0.0, 0.0)
         here = Exact(machine._preparation, model.kernel, rows.local(model.support), everything, machine._largest)
         model = replace(model, support=everything, vectors=here.vectors(everything))
-        primal = sum(rows._asked(partial(lost, kind=kind, model=model, largest=machine._largest))) / n
+        primal = sum(rows.examples.asked(partial(lost, kind=kind, model=model, largest=machine._largest))) / n
         if m == 0:
             return Certificate(primal, 0.0, primal)
         # the support vectors alone have the norm and the dual value of all, at the same C, and losses of their own

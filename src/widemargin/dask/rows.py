@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from ..core.rows.distant import Distant
 from ..core.rows.rows import as_rows
-from ..core.threads.interrupts import at_once
 from ..problems.layout import divided, largest_entry
 from .examples import Examples
 
@@ -68,10 +67,6 @@ class ClusterRows(Distant):
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
         self.is_sparse = any(each.sparse for each in examples.summaries)
 
-    def _asked(self, function: Any, *given: Any) -> list[Any]:
-        with at_once():  # a second Ctrl-C ends the wait
-            return self.examples.client.gather(self.examples.mapped(function, *given))
-
     def __getitem__(self, chosen: Any) -> Any:
         """A copy of the chosen rows on this machine, for kernels that are Python functions."""
         return self.local(chosen)
@@ -82,14 +77,8 @@ class ClusterRows(Distant):
         part = np.searchsorted(self.starts, chosen, side="right") - 1
         client, used = self.examples.client, np.unique(part).tolist() or [0]
         order = np.argsort(part, kind="stable")
-        blocks = client.gather(
-            [
-                client.submit(
-                    _rows_at, self.examples.parts[k], chosen[order][part[order] == k] - self.starts[k], pure=False
-                )
-                for k in used
-            ]
-        )
+        inside = [chosen[part == k] - self.starts[k] for k in used]
+        blocks = client.gather(client.map(_rows_at, [self.examples.parts[k] for k in used], inside, pure=False))
         back = np.argsort(order, kind="stable")
         whole = sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.concatenate(blocks)
         return whole[back]
@@ -100,25 +89,26 @@ class ClusterRows(Distant):
 
     def largest_entry(self) -> float:
         """The largest absolute value of an entry."""
-        return math.ldexp(max(self._asked(_largest)), -self.exponent)
+        return math.ldexp(max(self.examples.asked(_largest)), -self.exponent)
 
     def variance(self) -> float:
         """Variance of all entries."""
         mean = variance = 0.0
         for _ in range(2):  # the second time about the mean, so that squares do not cancel
-            number, total, squares = sum(self._asked(_moments, mean))
+            number, total, squares = sum(self.examples.asked(_moments, mean=mean))
             variance = squares / number - (total / number) ** 2
             mean += total / number
         return math.ldexp(variance, -2 * self.exponent)
 
     def mean(self, axis: int, dtype: Any) -> np.ndarray:
         """Means of the columns."""
-        sums = np.sum(self._asked(_column_sums), axis=0)
+        sums = np.sum(self.examples.asked(_column_sums), axis=0)
         return np.ldexp(sums / self.shape[0], -self.exponent).astype(dtype)
 
     def sizes(self, squared: bool, centre: np.ndarray | None = None) -> tuple[float, float]:
         """(least, largest) ‖x − centre‖², or ‖x − centre‖₁, of the rows."""
-        found = self._asked(_sizes, self.exponent, squared, self.centre if centre is None else centre)
+        centre = self.centre if centre is None else centre
+        found = self.examples.asked(_sizes, exponent=self.exponent, squared=squared, centre=centre)
         least, largest = zip(*found, strict=True)
         return float(min(least)), float(max(largest))
 

@@ -6,7 +6,7 @@ A number is w·10^q, where w has up to nineteen digits.
 2. Else 128 bits of 5^q come from a table, and the leading bits of the product w·5^q are those of the result (Lemire,
    *Number parsing at a gigabyte per second*, 2021).
 3. In a few cases out of 10¹⁸ the table does not decide, and for longer numbers the digits beyond the nineteenth may.
-   Such a number is HARD: the caller reads it with Python's ``float``.
+   Such a number, and one that is too large for float64, is not known here: the caller reads it with Python's ``float``.
 """
 
 import math
@@ -14,9 +14,6 @@ import math
 import numpy as np
 
 from ..core.compiling.dispatch import inlined
-
-#: Answers of :func:`number`: a number; no number; a number that Python must read; a number too large for float64.
-NUMBER, NO_NUMBER, HARD, LARGE = 0, 1, 2, 3
 
 #: The powers q in the table. Below them w·10^q is 0 in float64, above them it is infinite.
 LOWEST, HIGHEST = -342, 308
@@ -59,11 +56,11 @@ def product(a, b):
 
 @inlined
 def nearest(w, q):
-    """(w·10^q rounded to float64, NUMBER, HARD or LARGE), for w > 0."""
+    """(w·10^q rounded to float64, whether that is known), for w > 0."""
     if q < LOWEST:
-        return 0.0, NUMBER
+        return 0.0, True
     if q > HIGHEST:
-        return 0.0, LARGE
+        return 0.0, False
     zeros = 0
     while w >> TOP == ZERO:
         w <<= ONE
@@ -75,17 +72,17 @@ def nearest(w, q):
         if low < carried:
             high += ONE
     if low == ALL and not -27 <= q <= 55:
-        return 0.0, HARD
+        return 0.0, False
     upper = high >> TOP
     shift = upper + np.uint64(9)
     m = high >> shift
     power = ((217706 * q) >> 16) + 63 + np.int64(upper) - zeros + 1023
     if power <= 0:  # a subnormal number, or 0
         if power <= -63:
-            return 0.0, NUMBER
+            return 0.0, True
         m >>= np.uint64(1 - power)
         m += m & ONE
-        return math.ldexp(float(m >> ONE), -1074), NUMBER
+        return math.ldexp(float(m >> ONE), -1074), True
     if low <= ONE and -4 <= q <= 23 and m & THREE == ONE and m << shift == high:
         m -= ONE  # exactly between two floats: round to even
     m += m & ONE
@@ -93,13 +90,13 @@ def nearest(w, q):
     if m >= EXACT:
         m, power = HIDDEN, power + 1
     if power >= 2047:
-        return 0.0, LARGE
-    return math.ldexp(float(m), int(power) - 1075), NUMBER
+        return 0.0, False
+    return math.ldexp(float(m), int(power) - 1075), True
 
 
 @inlined
 def number(text, pos):
-    """Read the number at a position of a text that ends with a line end: (position after it, value, answer)."""
+    """Read the number at a position of a text that ends with a line end: (position after it, value, whether known)."""
     c = text[pos]
     negative = c == 45
     if c == 43 or c == 45:
@@ -130,7 +127,7 @@ def number(text, pos):
             pos += 1
             c = text[pos]
     if not some:
-        return pos, 0.0, NO_NUMBER
+        return pos, 0.0, False
     if c == 69 or c == 101:
         pos += 1
         c = text[pos]
@@ -139,21 +136,20 @@ def number(text, pos):
             pos += 1
             c = text[pos]
         if not 48 <= c <= 57:
-            return pos, 0.0, NO_NUMBER
+            return pos, 0.0, False
         power = 0
         while 48 <= c <= 57:
             power = min(10 * power + (c - 48), 10**9)
             pos += 1
             c = text[pos]
         q += -power if falls else power
-    value, status = 0.0, NUMBER
+    value, known = 0.0, True
     if w != ZERO:
         if w <= EXACT and -22 <= q <= 22 and not more:
             value = float(w) * TENS[q] if q >= 0 else float(w) / TENS[-q]
         else:
-            value, status = nearest(w, q)
-            if more and status == NUMBER:
-                above, status = nearest(w + ONE, q)
-                if above != value:
-                    status = HARD
-    return pos, -value if negative else value, status
+            value, known = nearest(w, q)
+            if more and known:
+                above, known = nearest(w + ONE, q)
+                known = known and above == value
+    return pos, -value if negative else value, known

@@ -1,7 +1,8 @@
 """LIBSVM text: ``label index:value index:value …``, a line for each example.
 
-One compiled loop parses a block of lines; several threads parse several blocks. At a faulty line the loop returns the
-fault and its position. Python makes a sentence of them, raises it or counts it, and calls the loop for the next line.
+One compiled loop parses a block of lines; several threads parse several blocks. At a line that it cannot take the loop
+returns. Python reads that line again, finds a number that the loop could not round, or says what is wrong, and calls
+the loop for the next line.
 
 Accepted: blanks and tabs, Windows line ends, a last line without a line end, empty lines, ``# comments`` up to the end
 of a line, ``qid:n`` after the label, indices that are not sorted. Refused with a sentence each: several labels, a
@@ -11,13 +12,14 @@ repeated index, numbers that are not finite or too large for the type, and all o
 from __future__ import annotations
 
 import codecs
+import math
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import pairwise
-from pathlib import Path
+from itertools import pairwise, takewhile
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -28,7 +30,7 @@ from ..core.borrowing import borrow
 from ..core.compiling.dispatch import compiled, inlined
 from ..core.rows.rows import checked_sparse
 from .chunks import COPIES, MAX_MEMORY, MIXED, ChunkedSource, Gathered, Piece, Summary
-from .decimals import HARD, LARGE, NO_NUMBER, number
+from .decimals import number
 from .lines import blocks, compression_of, name_of, reading, writing
 
 #: Bytes of text that are parsed at a time. Larger blocks take more memory; smaller ones cost a call each.
@@ -41,30 +43,12 @@ OF_TEXT = 256
 #: Sentences about bad lines that ``faults`` keeps.
 NOTED = 256
 
-#: What can be wrong with a line. A line that is UNREAD has a number that Python must read; else nothing is wrong.
-(
-    FINE, UNREAD, NO_LABEL, BAD_LABEL, SEVERAL, BAD_PAIR, BAD_INDEX, ZERO_INDEX, LARGE_INDEX, BAD_VALUE, LARGE_VALUE,
-    BAD_QID, REPEATED, BEYOND,
-) = range(14)  # fmt: skip
-
-#: Sentences about the faults: {0} is the text at fault, {1} the type of the values, {2} the number of features.
-SAID = {
-    NO_LABEL: "begins with {0!r}, which is no number: the label comes first",
-    BAD_LABEL: "has the label {0!r}, which is no finite number: number the labels",
-    SEVERAL: "has several labels ({0!r}): give one label for each line (data with many labels is not taken)",
-    BAD_PAIR: "has {0!r} where index:value should be",
-    BAD_INDEX: "has {0!r}, whose index is no integer ≥ 0",
-    ZERO_INDEX: "has the index 0 ({0!r}), and indices begin with 1 here: give zero_based=True if they begin with 0",
-    LARGE_INDEX: f"has {{0!r}}, whose index is beyond {LARGEST}: hash the features into fewer",
-    BAD_VALUE: "has {0!r}, whose value is no finite number",
-    LARGE_VALUE: "has {0!r}, whose value is too large for {1}",
-    BAD_QID: "has {0!r}, which is no qid:number",
-    REPEATED: "has a feature twice (at {0!r}): give each once",
-    BEYOND: "has {0!r}, whose index is beyond n_features={2}",
-}  # fmt: skip
+#: A part of a line or the sign that ends it, a number, and the number of a query, as Python reads them.
+PART, NUMBER = re.compile(rb"[^\s#]+|#"), re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+QUERY = re.compile(rb"qid:(-?0*\d{1,18})")
 
 #: Bytes that the parser looks for.
-LINE_END, HASH, PLUS, MINUS, COMMA, COLON = b"\n#+-,:"
+LINE_END, HASH, MINUS, COLON = b"\n#-:"
 ZERO, NINE = b"09"
 
 
@@ -123,75 +107,30 @@ def integer(text, pos):
 
 
 @inlined
-def head(text, pos, parsed, row):
-    """Read the label, and a qid if there is one, into ``parsed``.
-
-    Returns (position after them, FINE or the fault, position of the fault, whether Python must read the label).
-    """
-    begin = pos
-    pos, label, status = number(text, pos)
-    c = text[pos]
-    if c == COMMA and status != NO_NUMBER:
-        return pos, SEVERAL, begin, False
-    if status == NO_NUMBER or not ends(c):
-        return pos, BAD_LABEL if c == COLON or status != NO_NUMBER else NO_LABEL, begin, False
-    if status == LARGE:
-        return pos, BAD_LABEL, begin, False
-    parsed.y[row], parsed.qid[row] = label, 0
-    pos = after_blanks(text, pos)
-    if text[pos] == 113 and text[pos + 1] == 105 and text[pos + 2] == 100 and text[pos + 3] == COLON:  # "qid:"
-        begin, pos = pos, pos + 4
+def example(text, pos, least, most, parsed, row):
+    """Read the example on a line into ``parsed``, in place: (position where it ends, whether it is a good row)."""
+    pos, parsed.y[row], good = number(text, pos)
+    good = good and ends(text[pos])
+    parsed.qid[row], k, pos = 0, parsed.ends[row], after_blanks(text, pos)
+    if good and text[pos] == 113 and text[pos + 1] == 105 and text[pos + 2] == 100 and text[pos + 3] == COLON:  # "qid:"
+        pos += 4
         sign = -1 if text[pos] == MINUS else 1
         pos += text[pos] == MINUS
         start = pos
         pos, value = integer(text, pos)
-        if pos == start or not ends(text[pos]) or value >= 10**18:
-            return pos, BAD_QID, begin, False
-        parsed.qid[row] = sign * value
-    return pos, FINE, begin, status == HARD
-
-
-@inlined
-def pair(text, pos, least, most):
-    """Read index:value. Returns (position after it, FINE or the fault, index, value, whether Python must read it)."""
-    start = pos
-    pos, index = integer(text, pos)
-    if text[pos] != COLON:
-        return pos, BAD_PAIR, 0, 0.0, False
-    if pos == start:
-        return pos, BAD_INDEX, 0, 0.0, False
-    if index < least:
-        return pos, ZERO_INDEX, 0, 0.0, False
-    if index > most:
-        return pos, LARGE_INDEX if index > LARGEST else BEYOND, 0, 0.0, False
-    pos, value, status = number(text, pos + 1)
-    if status == NO_NUMBER or not ends(text[pos]):
-        return pos, BAD_VALUE, 0, 0.0, False
-    return pos, LARGE_VALUE if status == LARGE else FINE, index, value, status == HARD
-
-
-@inlined
-def example(text, pos, least, most, parsed, row, k):
-    """Read the example on a line, whose entries begin at place k of ``parsed``.
-
-    Returns (position where it ends, place after its entries, FINE, UNREAD or the fault, position of the fault).
-    """
-    begin = pos
-    pos, fault, at, unread = head(text, pos, parsed, row)
-    while fault == FINE:
+        parsed.qid[row], good = sign * value, pos > start and ends(text[pos]) and value < 10**18
         pos = after_blanks(text, pos)
-        if ends(text[pos]):
-            break
-        at = pos
-        pos, fault, index, value, hard = pair(text, pos, least, most)
-        parsed.data[k], parsed.indices[k] = value, index
-        if fault == FINE and np.isinf(parsed.data[k]):  # too large for float32
-            fault = LARGE_VALUE
-        unread = unread or hard
-        k += 1
-    if fault == FINE and unread:
-        return pos, k, UNREAD, begin
-    return pos, k, fault, at
+    while good and not ends(text[pos]):
+        start = pos
+        pos, index = integer(text, pos)
+        good = text[pos] == COLON and pos > start and least <= index <= most
+        if good:
+            pos, value, known = number(text, pos + 1)
+            parsed.data[k], parsed.indices[k] = value, index
+            good = known and ends(text[pos]) and not np.isinf(parsed.data[k])  # it may be too large for float32
+            pos, k = after_blanks(text, pos), k + 1
+    parsed.ends[row + 1] = k
+    return pos, good
 
 
 @compiled
@@ -199,33 +138,87 @@ def parse(text, pos, line, row, least, most, parsed):
     """Parse lines of a text from a position on, in place, until it ends or a line needs Python.
 
     The text ends with a line end; ``line`` and ``row`` are the next ones; indices go from ``least`` to ``most``.
-    Returns (position, line and row to go on from, what the last line is, position of its fault). A line that is UNREAD
-    has become a row, whose numbers are to be read again; a faulty line has not.
+    Returns (position, line and row to go on from, position where the last line begins if Python must read it, else −1).
     """
     text, parsed = borrow(text), borrow(parsed)
-    status, at, k = FINE, pos, parsed.ends[row]
-    while pos < text.size and status == FINE:
+    odd = -1
+    while pos < text.size and odd < 0:
         pos = after_blanks(text, pos)
         if not ends(text[pos]):
-            pos, k, status, at = example(text, pos, least, most, parsed, row, k)
-            if status <= UNREAD:
+            begin = pos
+            pos, good = example(text, pos, least, most, parsed, row)
+            if good:
                 parsed.line[row] = line
                 row += 1
-                parsed.ends[row] = k
+            else:
+                odd = begin
         while text[pos] != LINE_END:
             pos += 1
         pos, line = pos + 1, line + 1
-    return pos, line, row, status, at
+    return pos, line, row, odd
 
 
-def _token(text: np.ndarray, at: int) -> str:
-    """The part of a line at a position, cut where it is long."""
-    found = bytes(text[at : at + 60]).split(b"\n")[0].split()
-    return _shortened(found[0] if found else b"")
+class Limits(NamedTuple):
+    """The least and largest index that a line may have, and the number of features if it is known."""
+
+    least: int
+    most: int
+    n_features: int | None
 
 
-def _shortened(token: bytes) -> str:
-    told = token.decode("utf-8", "backslashreplace")
+def as_number(text: bytes) -> float:
+    """The number that a text stands for; NaN if it is none, and infinite if it is too large."""
+    return float(text) if NUMBER.fullmatch(text) else math.nan
+
+
+def read_slowly(text: bytes, row: int, limits: Limits, parsed: Parsed) -> str:
+    """Read the example on a line into ``parsed``, in place, as :func:`example` does; returns what is wrong, or ""."""
+    parts = takewhile(lambda part: part != b"#", (found[0] for found in PART.finditer(text)))
+    label = next(parts)
+    parsed.y[row], parsed.qid[row], k = as_number(label), 0, parsed.ends[row]
+    if not math.isfinite(parsed.y[row]):
+        begins, told = NUMBER.match(label), _shortened(label)
+        if begins and label[begins.end() :].startswith(b","):
+            return f"has several labels ({told!r}): give one label for each line (data with many labels is not taken)"
+        if begins or label.lstrip(b"+-").startswith(b":"):
+            return f"has the label {told!r}, which is no finite number: number the labels"
+        return f"begins with {told!r}, which is no number: the label comes first"
+    for place, part in enumerate(parts):
+        told = _shortened(part)
+        if place == 0 and part.startswith(b"qid:"):
+            query = QUERY.fullmatch(part)
+            if query is None:
+                return f"has {told!r}, which is no qid:number"
+            parsed.qid[row] = int(query[1])
+            continue
+        digits, colon, value = part.partition(b":")
+        if not colon or (digits and not digits.isdigit()):
+            return f"has {told!r} where index:value should be"
+        if not digits:
+            return f"has {told!r}, whose index is no integer ≥ 0"
+        index = float(digits)
+        if index < limits.least:
+            return (
+                f"has the index 0 ({told!r}), and indices begin with 1 here: give zero_based=True if they begin with 0"
+            )
+        if index > LARGEST:
+            return f"has {told!r}, whose index is beyond {LARGEST}: hash the features into fewer"
+        if index > limits.most:
+            return f"has {told!r}, whose index is beyond n_features={limits.n_features}"
+        with np.errstate(over="ignore"):
+            parsed.data[k], parsed.indices[k] = as_number(value), index
+        if np.isnan(parsed.data[k]):
+            return f"has {told!r}, whose value is no finite number"
+        if np.isinf(parsed.data[k]):
+            return f"has {told!r}, whose value is too large for {parsed.data.dtype}"
+        k += 1
+    parsed.ends[row + 1] = k
+    return ""
+
+
+def _shortened(part: bytes) -> str:
+    """A part of a line for a sentence, cut where it is long."""
+    told = part[:60].decode("utf-8", "backslashreplace")
     return told if len(told) <= 40 else told[:40] + "…"
 
 
@@ -240,22 +233,6 @@ class Found(NamedTuple):
     room: Parsed
 
 
-def _read_again(line: bytes, parsed: Parsed, row: int) -> tuple[int, str]:
-    """Read the numbers of a row with Python's ``float``: (FINE, "") or (the fault, the text of the number)."""
-    label, *pairs = line.partition(b"#")[0].split()
-    parsed.y[row] = float(label)
-    if np.isinf(parsed.y[row]):
-        return BAD_LABEL, _shortened(label)
-    if pairs and pairs[0].startswith(b"qid:"):
-        del pairs[0]
-    for k, token in enumerate(pairs, parsed.ends[row]):
-        with np.errstate(over="ignore"):
-            parsed.data[k] = float(token.partition(b":")[-1])
-        if np.isinf(parsed.data[k]):
-            return LARGE_VALUE, _shortened(token)
-    return FINE, ""
-
-
 def _repeated(X: sp.csr_matrix) -> Iterator[tuple[int, int]]:
     """(row, index) of indices that stand twice in a row; sorts the entries of all rows, in place."""
     X.sort_indices()
@@ -263,20 +240,6 @@ def _repeated(X: sp.csr_matrix) -> Iterator[tuple[int, int]]:
     rows = np.searchsorted(X.indptr, same, "right") - 1
     inside = X.indptr[rows + 1] > same + 1
     yield from zip(rows[inside].tolist(), X.indices[same[inside]].tolist())
-
-
-class Features(NamedTuple):
-    """The index of the first feature, and the number of features."""
-
-    first: int
-    width: int
-
-
-class Range(NamedTuple):
-    """A part of a file, in bytes."""
-
-    begin: int
-    end: int
 
 
 class LibsvmText(ChunkedSource):
@@ -309,7 +272,7 @@ class LibsvmText(ChunkedSource):
         self.again = not hasattr(path, "read") or (hasattr(path, "seekable") and path.seekable())
         self._begin = path.tell() if self.again and hasattr(path, "tell") else 0
         self._least = self._most = -1  # the indices seen
-        self._features: Features | None = None  # None until they are known
+        self._known: Limits | None = None  # the features, once they are known
 
     # -- parts: byte ranges of a file that is not compressed
 
@@ -330,12 +293,12 @@ class LibsvmText(ChunkedSource):
                     pass
                 if file.tell() > cuts[-1]:
                     cuts.append(file.tell())
-        return [Range(*each) for each in pairwise([*cuts, size])]
+        return [slice(*each) for each in pairwise([*cuts, size])]
 
     def _in_order(self) -> list[Any]:
         return [None]
 
-    def _blocks(self, part: Range | None) -> Iterator[tuple[np.ndarray, float]]:
+    def _blocks(self, part: slice | None) -> Iterator[tuple[np.ndarray, float]]:
         """Yield (block of text, share of the file read so far)."""
         if hasattr(self.path, "seek") and self.again:
             self.path.seek(self._begin)  # type: ignore[union-attr]
@@ -343,13 +306,13 @@ class LibsvmText(ChunkedSource):
         with reading(self.path) as (file, raw):
             left = None
             if part is not None:  # of a plain file
-                file.seek(part.begin)
-                left = part.end - part.begin
+                file.seek(part.start)
+                left = part.stop - part.start
             try:
                 # blocks are small beside the whole text, and beside a chunk
                 least, most = BLOCK // 1024, self.max_memory // (OF_TEXT * self.threads)
                 block_size = max(1, min(BLOCK, max(BLOCK // 16, (size or BLOCK * 16) // 16), max(least, most)))
-                begins = part is None or part.begin == 0
+                begins = part is None or part.start == 0
                 for block in blocks(file, block_size, left):
                     if begins and block[:3].tobytes() == codecs.BOM_UTF8:
                         block = block[3:]
@@ -360,21 +323,18 @@ class LibsvmText(ChunkedSource):
 
     # -- parsing
 
-    def _limits(self) -> tuple[int, int]:
-        """The least and largest index that a line may have."""
-        if self._features is not None:  # the file may have changed since they were found
-            return self._features.first, self._features.first + self._features.width - 1
+    def _limits(self) -> Limits:
+        if self._known is not None:  # the file may have changed since they were found
+            return self._known
         least = 1 if self.zero_based is False else 0
         if self.n_features is None:
-            return least, LARGEST
+            return Limits(least, LARGEST, None)
         # "auto" knows only at the end whether indices begin with 0
-        return least, self.n_features - (self.zero_based is True)
+        return Limits(least, self.n_features - (self.zero_based is True), self.n_features)
 
     def _parse(self, text: np.ndarray, free: list[Parsed]) -> Found:
         """Parse a block of text into arrays of ``free``, or new ones. Whoever is done with ``room`` puts it back."""
-        least, most = self._limits()
-        known = self.n_features if self._features is None else self._features.width
-        parsed = None
+        limits, parsed = self._limits(), None
         with suppress(IndexError):  # there is none left, or another thread takes the last one
             parsed = free.pop()
         if parsed is None or parsed.line.size < text.size // 2 + 1:
@@ -382,13 +342,14 @@ class LibsvmText(ChunkedSource):
         faults: dict[int, str] = {}
         pos = line = row = 0
         while pos < text.size:
-            pos, line, row, fault, at = parse(text, pos, line, row, least, most, parsed)
-            token = _token(text, at)
-            if fault == UNREAD:
-                fault, token = _read_again(text[at:pos].tobytes(), parsed, row - 1)
-                row -= fault != FINE
-            if fault != FINE:
-                faults[line - 1] = SAID[fault].format(token, self.dtype, known)
+            pos, line, row, odd = parse(text, pos, line, row, limits.least, limits.most, parsed)
+            if odd >= 0:
+                wrong = read_slowly(text[odd:pos].tobytes(), row, limits, parsed)
+                if wrong:
+                    faults[line - 1] = wrong
+                else:
+                    parsed.line[row] = line - 1
+                    row += 1
         stored = slice(parsed.ends[row])
         X = sp.csr_matrix((parsed.data[stored], parsed.indices[stored], parsed.ends[: row + 1]), (row, LARGEST + 1))
         y, qid = parsed.y[:row], parsed.qid[:row]
@@ -396,7 +357,7 @@ class LibsvmText(ChunkedSource):
             good = np.ones(row, bool)
             for k, index in _repeated(X):
                 good[k] = False
-                faults[int(parsed.line[k])] = SAID[REPEATED].format(f"{index}:")
+                faults[int(parsed.line[k])] = f"has a feature twice (at '{index}:'): give each once"
             if not good.all():
                 X, y, qid = X[good], y[good], qid[good]
         return Found(X, y, qid, line, faults, parsed)
@@ -427,9 +388,9 @@ class LibsvmText(ChunkedSource):
                 yield from results(min(2 * self.threads - 1, ahead))
             yield from results(0)
 
-    def _pieces(self, part: Range | None) -> Iterator[tuple[Piece, float]]:
+    def _pieces(self, part: slice | None) -> Iterator[tuple[Piece, float]]:
         # the lines before the part are counted only when a fault must be told
-        line, before = 0, 0 if part is None or part.begin == 0 else -1
+        line, before = 0, 0 if part is None or part.start == 0 else -1
         for found, share in self._found(part):
             for inside, said in sorted(found.faults.items()):
                 if self.on_bad_line == "raise" or len(self.faults) < NOTED:
@@ -448,7 +409,7 @@ class LibsvmText(ChunkedSource):
 
     def _lines_before(self, part: Any) -> int:
         """The number of lines before a part."""
-        before, left = 0, part.begin
+        before, left = 0, part.start
         with open(self.path, "rb") as file:  # type: ignore[arg-type]
             while left > 0:
                 read = file.read(min(left, BLOCK))
@@ -457,8 +418,8 @@ class LibsvmText(ChunkedSource):
 
     def _piece(self, found: Found) -> Piece:
         X, offset, width = found.X, 0, max(self._most, 0) + 1
-        if self._features is not None:  # a chunk, whose features are known
-            offset, width = self._features
+        if self._known is not None:  # a chunk, whose features are known
+            offset, width = self._known.least, self._known.most + 1 - self._known.least
             X.indices -= offset
         X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], width))
         return Piece(X, found.y, found.qid if self.query_id else None)
@@ -481,23 +442,23 @@ class LibsvmText(ChunkedSource):
         return self.n_features
 
     def _width(self) -> int | None:
-        if self._features is None:
+        if self._known is None:
             if self.n_features is None or (self.zero_based == "auto" and self.again):
                 self.summary()
             width = int(self.n_features or 0) if self._summary is None else self._seen_width(0)
-            self._features = Features(self._first_index(), width)
-        return self._features.width
+            first = self._first_index()
+            self._known = Limits(first, first + width - 1, width)
+        return self._known.n_features
 
     def summary(self) -> Summary:
         """Count rows, features and labels in one pass; see :meth:`ChunkedSource.summary`."""
         if self._summary is None:
-            self._features = None
-            self._least = self._most = -1
+            self._known, self._least, self._most = None, -1, -1
         return super().summary()
 
     def load(self) -> tuple:
         """Return all examples, (X, y), with X in CSR; see :meth:`ChunkedSource.load`."""
-        self._features, self._least, self._most = None, -1, -1
+        self._known, self._least, self._most = None, -1, -1
         return super().load()
 
     def like(self) -> dict[str, Any]:
@@ -533,46 +494,40 @@ def _shortest(numbers: np.ndarray) -> np.ndarray:
     return np.array([text.removesuffix(".0") for text in texts], object)[place]
 
 
-class LibsvmWriter:
-    """Writes pieces to an open file as LIBSVM text."""
-
-    def __init__(self, file: BinaryIO, zero_based: bool = False) -> None:
-        self.file, self.first = file, 0 if zero_based else 1
-
-    def write(self, X: Any, y: Any, qid: Any = None) -> None:
-        """Append examples."""
-        X = checked_sparse(X)
-        X = sp.csr_matrix(X) if not sp.issparse(X) or X.format != "csr" else X
-        if X.dtype not in (np.float32, np.float64):
-            X = X.astype(np.float64)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        if X.nnz and int(X.indices.max()) + self.first > LARGEST:
-            raise ValueError(
-                f"X has the index {int(X.indices.max()) + self.first}, and LIBSVM text has them up to {LARGEST}: hash "
-                "the features into fewer"
-            )
-        y = np.asarray(y)
-        y = y.astype(np.int64) if y.dtype.kind == "b" else y
-        if y.dtype.kind not in "biuf" or y.shape != (X.shape[0],):
-            raise ValueError(
-                f"y must hold a number for each of {X.shape[0]} rows in LIBSVM text, got {y.dtype} of shape {y.shape}: "
-                "number the labels, or write CSV or Parquet"
-            )
-        for name, values in (("X", X.data), ("y", y)):
-            if not np.isfinite(values).all():
-                raise ValueError(f"{name} must be finite in LIBSVM text, got {values[~np.isfinite(values)][0]}")
-        qid = np.empty(0, np.int64) if qid is None else np.ascontiguousarray(qid, np.int64)
-        step = max(1, int(BLOCK / max(1.0, X.nnz / max(1, X.shape[0])) / 8))
-        for start in range(0, X.shape[0], step):
-            some = slice(start, min(start + step, X.shape[0]))
-            self.file.write(text_of(X[some], y[some], qid[some], self.first))
+def lines_of(X: Any, y: Any, qid: Any, first: int) -> Iterator[bytes]:
+    """Yield examples as LIBSVM text, some lines at a time; ``first`` is added to the indices."""
+    X = checked_sparse(X)
+    X = sp.csr_matrix(X) if not sp.issparse(X) or X.format != "csr" else X
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    most = int(X.indices.max(initial=0)) + first
+    if most > LARGEST:
+        raise ValueError(
+            f"X has the index {most}, and LIBSVM text has them up to {LARGEST}: hash the features into fewer"
+        )
+    y = np.asarray(y)
+    y = y.astype(np.int64) if y.dtype.kind == "b" else y
+    if y.dtype.kind not in "biuf" or y.shape != (X.shape[0],):
+        raise ValueError(
+            f"y must hold a number for each of {X.shape[0]} rows in LIBSVM text, got {y.dtype} of shape {y.shape}: "
+            "number the labels, or write CSV or Parquet"
+        )
+    for name, values in (("X", X.data), ("y", y)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} must be finite in LIBSVM text, got {values[~np.isfinite(values)][0]}")
+    qid = np.empty(0, np.int64) if qid is None else np.ascontiguousarray(qid, np.int64)
+    step = max(1, int(BLOCK / max(1.0, X.nnz / max(1, X.shape[0])) / 8))
+    for start in range(0, X.shape[0], step):
+        some = slice(start, start + step)
+        yield text_of(X[some], y[some], qid[some], first)
 
 
 def write_libsvm(path: str | os.PathLike[str], pieces: Iterable[tuple], *, zero_based: bool = False) -> None:
     """Write (X, y) or (X, y, qid), one after the other, as LIBSVM text; see :func:`write_data`."""
-    with writing(Path(path)) as file:
-        writer = LibsvmWriter(file, zero_based)
+    with writing(path) as file:
         for piece in pieces:
-            writer.write(*piece)
+            X, y, qid = piece if len(piece) > 2 else (*piece, None)
+            file.writelines(lines_of(X, y, qid, 0 if zero_based else 1))

@@ -169,22 +169,14 @@ def _file_of(path: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 def _of_file(path: Any, options: dict[str, Any], format: str) -> ChunkedSource:
     """Open a file; refuse options that its format does not have."""
-    kind = KINDS[format_of(path) if format == "auto" else format]
+    own = format_of(path) if format == "auto" else format
     for name in options:
-        if name not in _options(kind):
-            raise TypeError(_not_an_option(name, path, kind))
-    return kind(path, **options)
-
-
-def _not_an_option(name: str, path: Any, kind: Any) -> str:
-    owners = [key for key, each in KINDS.items() if name in _options(each)]
-    said = f"is for {' and '.join(owners)}" if owners else "is no option of open_data"
-    read = f"{getattr(path, 'name', path)} is read as {_name(kind)}"
-    return f"{name} {said}, and {read}: leave it out, or say with format= what the file is"
-
-
-def _name(kind: Any) -> str:
-    return next(name for name, each in KINDS.items() if each is kind)
+        if name not in _options(KINDS[own]):
+            owners = [key for key, each in KINDS.items() if name in _options(each)]
+            said = f"is for {' and '.join(owners)}" if owners else "is no option of open_data"
+            read = f"{getattr(path, 'name', path)} is read as {own}"
+            raise TypeError(f"{name} {said}, and {read}: leave it out, or say with format= what the file is")
+    return KINDS[own](path, **options)
 
 
 def _options(kind: Any) -> set[str]:
@@ -204,11 +196,10 @@ def _of_service(path: str, max_memory: Any = MAX_MEMORY, dtype: Any = np.float64
         raise TypeError(f"{path} takes max_memory= and dtype= only, got {', '.join(f'{name}=' for name in options)}")
     service, _, name = path.partition(":")
     if service == "sklearn":
-        local = sorted(n.removeprefix("load_") for n in dir(datasets) if n.startswith("load_"))
-        remote = sorted(n.removeprefix("fetch_") for n in dir(datasets) if n.startswith("fetch_"))
-        if name not in (*local, *remote):
-            raise ValueError(f"scikit-learn has no data set {name!r}; it has {', '.join(local + remote)}")
-        get = getattr(datasets, f"load_{name}" if name in local else f"fetch_{name}")
+        found = {n.removeprefix(way): n for way in ("load_", "fetch_") for n in dir(datasets) if n.startswith(way)}
+        if name not in found:
+            raise ValueError(f"scikit-learn has no data set {name!r}; it has {', '.join(found)}")
+        get = getattr(datasets, found[name])
         if "return_X_y" not in inspect.signature(get).parameters:
             raise ValueError(f"scikit-learn's {name!r} is no table of rows and targets: load it with scikit-learn")
         X, y = get(return_X_y=True)

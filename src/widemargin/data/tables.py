@@ -117,19 +117,19 @@ class TableSource(ChunkedSource):
             if _is_text(pa, kind):
                 texts.append(name)
             elif not _is_number(pa, kind):
-                raise ValueError(
-                    f"{self.name}: the column {name!r} has the type {kind}, of which no number is made here: make one, "
-                    "or name the others with columns="
-                )
+                remedy = "make one, or name the others with columns="
+                raise self._bad(name, f"has the type {kind}, of which no number is made here: {remedy}")
         values = self._values_of(texts)
         self._features = [(name, values.get(name)) for name in chosen]
-        self.feature_names = [
-            label
-            for name, held in self._features
-            for label in ([name] if held is None else [f"{name}={v}" for v in held])
-        ]
+        self.feature_names = []
+        for name, held in self._features:
+            self.feature_names += [name] if held is None else [f"{name}={value}" for value in held]
         self.n_features = len(self.feature_names)
         self._sparse = sum(len(v) for v in values.values()) > len(chosen) - len(texts)
+
+    def _bad(self, column: str, said: str, where: str = "") -> ValueError:
+        """An error about a column, and about one of its rows if ``where`` names it."""
+        return ValueError(f"{self.name}{', ' if where else ''}{where}: the column {column!r} {said}")
 
     def _find_target(self, names: list[str]) -> str | None:
         if isinstance(self.target, (int, np.integer)) and not isinstance(self.target, bool):
@@ -138,20 +138,16 @@ class TableSource(ChunkedSource):
             return names[self.target]
         if self.target is None:
             found = [name for name in names if name.lower() in TARGETS]
-            if len(found) == 1:
-                return found[0]
-            if self.optional:
-                return None
+            if len(found) == 1 or self.optional:
+                return found[0] if len(found) == 1 else None
             raise ValueError(f"{self.name}: which column is the target? Give target=, one of {_listed(names)}")
         if self.target == "" or self.target is False:
             return None
-        if self.target not in names:
-            if self.optional:
-                return None
-            raise ValueError(
-                f"{self.name} has no column {self.target!r} for the target: give target=, one of {_listed(names)}"
-            )
-        return self.target
+        if self.target in names or self.optional:
+            return self.target if self.target in names else None
+        raise ValueError(
+            f"{self.name} has no column {self.target!r} for the target: give target=, one of {_listed(names)}"
+        )
 
     def _values_of(self, texts: list[str]) -> dict[str, list[Any]]:
         """The sorted values of each column of text."""
@@ -160,16 +156,12 @@ class TableSource(ChunkedSource):
         if isinstance(self.categories, dict):
             for name in texts:
                 if name not in self.categories:
-                    raise ValueError(
-                        f"{self.name}: the column {name!r} is text, and none of its values are known: name them in "
-                        "categories, or make numbers of it"
-                    )
+                    remedy = "name them in categories, or make numbers of it"
+                    raise self._bad(name, f"is text, and none of its values are known: {remedy}")
             return {name: list(self.categories[name]) for name in texts}
         if self.categories == "refuse":
-            raise ValueError(
-                f"{self.name}: the column {texts[0]!r} is text: give categories='onehot' to make a feature of each of "
-                "its values, or name the other columns with columns="
-            )
+            remedy = "make a feature of each of its values, or name the other columns with columns="
+            raise self._bad(texts[0], f"is text: give categories='onehot' to {remedy}")
         self.need_again("looked through for categories")
         compute, found = arrow("compute"), {name: set() for name in texts}  # type: ignore[var-annotated]
         for part in self._parts():
@@ -177,10 +169,8 @@ class TableSource(ChunkedSource):
                 for name in texts:
                     found[name].update(v for v in compute.unique(batch.column(name)).to_pylist() if v is not None)
                     if len(found[name]) > MOST_VALUES:
-                        raise ValueError(
-                            f"{self.name}: the column {name!r} has more than {MOST_VALUES} values: hash it, or name "
-                            "the other columns with columns="
-                        )
+                        remedy = "hash it, or name the other columns with columns="
+                        raise self._bad(name, f"has more than {MOST_VALUES} values: {remedy}")
         self.categories = {name: sorted(values) for name, values in found.items()}
         return self.categories
 
@@ -228,10 +218,8 @@ class TableSource(ChunkedSource):
 
     def _refuse_missing(self, name: str, array: Any, where: Any) -> None:
         if array.null_count:
-            raise ValueError(
-                f"{self.name}, {where(_first_null(array))}: the column {name!r} has no value: fill it in, or name the "
-                "other columns with columns="
-            )
+            remedy = "fill it in, or name the other columns with columns="
+            raise self._bad(name, f"has no value: {remedy}", where(_first_null(array)))
 
     def _numbers(self, name: str, array: Any, where: Any) -> np.ndarray:
         values = array.cast(arrow().float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -239,10 +227,7 @@ class TableSource(ChunkedSource):
             values = values.astype(self.dtype, copy=False)
         if not np.isfinite(values).all():
             k = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise ValueError(
-                f"{self.name}, {where(k)}: the column {name!r} has {array[k].as_py()!r}, which is no finite "
-                f"{self.dtype}"
-            )
+            raise self._bad(name, f"has {array[k].as_py()!r}, which is no finite {self.dtype}", where(k))
         return values
 
     def _codes(self, name: str, array: Any, values: list[Any], where: Any) -> np.ndarray:
@@ -250,10 +235,8 @@ class TableSource(ChunkedSource):
         codes = arrow("compute").index_in(array, value_set=arrow().array(values, array.type))
         if codes.null_count:
             k = _first_null(codes)
-            raise ValueError(
-                f"{self.name}, {where(k)}: the column {name!r} has the value {array[k].as_py()!r}, which is none of "
-                f"those known, {_listed(values)}"
-            )
+            known = f"which is none of those known, {_listed(values)}"
+            raise self._bad(name, f"has the value {array[k].as_py()!r}, {known}", where(k))
         return codes.to_numpy(zero_copy_only=False).astype(np.int32)
 
     def _targets(self, batch: Any, where: Any) -> np.ndarray:
@@ -314,9 +297,9 @@ class ParquetTable(TableSource):
     def _file(self) -> Any:
         try:
             return arrow("parquet").ParquetFile(self.path)
+        except FileNotFoundError:
+            raise
         except (OSError, ValueError) as bad:
-            if isinstance(bad, FileNotFoundError):
-                raise
             raise ValueError(f"{self.name} is no whole Parquet file: {bad}") from bad
 
     def _schema(self) -> Any:

@@ -26,7 +26,7 @@ from widemargin import (
     StochasticBatchPerceptron,
     compress,
 )
-from widemargin.files import _NAMES, _Writer
+from widemargin.files import SCHEMAS, _Writer
 from widemargin.solvers.budget import MarginPerceptronStep, Merge, NormaStep, Projectron
 from widemargin.solvers.pegasos import Bottou
 
@@ -142,7 +142,7 @@ def test_an_estimator_on_memory_maps_predicts_and_goes_on_alike(case, layout, rn
 
 @pytest.mark.parametrize("cls", [LinearSVC, LinearSVR, SVC, SVR, BudgetedSVC, BudgetedSVR])
 def test_every_estimator_is_registered_under_its_name_and_saved_only_when_fitted(cls, tmp_path):
-    assert _NAMES[cls] == cls.__name__
+    assert SCHEMAS[cls].name == cls.__name__
     with pytest.raises(NotFittedError):
         cls().save(tmp_path / "model.npz")
     assert not list(tmp_path.iterdir())
