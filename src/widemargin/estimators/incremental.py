@@ -733,11 +733,20 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         problem, state = self._problem(), self._state.again()
         kept = np.setdiff1d(np.arange(self._archive.n), places)
         repairs = repair != 0 and kept.size > 0 and bool(np.any(solver.duals(problem, state)[:, places]))
-        before = after = None
+        before = None
         if repairs and repair == "auto":
             before = unless_told(partial(self._look, solver, problem, state))
             repair = np.nan if before is None else before.gap
-        self._undo = "forget"  # vectors change in place
+        known = self._take_back(solver, problem, state, places, kept, before)
+        if repairs:
+            self._repair(solver, float(repair), known)
+        return self
+
+    def _take_back(
+        self, solver: Any, problem: Growing, state: Any, places: np.ndarray, kept: np.ndarray, before: Look | None
+    ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+        """Forget some examples; returns the dual variables and responses of the others, if all were known before."""
+        self._undo, after = "forget", None  # vectors change in place
         solver.bind(problem, state)
         solver.forget(problem, state, places)
         if before is not None:
@@ -746,9 +755,7 @@ class IncrementalSVC(StreamedClassifier, KernelStream):
         self.certificate_ = None
         self._forget_made()
         self._undo = "keep"
-        if repairs:
-            self._repair(solver, float(repair), None if after is None else (after.beta[:, kept], after.f[:, kept]))
-        return self
+        return None if after is None else (after.beta[:, kept], after.f[:, kept])
 
     def _look(self, solver: Any, problem: Growing, state: Any, start: Any = None) -> Look:
         """The gap of a model; ``start`` has other dual variables with their responses, if they are known."""
