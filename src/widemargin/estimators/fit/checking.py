@@ -54,6 +54,9 @@ def check_rows(
             f"X is reached by row and by column ({type(X).__name__}), which only LinearSVC and LinearSVR take, in fit "
             "and predict: give an array or a sparse matrix"
         )
+    if reset and _is_plain(X, y):  # a tenth of a millisecond less, of the two that a small fit takes
+        validate_data(estimator, X, reset=True, skip_check_array=True)
+        return _summed(X), y
     options |= {} if isinstance(y, str) else {"y": y}
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # it sums large entries to see whether one is infinite
@@ -151,6 +154,21 @@ def rows_to_score(estimator: BaseEstimator, X: Any, on_device: bool) -> Any:
     if on_device and fits and not hasattr(estimator, "feature_names_in_"):
         return X
     return check_rows(estimator, X, reset=False, distant=True)
+
+
+def _is_plain(X: Any, y: Any) -> bool:
+    """Whether X and y are arrays that scikit-learn's validation would return as they are."""
+    if is_plain_array(X):
+        values = X
+    else:
+        n = X.shape[0] if type(X) in (sp.csr_matrix, sp.csr_array) and X.ndim == 2 else 0
+        if n == 0 or X.shape[1] == 0 or X.dtype not in (np.float32, np.float64) or not X.dtype.isnative:
+            return False
+        values = X.data
+    if type(y) is not np.ndarray or y.shape != X.shape[:1] or y.dtype.kind not in "biuf":
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.vdot(values, values)) and np.isfinite(y.sum()))
 
 
 def check_source(estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
