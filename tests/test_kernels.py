@@ -59,8 +59,10 @@ def test_tables_and_functions_are_objects_too(rng):
     K = rbf_kernel(X, gamma=0.5)
     expected = SVC(kernel="precomputed").fit(K, y).dual_coef_
     np.testing.assert_array_equal(SVC(kernel=kernels.Precomputed()).fit(K, y).dual_coef_, expected)
-    many = SVC(kernel=kernels.BlackBox(lambda A, B: rbf_kernel(A, B, gamma=0.5), 16)).fit(X, y)
-    assert many.score(X, y) == SVC(gamma=0.5).fit(X, y).score(X, y)
+    many = SVC(kernel=kernels.BlackBox(lambda A, B: rbf_kernel(A, B, gamma=0.5), 16), tol=1e-8).fit(X, y)
+    same = SVC(gamma=0.5, tol=1e-8).fit(X, y)
+    # ½‖w − w*‖² is at most the gap, 1e-8 of at most C n = 60 for each; the bias follows the scores
+    np.testing.assert_allclose(many.decision_function(X), same.decision_function(X), atol=1e-2)
 
 
 def test_streams_take_objects_and_keep_their_kernel(rng):

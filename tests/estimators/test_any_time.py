@@ -453,9 +453,9 @@ def test_compilation_that_took_the_time_is_named(rng):
 
     def compile_for_long(progress):
         listener = next(each for each in event._registered["numba:compile"] if isinstance(each, Compilations))
-        listener.on_start(None)
+        listener.begin(None)
         listener._since -= 12.0
-        listener.on_end(None)
+        listener.end()
 
     model = SVC(1e3, gamma=GAMMA, tol=0, max_seconds=1e-3, callbacks=compile_for_long)
     with pytest.warns(ConvergenceWarning, match=r"compiling took 12\.\d s of max_seconds=0.001"):

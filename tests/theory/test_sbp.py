@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basins import fill
 from widemargin import StochasticBatchPerceptron
 from widemargin.core.kernels.kernels import Linear
 from widemargin.core.losses.losses import Hinge, Single
+from widemargin.core.losses.water_level import fill
 from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 

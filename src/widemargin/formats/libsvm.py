@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.kernels.kernels import RBF, Linear, Polynomial, Precomputed, Sigmoid
+from ..core.kernels.kernels import KERNELS
 from ..core.kernels.pairs import pairs_of
 from ..files import replacing
 from .machine import Machine, estimator_of, machine_of, word_of
 from .text import LARGEST, Header, Text, Wrong, integer, number, read_labels, real, written_labels
 
-#: LIBSVM's kernels by their names there, which are the names of our classes in small letters.
-KERNEL_TYPES: dict[str, Any] = {word_of(cls): cls for cls in (Linear, Polynomial, RBF, Sigmoid, Precomputed)}
+#: LIBSVM's names of kernels, which are the names of our classes in small letters.
+KERNEL_TYPES = "linear, polynomial, rbf, sigmoid, precomputed"
 #: LIBSVM's types of models, and whether they are classifiers.
 SVM_TYPES = {"c_svc": True, "nu_svc": True, "epsilon_svr": False, "nu_svr": False}
 KEYS = (
@@ -43,9 +43,9 @@ def write(model: Any, path: str | os.PathLike[str]) -> None:
             f"LIBSVM's text is of kernel machines, and {machine.name} is linear: export to .liblinear, or train "
             "SVC with kernel='linear'"
         )
-    if word_of(machine.kernel) not in KERNEL_TYPES:
+    if word_of(machine.kernel) not in KERNEL_TYPES.split(", "):
         raise ValueError(
-            f"LIBSVM has no {machine.kernel.name} kernel, only {', '.join(KERNEL_TYPES)}: train with one of these, or "
+            f"LIBSVM has no {machine.kernel.name} kernel, only {KERNEL_TYPES}: train with one of these, or "
             "export to .npz or .onnx"
         )
     if machine.classes is not None and machine.classes.size > 2 and not machine.in_pairs:
@@ -163,9 +163,9 @@ def read(path: str | os.PathLike[str], n_features: int | None = None) -> Any:
 
 def _kernel(header: Header) -> Any:
     word = header.single("kernel_type")
-    if word not in KERNEL_TYPES:
-        raise Wrong(f"kernel_type is {word!r:.50}, which is none of {', '.join(KERNEL_TYPES)}")
-    cls = KERNEL_TYPES[word]
+    if word not in KERNEL_TYPES.split(", "):
+        raise Wrong(f"kernel_type is {word!r:.50}, which is none of {KERNEL_TYPES}")
+    cls = next(cls for cls in KERNELS.values() if word_of(cls) == word)
     values: dict[str, Any] = {}
     for name in cls._fields:
         if name not in header:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from basins import fill
 from widemargin.core.losses.shared_level import CELLS, Basin, covered, grid, sort_into, surface
+from widemargin.core.losses.water_level import fill
 
 
 def points(rng, n, ties):

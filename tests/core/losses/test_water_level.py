@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from basins import fill
 from reference import water_level as textbook
-from widemargin.core.losses.water_level import draw, pour, room
+from widemargin.core.losses.water_level import draw, fill, pour, room
 
 VOLUMES = [0.0, 1e-6, 0.01, 0.5, 2.0, 30.0]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from basins import fill
 from widemargin.core.kernels.kernels import RBF, as_kernel
 from widemargin.core.losses import losses
+from widemargin.core.losses.water_level import fill
 from widemargin.core.rows.rows import as_rows
 from widemargin.problems.kernel import KernelProblem
 from widemargin.problems.parts import kernel_in_parts

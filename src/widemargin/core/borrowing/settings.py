@@ -1,8 +1,8 @@
 """What the environment says of loops when this module is imported.
 
 With ``WIDEMARGIN_CHECKED=1`` loops are compiled with a test of every index: of borrowed arrays by :mod:`.arrays`,
-of ordinary ones by Numba. What is written in LLVM has no tests, so plain versions stand for it. The first index that is
-out of range raises :class:`OutOfRange`. Without the variable none of the tests is compiled.
+of ordinary ones by Numba. Where LLVM is written that indexes arrays, plain versions stand for it. The first index that
+is out of range raises :class:`OutOfRange`. Without the variable none of the tests is compiled.
 
 With ``WIDEMARGIN_PLAIN=1`` everyday Numba has to do, as with a Numba that lacks what the library knows of its inside.
 Only tests set it.

@@ -19,8 +19,8 @@ try:
     from numba.core import cgutils
     from numba.core.errors import TypingError
 
-    #: Whether LLVM is written here; else plain versions stand for all of it. Where indices are tested, theirs are.
-    EMITS = not CHECKED
+    #: Whether LLVM is written here; else plain versions stand for all of it.
+    EMITS = True
     #: What the processor can do, in LLVM's words.
     FEATURES = binding.get_host_cpu_features()
 except ImportError:
@@ -32,14 +32,15 @@ except ImportError:
 FUSED = {"contract"}
 
 
-def emitted(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+def emitted(plain: Callable[..., Any], *, indexes: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Make a function that describes its types and LLVM, as Numba's ``intrinsic`` does, one for compiled loops.
 
-    ``plain`` stands for it where LLVM cannot be written. Of its sums only multiply-adds may be fused.
+    ``plain`` stands for it where LLVM cannot be written, and in checked loops where it ``indexes`` arrays: the indices
+    of the plain version are tested. Of its sums only multiply-adds may be fused.
     """
 
     def choose(described: Callable[..., Any]) -> Any:
-        if EMITS:
+        if EMITS and not (CHECKED and indexes):
             return intrinsic(described)
         compile_within(plain, lambda *types: plain, fastmath=FUSED)
         return plain

@@ -141,7 +141,7 @@ def _one_after_the_other(values, j):
         values[i] = exp(values[i])
 
 
-@emitted(_one_after_the_other)
+@emitted(_one_after_the_other, indexes=True)
 def _exp_together(typingctx, values, j):
     """values[j:] ← exp(values[j:]), TOGETHER bytes of them, in place."""
 

@@ -206,7 +206,7 @@ def _adder(thirds: int) -> Any:
                 for t in range(LANES):
                     sums[g, column + u * LANES + t] += total[t]
 
-    @emitted(plain)
+    @emitted(plain, indexes=True)
     def add(typingctx, measure, tiles, v, V, j, listed, row, sums, column):
         """sums[j + g, column:] += Σₖ m(tiles[v] at listed[row, 2 + k − start], V[j + g, k]) for a group of rows g.
 
@@ -238,7 +238,7 @@ def _plain_sum_sparse(measure, tile, slot, data, indices, start, end, S, s):
             S[s, t] = add_term(measure, S[s, t], tile[line, t], z)
 
 
-@emitted(_plain_sum_sparse)
+@emitted(_plain_sum_sparse, indexes=True)
 def sum_sparse(typingctx, measure, tile, slot, data, indices, start, end, S, s):
     """S[s] ← Σₚ m(tile[slot[indices[p]]], data[p]) for start ≤ p < end, in place."""
     _require_c_order(tile, slot, data, indices, S)

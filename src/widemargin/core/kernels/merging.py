@@ -166,7 +166,8 @@ def lookup(table, mu, kappa):
     """A table at (μ, κ), 0 ≤ μ ≤ ½, 0 ≤ κ ≤ 1, by bilinear interpolation."""
     rows, columns = table.shape
     a, b = mu * table.dtype.type(2 * (rows - 1)), kappa * table.dtype.type(columns - 1)
-    i, j = np.uint32(min(np.int32(a), np.int32(rows - 2))), np.uint32(min(np.int32(b), np.int32(columns - 2)))
+    # what is no number becomes a huge index, and the last one that may be
+    i, j = min(np.uint32(np.int32(a)), np.uint32(rows - 2)), min(np.uint32(np.int32(b)), np.uint32(columns - 2))
     s, t = a - table.dtype.type(np.int32(i)), b - table.dtype.type(np.int32(j))
     one, next_ = table.dtype.type(1), np.uint32(1)
     above = (one - t) * table[i, j] + t * table[i, j + next_]

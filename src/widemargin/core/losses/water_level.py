@@ -492,3 +492,31 @@ def draw(c, y, s, two, room, basin, uniforms, out):
                 if rest < 0.0:
                     break
         out[k] = point
+
+
+class Poured(NamedTuple):
+    """The result of :func:`fill`: the level γ, the bias b and the minimax-optimal distribution p."""
+
+    level: float
+    bias: float
+    p: np.ndarray
+
+
+def fill(c: np.ndarray, volume: float, *, y: np.ndarray | None = None, s: np.ndarray | None = None) -> Poured:
+    """Pour ``volume`` over responses c: with labels y into two basins, without them into one. All points are listed.
+
+    Examples
+    --------
+    >>> fill(np.array([0.0, 1.0, 5.0]), 3.0)
+    Poured(level=2.0, bias=0.0, p=array([0.5, 0.5, 0. ]))
+    """
+    n, two = c.size, y is not None
+    signs, weights = (np.ones(n) if y is None else y), (np.empty(0) if s is None else s)
+    space = room(n)
+    u, v, _, _ = _pour(signs * c, signs, weights, float(volume), two, Window(np.zeros(2), np.array([np.inf])), space)
+    p = np.zeros(n)
+    for a in range(2 if two else 1):
+        listed = space.order[a, : space.taken[a]]
+        own = space.weights[a, listed]
+        p[space.places[a, listed]] = own / own.sum() * (0.5 if two else 1.0)
+    return Poured(0.5 * (u + v), 0.5 * (v - u) if two else 0.0, p)
