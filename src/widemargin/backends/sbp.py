@@ -27,7 +27,7 @@ from ..files import savable
 from ..problems.kernel import KernelProblem
 from ..solvers import make
 from ..solvers.protocol import Capabilities
-from ..solvers.sbp.sbp import USED_ONCE, BatchState, BatchSteps, HostResponses, Sample, StochasticBatchPerceptron
+from ..solvers.sbp.sbp import USED_ONCE, BatchPerceptron, BatchState, HostResponses, Sample
 from ..solvers.smo.dual import lightened
 from . import programs
 from .blocks import Blocks, Columns, RowCache, exactly, on_device, tensor_of
@@ -125,7 +125,7 @@ class Across:
 
 @savable()
 @dataclass
-class DeviceSBP(StochasticBatchPerceptron):
+class DeviceSBP(BatchPerceptron):
     """Kernel classification in the slack-constrained form, with kernel rows on a GPU.
 
     Parameters
@@ -137,7 +137,7 @@ class DeviceSBP(StochasticBatchPerceptron):
 
     device: str = "cuda"
 
-    _always = replace(BatchSteps.capabilities, joins=True, on_device=True)
+    _always = replace(BatchPerceptron._always, on_device=True)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -496,19 +496,33 @@ def separate_output_loss(target):
 
 
 @total_value.case(Single)
+def single_value(target, z, y):
+    return value(target.loss, z[0], y)
+
+
 @total_value.case(OneVsRest)
-def separate_value(target, z, y):
+def one_vs_rest_value(target, z, y):
     total = 0.0
-    for c in range(output_count(target, z)):
-        total += output_weight(target, y, c) * value(target.loss, z[c], output_label(target, y, c))
+    for c in range(z.size):
+        if y == c:
+            total += target.positive_weight[c] * value(target.loss, z[c], 1.0)
+        else:
+            total += value(target.loss, z[c], -1.0)
     return total
 
 
 @output_values.case(Single)
+def single_output_value(target, z, y, out):
+    out[0] += value(target.loss, z[0], y)
+
+
 @output_values.case(OneVsRest)
-def separate_output_values(target, z, y, out):
-    for c in range(output_count(target, z)):
-        out[c] += output_weight(target, y, c) * value(target.loss, z[c], output_label(target, y, c))
+def one_vs_rest_output_values(target, z, y, out):
+    for c in range(z.size):
+        if y == c:
+            out[c] += target.positive_weight[c] * value(target.loss, z[c], 1.0)
+        else:
+            out[c] += value(target.loss, z[c], -1.0)
 
 
 @slopes.case(Single)

@@ -386,45 +386,14 @@ def without_rounding(alpha: np.ndarray) -> np.ndarray:
     return alpha
 
 
-@savable()
 @dataclass
-class StochasticBatchPerceptron(BatchSteps):
-    """The Stochastic Batch Perceptron: a good kernel classifier from the fewest kernel values.
-
-    With ``nu`` it solves the slack-constrained form. Without it, it finds the ν of C on a sample and
-    later hands over to SMO, which goes on to the optimum.
-
-    Parameters
-    ----------
-    nu : float or None, default=None
-        The slack per example, in units of ‖w‖ = 1. None solves the C-form of the problem.
-    batch_size : int, default=16
-        The number of points drawn in each step. 1 is Algorithm 1 of the paper.
-    average : {"t", "suffix", "uniform"}, default="t"
-        The mean that is returned: of all iterates with weights t, of the last half to three quarters of
-        them, or of all alike, as in the paper.
-    step : float, default=1.0
-        A factor of the paper's step size η₀.
-    tol : float, default=1e-3
-        The relative duality gap to which SMO refines, without ``nu``. Estimators put their own ``tol``
-        here.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from widemargin import SVC, StochasticBatchPerceptron
-    >>> X, y = make_moons(60, noise=0.1, random_state=0)
-    >>> model = SVC(solver=StochasticBatchPerceptron(batch_size=4), C=10.0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.9)
-    True
-    """
+class BatchPerceptron(BatchSteps):
+    """The steps, and what comes before and after them, on the CPU; a GPU has kernel rows and SMO of its own."""
 
     state_class = BatchState
 
     #: The capabilities that do not depend on ``nu``.
-    _always: ClassVar[protocol.Capabilities] = replace(
-        BatchSteps.capabilities, joins=True, for_device="sbp", same_parameters=True
-    )
+    _always: ClassVar[protocol.Capabilities] = replace(BatchSteps.capabilities, joins=True)
 
     @property
     def capabilities(self) -> protocol.Capabilities:  # type: ignore[override]
@@ -816,7 +785,43 @@ class StochasticBatchPerceptron(BatchSteps):
             smo.lend(problem, state.polish, cache)
 
 
-class Seeker(StochasticBatchPerceptron):
+@savable()
+@dataclass
+class StochasticBatchPerceptron(BatchPerceptron):
+    """The Stochastic Batch Perceptron: a good kernel classifier from the fewest kernel values.
+
+    With ``nu`` it solves the slack-constrained form. Without it, it finds the ν of C on a sample and
+    later hands over to SMO, which goes on to the optimum.
+
+    Parameters
+    ----------
+    nu : float or None, default=None
+        The slack per example, in units of ‖w‖ = 1. None solves the C-form of the problem.
+    batch_size : int, default=16
+        The number of points drawn in each step. 1 is Algorithm 1 of the paper.
+    average : {"t", "suffix", "uniform"}, default="t"
+        The mean that is returned: of all iterates with weights t, of the last half to three quarters of
+        them, or of all alike, as in the paper.
+    step : float, default=1.0
+        A factor of the paper's step size η₀.
+    tol : float, default=1e-3
+        The relative duality gap to which SMO refines, without ``nu``. Estimators put their own ``tol``
+        here.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import SVC, StochasticBatchPerceptron
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> model = SVC(solver=StochasticBatchPerceptron(batch_size=4), C=10.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    _always = replace(BatchPerceptron._always, for_device="sbp", same_parameters=True)
+
+
+class Seeker(BatchPerceptron):
     """The search for ν on examples of which the first half is the sample."""
 
     def _largest_sample(self, problem: KernelProblem) -> int:
