@@ -11,6 +11,7 @@ The file is replaced atomically, and removed when the fit has ended by itself.
 
 from __future__ import annotations
 
+import copy
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,7 +123,7 @@ class Checkpoint:
     def generator(self, rng: np.random.Generator) -> np.random.Generator:
         """Return the generator of the fit, set to its state at the beginning of the killed fit."""
         if self.journal.start is None:
-            self.journal.start = _copied(rng)
+            self.journal.start = copy.deepcopy(rng)
         else:
             rng.bit_generator.state = self.journal.start.bit_generator.state
         return rng
@@ -167,6 +168,7 @@ class Record:
 
     def __init__(self, owner: Checkpoint, name: str, key: str) -> None:
         self.owner, self.name, self.key = owner, name, key
+        self.due = owner.due
 
     @property
     def has_own(self) -> bool:
@@ -205,10 +207,6 @@ class Record:
         except TypeError as error:
             raise TypeError(f"checkpoint needs a run that can be saved: {error}") from error
 
-    def due(self) -> bool:
-        """Whether it is time to write again."""
-        return self.owner.due()
-
     def keep(self, parts: dict[str, Any]) -> None:
         """Record the run as it is now, and write the file."""
         self.owner.journal.runs[self.name] = {"key": self.key, **parts}
@@ -222,10 +220,3 @@ class Record:
         """Record a run to be continued by a later process, and write the file; after Ctrl-C record no further run."""
         self.keep(parts)
         self.owner.stopped, self.owner.closed = True, interrupted
-
-
-def _copied(rng: np.random.Generator) -> np.random.Generator:
-    """A copy of a generator."""
-    bits = type(rng.bit_generator)()
-    bits.state = rng.bit_generator.state
-    return np.random.Generator(bits)

@@ -15,7 +15,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -191,10 +191,8 @@ def run(
         check(state, "state", **solver.sizes(problem))  # it may come from a file of another problem
     history = History() if history is None else history
     solver.advance(problem, state, 0)  # compiles, off the clock
-    this = _Run(solver, problem, state, until, history, validation, tuple(callbacks), on_slice)
-    if checkpoint is not None:
-        this.keep_in(checkpoint, rng, kept)
-    return this.go()
+    given = solver, problem, state, until, history, validation, tuple(callbacks), on_slice
+    return _Run(*given, checkpoint, rng, kept).go()
 
 
 def _kept(
@@ -205,8 +203,8 @@ def _kept(
     Work done under another limit counts if the run would have come there under the present limit too.
     """
     last = until.steps(solver.steps_per_epoch(problem))
-    states = solver.state_class
-    kept = checkpoint.found(a_run(states, UNDER_WAY), a_run(states, ENDED), solver.sizes(problem))
+    under_way, ended = (Row({"state": Within(solver.state_class), **parts}) for parts in (UNDER_WAY, ENDED))
+    kept = checkpoint.found(under_way, ended, solver.sizes(problem))
     if kept is None:
         return None
     cut = "outcome" in kept and kept["last"] != last and kept["done"] >= min(last, kept["last"])
@@ -228,49 +226,56 @@ def _ended(solver: Any, problem: Any, kept: dict[str, Any]) -> Outcome:
     return Outcome(state, model, kept["history"], **kept["outcome"])
 
 
+@dataclass(eq=False)
 class _Run:
     """One run under way: what :func:`run` was given, and where it stands."""
 
-    def __init__(
-        self, solver: Any, problem: Any, state: Any, limits: Limits, history: History, validation: Any,
-        callbacks: tuple, on_slice: Any,
-    ) -> None:  # fmt: skip
-        self.solver, self.problem, self.state, self.limits, self.history = solver, problem, state, limits, history
-        self.validation, self.callbacks, self.on_slice = validation, callbacks, on_slice
+    solver: Any
+    problem: Any
+    state: Any
+    limits: Limits
+    history: History
+    validation: Any
+    callbacks: tuple
+    on_slice: Any
+    checkpoint: Record | None
+    rng: np.random.Generator | None
+    kept: InitVar[dict[str, Any] | None]
+
+    def __post_init__(self, kept: dict[str, Any] | None) -> None:
+        solver, problem, limits, history = self.solver, self.problem, self.limits, self.history
         self.per_epoch = solver.steps_per_epoch(problem)
         self.last, self.deadline = limits.steps(self.per_epoch), limits.deadline
         self.earlier, self.watch = history.last("epochs"), Stopwatch()
         self.watch.seconds = history.last("seconds")
-        self.progress = Progress(solver, problem, state, history, max_epochs=self.last / self.per_epoch)
+        self.progress = Progress(solver, problem, self.state, history, max_epochs=self.last / self.per_epoch)
         self.interrupts, self.best = Interrupts(limits.interrupts), Best()
         self.patience = Patience(limits.patience)
-        limited = self.deadline < math.inf and validation is None
-        self.looks = Looks(solver, problem, state, self.best) if limited else None
+        # looks between checkpoints: whether there are any, when the last one ended, what it took, and the work so far
+        self.looks = self.deadline < math.inf and self.validation is None and solver.capabilities.exact
+        self.looked, self.took, self.evaluations = time.perf_counter(), 0.0, self.state.counters.kernel_computed
         # the first slice finds out how fast steps are
         self.done, self.rate, self.previous = 0, solver.first_slice(problem) / SLICE, math.nan
         self.reason = self.doubt = ""
         # (steps, relative gap) at the checkpoints so far, and the step at which the gap should be closed
         self.gaps: list[tuple[float, float]] = [(0.0, math.inf)]
         self.foreseen = self.last
-        self.foresees = solver.capabilities.steady and validation is None and limits.checkpoints is None
-        limited = limits.max_feature_reads is not None
-        self.most_reads = solver.most_reads(problem) if limited else 1
-        self.checkpoint: Record | None = None
-        self.rng: np.random.Generator | None = None
+        self.foresees = solver.capabilities.steady and self.validation is None and limits.checkpoints is None
+        self.most_reads = 1 if limits.max_feature_reads is None else solver.most_reads(problem)
         # the parts of a checkpoint file as of the present point, before a look at it
         self.unseen: dict[str, Any] = {}
         self.begun, self.goes_on = 0, False  # stops begun; whether this run goes on in the middle of one
+        if kept is not None:
+            self._go_on_from(kept)
+        elif self.checkpoint is not None:
+            self.checkpoint.check(self._parts())
 
-    def keep_in(self, checkpoint: Record, rng: np.random.Generator | None, kept: dict[str, Any] | None) -> None:
-        """Keep the run in a checkpoint file from now on, and go on from what was ``kept`` there, if anything."""
-        self.checkpoint, self.rng = checkpoint, rng
-        if kept is None:
-            checkpoint.check(self._parts())
-            return
+    def _go_on_from(self, kept: dict[str, Any]) -> None:
+        """Continue where the run in a checkpoint file stood."""
         self.done, self.begun, self.goes_on = kept["done"], kept["begun"], True
         self.earlier, self.watch.seconds, self.previous = kept["earlier"], kept["seconds"], kept["previous"]
         self.patience, self.gaps = replace(kept["patience"], most=self.limits.patience), list(kept["gaps"])
-        vars(self.best).update(vars(kept["best"].on(self.problem)))  # the looks know it too
+        self.best = kept["best"].on(self.problem)
         self._foresee()
 
     def _parts(self) -> dict[str, Any]:
@@ -291,8 +296,7 @@ class _Run:
         if self.reason in STOPPED:
             self.checkpoint.stop(self.unseen, interrupted=self.reason == "interrupted")
             return
-        names = ("stop_reason", "objective", "doubt", "is_last", "dual")
-        said = {name: getattr(outcome, name) for name in names}
+        said = {name: getattr(outcome, name) for name in _OUTCOME}
         model = None if outcome.is_last else outcome.model.light()
         kept = {"state": self.state, "rng": self.rng, "done": self.done, "last": self.last}
         self.checkpoint.end({**kept, "history": outcome.history, "model": model, "outcome": said})
@@ -323,7 +327,8 @@ class _Run:
         at_checkpoint = self.goes_on and bool(self.solver.at_checkpoint(self.state))
         self.goes_on = False
         while self.done < target and not self.reason and not at_checkpoint:
-            part = max(1, min(target - self.done, int(min(self.rate * SLICE, self._steps_allowed()))))
+            # steps that certainly read no more than is left, so that the end of a run does not depend on the clock
+            part = max(1, min(target - self.done, int(min(self.rate * SLICE, self._reads_left() / self.most_reads))))
             since = time.perf_counter()
             with self.watch, limited(self.deadline):
                 steps = self.solver.advance(self.problem, self.state, part)
@@ -331,11 +336,8 @@ class _Run:
             safe_place()
             self.rate = min(max(1, steps) / took, STEEPER * part / SLICE)
             self.done += steps
-            progress.steps, progress.epochs, progress.seconds = (
-                self.done,
-                self.done / self.per_epoch,
-                self.watch.seconds,
-            )
+            progress.steps, progress.seconds = self.done, self.watch.seconds
+            progress.epochs = self.done / self.per_epoch
             if self.on_slice is not None:
                 progress.row = {}
                 self.on_slice(progress)
@@ -349,8 +351,8 @@ class _Run:
             elif self._reads_left() <= 0:
                 self.reason = "max_feature_reads"
             at_checkpoint = bool(self.solver.at_checkpoint(self.state))
-            if self.looks is not None and not self.reason and self.done < target and not at_checkpoint:
-                self.looks.look()
+            if self.looks and not self.reason and self.done < target and not at_checkpoint:
+                self._look()
         if self.checkpoint is not None:
             self.unseen = self._parts()
 
@@ -359,16 +361,50 @@ class _Run:
         most = self.limits.max_feature_reads
         return math.inf if most is None else most - self.state.counters.feature_reads
 
-    def _steps_allowed(self) -> float:
-        """Steps that certainly read no more than is left, so that the end of a run does not depend on the clock."""
-        left = self._reads_left()
-        return left if left == math.inf else left // self.most_reads
+    def _look(self) -> None:
+        """Look at the present point, unless the work since the last look is too little for the cost of another."""
+        if LOOKING * (time.perf_counter() - self.looked) < self.took:
+            return
+        since, counters = time.perf_counter(), self.state.counters
+        most = LOOKING * (counters.kernel_computed - self.evaluations)
+        found = self.solver.glimpse(self.problem, self.state, most)
+        if found is not None:
+            self.best.offer(*found)
+            self.looked, self.evaluations = time.perf_counter(), counters.kernel_computed
+            self.took = self.looked - since
+
+    def _measure(self) -> tuple[dict[str, float], Any, bool]:
+        """(measures, model, whether it is the model of the state) at a checkpoint, or where the run was stopped.
+
+        When time is up, the best point seen counts. After Ctrl-C the present point counts if its value takes no more
+        than ``PATIENCE``, or a second if no other point is known.
+        """
+        solver, problem, state, best = self.solver, self.problem, self.state, self.best
+        known = solver.knows(state)
+        if self.reason == "max_seconds" and solver.capabilities.exact and self.validation is None:
+            most = -1.0 if best.model is not None else FIRST_LOOK
+        elif known:
+            most = 0.0
+        else:
+            pace = state.counters.kernel_computed / max(self.watch.seconds, 1e-6)
+            patience = PATIENCE * (FOR_THE_FIRST if best.model is None else 1.0)
+            most = patience * pace if self.reason == "interrupted" else math.inf
+        if not known or most < 0.0:
+            found = solver.glimpse(problem, state, most) if most >= 0.0 else None
+            if found is not None:
+                model = found[1]()
+                best.offer(found[0], lambda: model)
+                return found[0], model, False
+            if best.model is not None:
+                return best.measured, best.model, False
+        model = solver.model(problem, state)
+        measured = solver.evaluate(problem, state, model)
+        best.offer(measured, lambda: model)
+        return measured, model, True
 
     def _record(self) -> tuple[Any, dict[str, float], bool]:
         """Measure the present point, and note it: (model, measures, whether the model is that of the state)."""
-        measured, model, is_last = _measure(
-            self.solver, self.problem, self.state, self.reason, self.best, self.validation, self.watch.seconds
-        )
+        measured, model, is_last = self._measure()
         objective = measured["objective"]
         if not math.isfinite(objective):
             remedy = getattr(self.problem, "overflow", None) or (
@@ -474,61 +510,6 @@ _OUTCOME: dict[str, Field] = {
     "stop_reason": Text(), "objective": Real(), "doubt": Text(), "is_last": Flag(), "dual": Real()
 }  # fmt: skip
 ENDED: dict[str, Field] = {**_EVERY_RUN, "model": _MODEL, "outcome": Row(_OUTCOME)}
-
-
-def a_run(states: type, parts: dict[str, Field]) -> Row:
-    """The parts of a checkpoint file of a run, for a class of states."""
-    return Row({"state": Within(states), **parts})
-
-
-class Looks:
-    """Looks at the point of a run between its checkpoints, which take a small share of the time."""
-
-    def __init__(self, solver: Any, problem: Any, state: Any, best: Best) -> None:
-        self.solver, self.problem, self.state, self.best = solver, problem, state, best
-        self.ended, self.took, self.evaluations = time.perf_counter(), 0.0, state.counters.kernel_computed
-
-    def look(self) -> None:
-        """Look, unless the work since the last look is too little for the cost of another."""
-        if not self.solver.capabilities.exact or LOOKING * (time.perf_counter() - self.ended) < self.took:
-            return
-        since, evaluations = time.perf_counter(), self.state.counters.kernel_computed
-        found = self.solver.glimpse(self.problem, self.state, LOOKING * (evaluations - self.evaluations))
-        if found is not None:
-            self.best.offer(*found)
-            self.ended, self.evaluations = time.perf_counter(), self.state.counters.kernel_computed
-            self.took = self.ended - since
-
-
-def _measure(
-    solver: Solver, problem: Any, state: Any, reason: str, best: Best, validation: Any, seconds: float
-) -> tuple[dict[str, float], Any, bool]:
-    """(measures, model, whether it is the model of the state) at a checkpoint, or where a run was stopped for a reason.
-
-    When time is up, the best point seen counts. After Ctrl-C the present point counts if its value takes no more than
-    ``PATIENCE``, or a second if no other point is known.
-    """
-    known = solver.knows(state)
-    if reason == "max_seconds" and solver.capabilities.exact and validation is None:
-        most = -1.0 if best.model is not None else FIRST_LOOK
-    elif known:
-        most = 0.0
-    else:
-        pace = state.counters.kernel_computed / max(seconds, 1e-6)
-        patience = PATIENCE * (FOR_THE_FIRST if best.model is None else 1.0)
-        most = patience * pace if reason == "interrupted" else math.inf
-    if not known or most < 0.0:
-        found = solver.glimpse(problem, state, most) if most >= 0.0 else None
-        if found is not None:
-            model = found[1]()
-            best.offer(found[0], lambda: model)
-            return found[0], model, False
-        if best.model is not None:
-            return best.measured, best.model, False
-    model = solver.model(problem, state)
-    measured = solver.evaluate(problem, state, model)
-    best.offer(measured, lambda: model)
-    return measured, model, True
 
 
 # ---------------------------------------------------------------- states on disk
