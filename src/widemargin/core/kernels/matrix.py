@@ -405,7 +405,7 @@ class KernelMatrix:
 
     def fill(self, I: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         """out[places] ← rows I of the matrix, both as int64 arrays; nothing is checked."""
-        terms = PROMPT * (16 if isinstance(self.recipe, Packed) else 1)  # tiles use vector instructions
+        terms = PROMPT * (64 if isinstance(self.recipe, Packed) else 1)  # tiles use vector instructions
         step = max(64, terms // max(1, self.shape[1] * max(16, self.entries_per_row)))
         step = max(step // HEIGHT * HEIGHT, min(step, HEIGHT))  # HEIGHT rows share one reading of the tiles
         for first in range(0, len(I) if self.shape[1] else 0, step):
