@@ -79,7 +79,7 @@ CALLS = {
     "exponentials, whole, 96": None,
     "exponentials, a, 16": beyond("widemargin.core.intrinsics.exp._one_after_the_other", 5, 5),
     "claimed, counts, 2": 0,
-    "claimed, counts, 3": beyond("widemargin.core.intrinsics.atomics._claimed", 3, 3),
+    "claimed, counts, 3": beyond("widemargin.core.intrinsics.atomics.claim", 3, 3),
     "sums_of_rows, Inner(), tiles, thirds, 0, listed, S": None,
     "sums_of_rows, Inner(), tiles[:, :4].copy(), thirds, 0, listed, S": beyond(ADDED, 4, 4, " of axis 1"),
     "sums_of_rows, Inner(), tiles, thirds[:, :4].copy(), 0, listed, S": beyond(ADDED, 4, 4, " of axis 1"),

@@ -8,6 +8,8 @@ import os
 
 from numba import types
 
+from ..borrowing import CHECKED
+from ..compiling.dispatch import inlined
 from .emitting import EMITS, cgutils, emitted, ir
 
 #: Whether a thread can let others have the processor while it waits; on Windows by another function.
@@ -34,8 +36,7 @@ def _claimed(counts, k):
 
 
 @emitted(_claimed)
-def claim(typingctx, counts, k):
-    """counts[k], which is one more from then on: no two threads are told the same number."""
+def _claim(typingctx, counts, k):
 
     def codegen(context, builder, sig, args):
         array = context.make_array(sig.args[0])(context, builder, args[0])
@@ -43,3 +44,11 @@ def claim(typingctx, counts, k):
         return builder.atomic_rmw("add", place, one, "monotonic")
 
     return types.int64(counts, types.int64), codegen
+
+
+@inlined
+def claim(counts, k):
+    """counts[k], which is one more from then on: no two threads are told the same number."""
+    if CHECKED:
+        counts[k]  # tests the index
+    return _claim(counts, k)
