@@ -81,7 +81,8 @@ class ChoiceRule(NamedTuple):
         """Whether dual ascent should take longer than the interior point, or perhaps more than ``epochs`` epochs."""
         ascent = facts.kappa * (1e-3 / facts.tol) ** self.power * (self.squared if facts.squared else 1.0)
         fixed = (self.equations * facts.d**3 + self.calls) / (facts.n * facts.entries)
-        if UNSURE * ascent > epochs and facts.work <= MOST_WORK:
+        unsure = UNSURE * min(max(1.0, 1e-3 / facts.tol), 10.0)  # the last digits of some data take far more epochs
+        if unsure * ascent > epochs and facts.work <= MOST_WORK:
             return True
         return ascent > self.epochs + self.per_entry * facts.entries + fixed
 
