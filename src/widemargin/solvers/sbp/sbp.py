@@ -243,7 +243,7 @@ class HostResponses:
             state.passes += found.passes
             uniforms, first = uniforms_of(state.rng, k, two)
             draw(state.f[q], signs[q], s, two, self.room, 0, uniforms[:first], state.drawn[q, :first])
-            draw(state.f[q], signs[q], s, two, self.room, 1, uniforms[first:k], state.drawn[q, first:])
+            draw(state.f[q], signs[q], s, two, self.room, 1, uniforms[first:k], state.drawn[q, first:k])
         points, place = np.unique(state.drawn, return_inverse=True)
         place = place.reshape(m, k)
         times = np.stack([np.bincount(place[q], minlength=points.size) for q in range(m)])
